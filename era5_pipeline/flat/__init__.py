@@ -1,1 +1,1 @@
-"""Raw files to rows: a month as one flat file, in the order and the units of the table, with its facts."""
+"""From raw files to rows: a month as one flat file in the table's order and units, with its facts."""

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     Number = int | float | Decimal | None
 
-# --- A difference between a month in the table and its flat file, as `warehouse.verify` finds and `checks` reports
-#     it ---
+# --- A difference between a month's table rows and its flat file, found by `warehouse.verify`, reported by checks ---
 
 
 DifferenceKind = Literal["rows", "sum of location_id", "values", "minimum", "maximum", "checksum", "summaries"]
@@ -26,7 +25,7 @@ DifferenceKind = Literal["rows", "sum of location_id", "values", "minimum", "max
 
 @dataclass(frozen=True)
 class Difference:
-    """A measure that is not the same in table and file; `column` is None for measures of whole rows."""
+    """A measure that differs between table and file; `column` is None for measures of whole rows."""
 
     kind: DifferenceKind
     column: str | None
@@ -88,7 +87,7 @@ def raw_outcomes(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool)
 
 
 def is_complete(inventory: Inventory) -> bool:
-    """Whether every variable in the files has all hours of the month that ERA5 has."""
+    """Whether every variable in the files has all hours of the month available in ERA5."""
     return not any(inventory.missing_hours(variable).size for variable in in_table_order(inventory.columns))
 
 
@@ -153,7 +152,7 @@ def _hours_complete(inventory: Inventory, *, allow_incomplete: bool) -> CheckRes
 
 
 def _last_hour(inventory: Inventory) -> str | None:
-    """The latest hour present, if the month is complete up to it and ends there; None: the gaps are elsewhere."""
+    """The last hour of a month that is complete up to it and ends early; None: the gaps are elsewhere."""
     first, end = hour_of(inventory.month.start), hour_of(inventory.month.end)
     last = int(inventory.hours.max(initial=-1))
     if inventory.hours.size != last - first + 1 or last == end - 1:
@@ -208,7 +207,7 @@ def _no_missing(flat: FlatMonth, *, allow_incomplete: bool) -> CheckResult:
 
 
 def table_outcomes(flat: FlatMonth, differences: tuple[Difference, ...]) -> tuple[CheckResult, ...]:
-    """`TABLE_CHECKS`, from the differences that `warehouse.verify` found."""
+    """Run `TABLE_CHECKS` on the differences found by `warehouse.verify`."""
     in_rows = [str(difference) for difference in differences if difference.column is None]
     in_columns = [str(difference) for difference in differences if difference.column is not None]
     remedy = "Something changed the table beside the pipeline: run the month again with --force."

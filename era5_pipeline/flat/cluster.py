@@ -1,4 +1,4 @@
-"""Flatten on a Dask cluster: its workers read and merge a month's tiles, this process receives them in order."""
+"""Flatten on a Dask cluster: its workers read and merge a month's tiles; this process receives them in order."""
 
 from __future__ import annotations
 
@@ -42,29 +42,29 @@ if TYPE_CHECKING:
 
     Task = Submitted[CountedTile]
 
-# --- A client of a Dask cluster by the address of its scheduler, whose programs are of this version ---
+# --- A client for a Dask scheduler's address, whose processes must have this version ---
 
 
 CONNECT_SECONDS = 10
-# How long a scheduler that was connected to may take to answer: it may be busy, or its machine.
+# Time limit for a connected scheduler to answer: it or its machine may be busy.
 ANSWER_SECONDS = 60
-# What must be equal on both sides: Dask's own protocol, and the code that reads tiles.
+# Must have equal versions on both sides: Dask's own protocol, and the code that reads tiles.
 _SAME = ("era5_pipeline", "dask", "distributed")
 _LOGGERS = ("distributed", "distributed.client")
 
 
 def own_versions() -> dict[str, str]:
-    """The versions here of what must be the same on the cluster."""
+    """This process's versions of the packages that must match on the cluster."""
     return {name: version(name.replace("_", "-")) for name in _SAME}
 
 
 @contextmanager
 def connected(address: str) -> Iterator[Client]:
-    """Connect to the scheduler, and require that it and its workers have the versions of this process.
+    """Connect to the scheduler, requiring that it and its workers have this process's versions.
 
     Raises:
-        TransientError: if there is no scheduler at the address.
-        UsageError: if the address or its certificates cannot be used, or versions differ.
+        TransientError: if no scheduler runs at the address.
+        UsageError: if the address or certificates are unusable, or versions differ.
     """
     with _quiet():
         client = _client(address)
@@ -77,7 +77,7 @@ def connected(address: str) -> Iterator[Client]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Leave out what Dask logs of lost connections and other versions: an error with a remedy says it."""
+    """Silence Dask's log about lost connections and versions, which are reported as errors with a remedy."""
     before = {name: logging.getLogger(name).level for name in _LOGGERS}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"distributed(\..*)?")
@@ -93,7 +93,7 @@ def _quiet() -> Iterator[None]:
 def _client(address: str) -> Client:
     try:
         asyncio.run(_require_answer(address))
-        # Results come from the workers themselves: through the scheduler, each would be sent twice.
+        # Get results directly from the workers: through the scheduler, each would be sent twice.
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False, direct_to_workers=True)  # type: ignore[no-untyped-call]
     except OSError as error:
         raise TransientError(
@@ -109,9 +109,9 @@ def _client(address: str) -> Client:
 
 
 def _refusal(address: str) -> str:
-    """Why no connection is made: refused, unknown host; empty if one is made.
+    """Why no connection is possible: refused, unknown host; empty if one is.
 
-    Asked again: Dask tries until its time is over, and reports a last try that was cut short as one without a reason.
+    Try again to find out: Dask retries until its timeout, and reports an interrupted last attempt without a reason.
     """
     url = urlsplit(address)
     try:
@@ -122,10 +122,10 @@ def _refusal(address: str) -> str:
 
 
 async def _require_answer(address: str) -> None:
-    """Connect once: the client would wait without end for a program that listens and does not answer."""
+    """Connect once: the client would wait forever for a program that listens but does not answer."""
     async with asyncio.timeout(CONNECT_SECONDS):
         security = Security().get_connection_args("client")  # type: ignore[no-untyped-call]
-        # Less than the limit above, which is for a connection that is made and not answered.
+        # Less than the limit above, which covers connections that are made but not answered.
         comm = await connect(address, timeout=CONNECT_SECONDS / 2, **security)  # type: ignore[no-untyped-call]
         comm.abort()
 
@@ -145,7 +145,7 @@ def require_versions(program: str, found: Mapping[str, str | None], wanted: Mapp
     """Require that a program has the wanted versions.
 
     Raises:
-        UsageError: naming the program and the first that differs.
+        UsageError: naming the program and the first difference.
     """
     for name, expected in wanted.items():
         if found.get(name) != expected:
@@ -158,31 +158,31 @@ def require_versions(program: str, found: Mapping[str, str | None], wanted: Mapp
 
 
 def lost_scheduler(address: str) -> TransientError:
-    """The error of a connection that was lost while the cluster worked."""
+    """Build the error for a connection lost while the cluster worked."""
     return TransientError(
         f"the connection to the Dask scheduler {address} was lost",
         remedy="Nothing was left half-written: run the month again once the scheduler is back.",
     )
 
 
-# --- What a Dask worker does: open a month's raw files, read and merge one tile, and count it ---
+# --- On a Dask worker: open a month's raw files, read and merge one tile, and count it ---
 #
-# A month stays open between tiles, so that its ZIPs are unpacked and its files inspected once by each worker process.
+# A month stays open between tiles, so that each worker process unpacks its ZIPs and inspects its files once.
 
 
-# How long a month stays open after its last tile. A client that was killed closes nothing.
+# How long a month stays open after its last tile, because a killed client closes nothing.
 _IDLE_SECONDS = 30.0
 
 
 def count_tile(raw: RawMonth, tile: Tile, versions: Mapping[str, str]) -> CountedTile:
-    """Read, merge and count one tile of the month; `versions` are those of the process that asks.
+    """Read, merge and count one tile of the month; `versions` are the calling process's.
 
     Raises:
-        UsageError: if this worker is of another version, or does not see the raw files.
+        UsageError: if this worker has another version, or does not see the raw files.
         InputError, LocalDiskError: see `flat.inventory` and `fill`.
     """
     worker = get_worker()
-    # Checked here too: a worker may have joined since the month began.
+    # Check here too: a worker may have joined since the month began.
     require_versions(f"the Dask worker {worker.address}", own_versions(), versions)
     _require_files(raw, worker.address)
     with _open_month(raw, Path(worker.local_directory)) as month:
@@ -215,7 +215,7 @@ class _OpenMonth:
 
 @dataclass(eq=False)
 class _Kept:
-    """A month, opened by the first tile that needs it; `users` are the tiles that are read now."""
+    """A month, opened by the first tile that needs it; `users` are the tiles being read."""
 
     opening: threading.Lock = field(default_factory=threading.Lock)
     month: _OpenMonth | None = None
@@ -276,24 +276,24 @@ def _close_all() -> None:
         kept.stack.close()
 
 
-# --- A month's tiles, read by the workers of a Dask cluster and received in order ---
+# --- A month's tiles, read by a Dask cluster's workers and received in order ---
 
 
-# Tiles under way for each thread of a worker: one is read while another waits there to be written.
+# Tiles under way per worker thread: one is being read while another waits to be written.
 _TILES_A_THREAD = 2
-# How long there may be no worker at all: enough for one that restarts, or a cluster that grows.
+# Time limit without any worker: enough for one to restart, or a cluster to grow.
 NO_WORKERS_SECONDS = 60.0
 _LOOK_SECONDS = 1.0
 
 
 @contextmanager
 def remote_tiles(address: str, raw: RawMonth, tiles: Iterator[Tile]) -> Iterator[Iterator[CountedTile]]:
-    """Read `tiles` of the month on the cluster; at most two for each of its threads are under way.
+    """Read `tiles` of the month on the cluster; at most two per thread are under way.
 
     Raises:
-        TransientError: if there is no scheduler, it is lost, or there are no workers for a minute.
-        UsageError: if the cluster is of another version, does not see the raw files, or lacks memory.
-        InputError: if files contradict each other, or one cannot be read.
+        TransientError: if the scheduler is missing or lost, or there are no workers for a minute.
+        UsageError: if the cluster has another version, does not see the raw files, or has too little memory.
+        InputError: if files contradict each other, or one is unreadable.
     """
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="dask-tiles") as receiver, connected(address) as client:
         yield _Cluster(address, client, raw, receiver).in_order(tiles)
@@ -309,7 +309,7 @@ class _Cluster:
         self._keys = (f"era5-{raw.month}-{uuid.uuid4().hex[:12]}-{number}" for number in count())
 
     def in_order(self, tiles: Iterator[Tile]) -> Generator[CountedTile]:
-        """The tiles in order; while one is written, the next is received."""
+        """Yield the tiles in order; while one is written, the next is received."""
         submitted = deque([self._submit(tile) for tile in self._next(tiles, 0)])
         receiving = self._receive(submitted)
         while receiving is not None:
@@ -317,10 +317,10 @@ class _Cluster:
             submitted += [self._submit(tile) for tile in self._next(tiles, len(submitted))]
             receiving = self._receive(submitted)
             yield counted
-            del counted  # free its memory before the next but one is received
+            del counted  # free its memory before the one after next is received
 
     def _next(self, tiles: Iterator[Tile], under_way: int) -> Iterator[Tile]:
-        """The tiles to submit now: workers may join or leave at any time."""
+        """The tiles to submit now, as workers may join or leave at any time."""
         room = max(_TILES_A_THREAD, _TILES_A_THREAD * sum(self._threads().values())) - under_way
         for _ in range(room):
             tile = next(tiles, None)
@@ -345,7 +345,7 @@ class _Cluster:
             except CancelledError as error:
                 raise lost_scheduler(self._address) from error
             except OSError as error:
-                # Of the connection; those of files are errors of our own.
+                # Connection errors; those of files are our own error types.
                 if isinstance(error, CommClosedError) or self._client.status != "running":
                     raise lost_scheduler(self._address) from error
                 raise
@@ -366,7 +366,7 @@ class _Cluster:
                 )
 
     def _threads(self) -> dict[str, int]:
-        """The threads of each worker."""
+        """The number of threads of each worker."""
         try:
             threads: dict[str, int] = self._client.nthreads(callback_timeout=ANSWER_SECONDS)  # type: ignore[no-untyped-call]
         except (OSError, ValueError, RuntimeError, CancelledError) as error:

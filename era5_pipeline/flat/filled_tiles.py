@@ -1,7 +1,7 @@
-"""A month's fields as tiles in memory: read with dask from all files, merged where files overlap, cut into portions.
+"""A month's fields as tiles in memory: read with dask, merged where files overlap, cut into portions.
 
-Here: reading one tile, and its values as portions of rows with their sums. Not here: what overlapping values become
-(`merge`), cutting the month into tiles (`tiles`), or writing rows (`flatten`).
+Reads one tile, and yields its values as portions of rows with their sums. For cutting the month into tiles and merging
+overlapping values see `tiles`, for writing rows `flatten`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-# The functions rather than their names: dask imports all of `distributed` to look a name up.
+# Functions instead of scheduler names: dask imports all of `distributed` to look up a name.
 from dask.base import compute
 from dask.local import get_sync as get_here
 from dask.threaded import get as get_in_threads
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
     Indices = npt.NDArray[np.int32]
 
-# What netCDF4 and xarray raise for damaged data.
+# Errors that netCDF4 and xarray raise for damaged data.
 _READ_ERRORS = (RuntimeError, OSError, ValueError, IndexError)
-# Threads that read and decode: HDF5 serves one at a time, so that more than two would only use memory.
+# Threads that read and decode: HDF5 serves one at a time, so more than two would only use memory.
 _READ_THREADS = 2
 
 
 @dataclass(frozen=True, eq=False)
 class FilledTile:
-    """A tile, the parts in it by column, and by column the merged values, (latitude, longitude, hour), and versions."""
+    """A tile with, by column, its parts, merged values (latitude, longitude, hour) and versions."""
 
     tile: Tile
     placed: Mapping[str, Sequence[Placed]]
@@ -66,9 +66,9 @@ class FilledTile:
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """Rows of some locations, about a row group: values by column, (location, hour), and their sums by column.
+    """Rows of some locations, about one row group: values (location, hour) and their sums, by column.
 
-    `present` (location, hour) says which of these rows exist, None: all of them.
+    `present` (location, hour) says which of these rows exist; None: all.
     """
 
     latitude_index: Indices
@@ -87,13 +87,13 @@ class CountedTile:
     portions: Iterable[RowBlock]
 
     def __sizeof__(self) -> int:
-        # A Dask worker asks: it spills to disk what exceeds its memory limit.
+        # For Dask workers, which spill to disk what exceeds their memory limit.
         held = self.portions if isinstance(self.portions, list) else []
         return sum(values.nbytes for portion in held for values in portion.values.values())
 
 
 def month_parts(inventory: Inventory) -> Mapping[str, tuple[PieceHours, ...]]:
-    """The parts of every column of the month."""
+    """The month's parts by column."""
     return {column: parts_of(inventory, column) for column in inventory.columns}
 
 
@@ -106,14 +106,14 @@ def fill(
     """Read and merge one tile of the month.
 
     Raises:
-        InputError: if files contradict each other, or one cannot be read.
+        InputError: if files contradict each other, or one is unreadable.
     """
     versions = {column: HourVersions(hours.size) for column in parts}
     placed = {
         column: [p for p in (place(part, tile) for part in of_column) if p is not None]
         for column, of_column in parts.items()
     }
-    # One variable at a time: its parts are freed once they are merged; those of all six would not fit.
+    # One variable at a time, freeing its parts once merged; those of all six would not fit in memory.
     values = {
         column: merge(of_column, _read(of_column, readers), tile, hours, versions[column])
         for column, of_column in placed.items()
@@ -125,16 +125,16 @@ def filled_tiles(inventory: Inventory, readers: Mapping[NetcdfFile, FieldReader]
     """Read and merge the month, tile by tile.
 
     Raises:
-        InputError: if files contradict each other, or one cannot be read.
+        InputError: if files contradict each other, or one is unreadable.
     """
     parts = month_parts(inventory)
     for tile in cut_tiles(inventory):
-        # Without a name here, so that the consumer alone decides when the memory is freed.
+        # Not bound to a name here, so that only the consumer decides when the memory is freed.
         yield fill(tile, parts, readers, inventory.hours)
 
 
 def counted_tile(filled: FilledTile, inventory: Inventory, rules: Mapping[str, ColumnRules]) -> CountedTile:
-    """Count a tile's anomalies; its portions are made while they are iterated over."""
+    """Count a tile's anomalies; its portions are made lazily during iteration."""
     return CountedTile(
         filled.versions,
         {column: rules[column].anomalies(values, filled.tile) for column, values in filled.values.items()},
@@ -145,14 +145,14 @@ def counted_tile(filled: FilledTile, inventory: Inventory, rules: Mapping[str, C
 def _portions(filled: FilledTile, inventory: Inventory, rules: Mapping[str, ColumnRules]) -> Iterator[RowBlock]:
     tile, hours = filled.tile, inventory.hours
     covered = covered_by([p for of_column in filled.placed.values() for p in of_column], tile, hours.size)
-    # Row by row: ascending location_id, as the axes ascend.
+    # Row by row, so location_id ascends like the axes.
     latitude, longitude = np.nonzero(inventory.coverage[np.ix_(tile.latitude_index, tile.longitude_index)])
     flat_position = latitude * tile.longitude_index.size + longitude
     is_whole = flat_position.size == tile.latitude_index.size * tile.longitude_index.size
     step = max(1, row_group_rows(len(filled.values)) // hours.size)
     for start in range(0, flat_position.size, step):
         chosen = slice(start, start + step)
-        # Usually all locations of the tile are wanted: a slice of them needs no copy.
+        # Usually all locations of the tile are wanted: then a slice avoids a copy.
         positions = chosen if is_whole else flat_position[chosen]
         values = {c: v.reshape(-1, hours.size)[positions] for c, v in filled.values.items()}
         present = None if covered is None else covered.reshape(-1, hours.size)[positions]
@@ -173,11 +173,7 @@ def _read(placed: Sequence[Placed], readers: Mapping[NetcdfFile, FieldReader]) -
 
 
 def _compute(placed: Sequence[Placed], arrays: Sequence[da.Array]) -> tuple[Floats, ...]:
-    """Read the arrays, one per part: values as (latitude, longitude, hour), a view of (hour, ...) in memory.
-
-    Raises:
-        BadFileError: naming the file that cannot be read.
-    """
+    """Read the arrays, one per part: values as (latitude, longitude, hour), a view of (hour, ...) in memory."""
     try:
         read = compute(*arrays, scheduler=get_in_threads, num_workers=_READ_THREADS)  # type: ignore[no-untyped-call]
     except _READ_ERRORS:
@@ -197,7 +193,7 @@ def _compute(placed: Sequence[Placed], arrays: Sequence[da.Array]) -> tuple[Floa
 
 @contextmanager
 def open_readers(inventory: Inventory) -> Iterator[Mapping[NetcdfFile, FieldReader]]:
-    """Open every netCDF file of the inventory, once."""
+    """Open every netCDF file of the inventory once."""
     with ExitStack() as stack:
         readers: dict[NetcdfFile, FieldReader] = {}
         for piece in inventory.pieces:

@@ -1,4 +1,4 @@
-"""Facts of a flat month: what assets, checks and the ledger pass on instead of data."""
+"""Facts of a flat month, which assets, checks and the ledger pass on instead of data."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from era5_pipeline.model.settings import FlatFormat
     from era5_pipeline.model.source_kinds import Version
 
-# Increase it when the same files give other rows (units, order, rounding): flat months made before are then outdated.
+# Increase when the same files give other rows (units, order, rounding): earlier flat months are then outdated.
 FLAT_FORM = 1
-# Of the facts: increase it when a program that knows the number before would misread them.
+# Increase when a program that knows the previous number would misread the facts.
 FACTS_FORM = 1
 
 
 def checksum_of(values: npt.NDArray[np.float32], scale: float) -> int:
-    """The checksum of values without NaN, of any shape: the sum of floor(value * scale), `Variable.checksum_scale`.
+    """Checksum of values without NaN, of any shape: the sum of floor(value * scale), see `Variable.checksum_scale`.
 
-    Whole numbers, so that it comes out the same in any order of rows and in numpy as in SQL, where a sum of floats
-    would not. Sums of up to 2**53 are exact in float64: 16 million values within the variable's bounds stay below.
+    Integers make it independent of row order, and equal in numpy and SQL, which a sum of floats would not be. Sums up
+    to 2**53 are exact in float64: 16 million values within the variable's bounds stay below.
     """
     scaled = np.multiply(values, scale, dtype=np.float64)
     return int(np.floor(scaled, out=scaled).sum())
@@ -41,11 +41,11 @@ class ColumnFacts:
     """Statistics of one column of the month: counts of values, their range in the table's unit, and anomalies.
 
     `missing` counts locations and hours without a value, among those that the column covers; `out_of_bounds` counts
-    values outside the variable's physical bounds; `first_*` name the first of them. `missing_hours` are runs of the
-    hours of the month at which any of the month's locations lacks a value; none if the column is complete. `expver`
-    counts hours per version: an hour that is final at some locations and preliminary at others counts under both.
-    `preliminary_hours` are runs of the hours that are preliminary at any location. `digest` is exact to the bit (see
-    `digests`). `mean` is that of all values, `area_mean` weights each by the cosine of its latitude.
+    values outside the variable's physical bounds; `first_*` name the first of them. `missing_hours` are runs of hours
+    at which any of the month's locations has no value; empty if the column is complete. `expver` counts hours per
+    version: an hour that is final at some locations and preliminary at others counts under both. `preliminary_hours`
+    are runs of hours that are preliminary at any location. `digest` is exact to the bit (see `statistics`). `mean` is
+    over all values, `area_mean` weights each by the cosine of its latitude.
     """
 
     column: str
@@ -64,12 +64,12 @@ class ColumnFacts:
     preliminary_hours: tuple[str, ...]
     digest: str
     missing_hours: tuple[str, ...]
-    # None also where the facts were recorded before there was this one.
+    # Also None if the facts were recorded before this field existed.
     area_mean: float | None = None
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """Build the facts from JSON that `asdict` made; what a later version may have added is left out."""
+        """Build the facts from the JSON of `asdict`, ignoring fields added by later versions."""
         runs = {name: tuple(value[name]) for name in ("preliminary_hours", "missing_hours")}
         known = {field.name for field in fields(cls)}
         return cls(**{name: of for name, of in {**value, **runs}.items() if name in known})
@@ -77,7 +77,7 @@ class ColumnFacts:
 
 @dataclass(frozen=True)
 class SummaryFile:
-    """The file of a month's summaries (`flat.monthly`), beside that of its rows."""
+    """The file of a month's summaries (`flat.monthly`), beside the file of its rows."""
 
     path: Path
     bytes: int
@@ -86,11 +86,11 @@ class SummaryFile:
 
 @dataclass(frozen=True)
 class FlatMonth:
-    """A month as rows in one file: location-major, in the units of the table.
+    """A month as rows in one file: location-major, in the table's units.
 
-    `summaries` is None if it was flattened without them, as the benchmark does. `location_ids` are the locations that
-    the files cover. `hours_expected` is the length of the month; `columns` are those that the files hold; the table's
-    others are NULL. `location_id_sum` is the sum over all rows. `seconds` is the time that flattening took;
+    `summaries` is None if it was flattened without them, as in the benchmark. `location_ids` are the covered locations
+    of the files. `hours_expected` is the hour count of the month; `columns` are those in the files; the table's other
+    columns are NULL. `location_id_sum` is the sum over all rows. `seconds` is the time that flattening took;
     `fingerprint` is equal for equal rows made of the same files.
     """
 
@@ -113,12 +113,12 @@ class FlatMonth:
 
     @property
     def files(self) -> tuple[FlatMonth | SummaryFile, ...]:
-        """Its data files: the rows, then the summaries."""
+        """The data files: the rows, then the summaries."""
         return (self,) if self.summaries is None else (self, self.summaries)
 
     @property
     def month(self) -> Month:
-        """The month that the rows are of."""
+        """The month of the rows."""
         return self.raw.month
 
     @property
@@ -128,17 +128,17 @@ class FlatMonth:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The columns of variables that its file has, in table order."""
+        """The variable columns in its file, in table order."""
         return tuple(facts.column for facts in self.columns)
 
     @property
     def is_complete(self) -> bool:
-        """Whether every location has every hour of the month of every column."""
+        """Whether every location has every hour of the month in every column."""
         return not any(facts.missing_hours for facts in self.columns)
 
     @property
     def fingerprint(self) -> str:
-        """Equal for equal rows, whatever format they are written in."""
+        """Equal for equal rows, in whatever format they are written."""
         return month_fingerprint(self.raw)
 
     @property
@@ -148,7 +148,7 @@ class FlatMonth:
 
     @property
     def preliminary_hours(self) -> dict[str, tuple[str, ...]]:
-        """Runs of preliminary hours, per column that has some."""
+        """Runs of preliminary hours, per column with any."""
         return {facts.column: facts.preliminary_hours for facts in self.columns if facts.preliminary_hours}
 
     @property
@@ -157,7 +157,7 @@ class FlatMonth:
         return version_of(self.expver)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON value; `from_json` is the inverse."""
+        """Convert to a JSON value; `from_json` is the inverse."""
         value = {"form": FACTS_FORM, **asdict(self), "raw": self.raw.to_json(), "path": str(self.path)}
         if self.summaries is not None:
             value["summaries"]["path"] = str(self.summaries.path)
@@ -165,7 +165,7 @@ class FlatMonth:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """The inverse of `to_json`."""
+        """Convert from a JSON value of `to_json`."""
         summaries = value["summaries"]
         return cls(
             **{
@@ -181,5 +181,5 @@ class FlatMonth:
 
 
 def month_fingerprint(raw: RawMonth) -> str:
-    """One digest of everything that the rows of a month depend on: the ledger compares it to detect changes."""
+    """A digest of everything that the rows of a month depend on; the ledger compares it to detect changes."""
     return digest_of({"raw": raw.fingerprint, "flat_form": FLAT_FORM})

@@ -1,9 +1,9 @@
 """Flatten a month's raw files: location-major rows in the table's units, written as Parquet or CSV.
 
-Here: making rows of tiles, and writing them. Not here: finding the files (`sources`), reading and merging them
-(`filled_tiles`, on a Dask cluster `cluster`), counting (`statistics`), or judging the result (`checks`).
+Makes rows of tiles and writes them. For finding the files see `sources`, for reading and merging them `filled_tiles`
+(on a Dask cluster `cluster`), for counting `statistics`, for judging the result `checks`.
 
-Location-major means: all hours of a location in order, then the next location. A location's month is then contiguous on
+Location-major means all hours of a location in order, then the next location. A location's month is then contiguous on
 disk, where a BRIN index of 131 kB finds it as fast as a B-tree of 55 MB, and compresses four-fold.
 Memory does not grow with the month: only a tile (`tiles`) and a few row groups are in memory at a time.
 """
@@ -79,20 +79,20 @@ def flatten_month(
     dask_scheduler: str | None = None,
     with_summaries: bool = True,
 ) -> FlatMonth:
-    """Write the month's rows into `folder`, and next to them a JSON file with their facts; each is replaced atomically.
+    """Write the month's rows and a JSON file with their facts into `folder`; each is replaced atomically.
 
-    The summaries of the month are written beside the rows, unless `with_summaries` is False: that is for the benchmark
-    of what they cost.
+    The month's summaries are written beside the rows, unless `with_summaries` is False, which serves to benchmark their
+    cost.
 
-    `inventory` is that of `raw`, if it is known and its files are still unpacked; None: it is taken now. `draw` makes
-    the preview map that is stored next to the rows (a PNG), if there is more than one place; None: no map.
-    `dask_scheduler` is the address of a Dask cluster that reads the files; None: this process does.
+    `inventory` is that of `raw`, if already taken and its files are still unpacked; None: take it now. `draw` makes the
+    preview map (a PNG) stored next to the rows if there is more than one place; None: no map. `dask_scheduler` is the
+    address of a Dask cluster to read the files; None: this process reads them.
 
     Raises:
-        InputError: if a file cannot be used, or two contradict each other.
-        UsageError, TransientError: if the cluster cannot be used, or is lost (`cluster`).
-        RefusedError: if no location of the files is on ERA5's grid.
-        LocalDiskError: if there is no room.
+        InputError: if a file is unusable, or two contradict each other.
+        UsageError, TransientError: if the cluster is unusable or lost (`cluster`).
+        RefusedError: if no location in the files is on ERA5's grid.
+        LocalDiskError: if the disk is full.
     """
     started = time.monotonic()
     facts_path = facts_file(folder, raw.month)
@@ -101,7 +101,7 @@ def flatten_month(
             inventory = take_inventory(raw, scratch)
         if not inventory.pieces:
             raise RefusedError(f"{raw.month}: {inventory.problems[0]}", remedy=inventory.problems[0].remedy)
-        # Named after the content, so that facts never describe any other file.
+        # Named after the content, so that facts never describe another file.
         path = folder / f"{raw.month}-{raw.fingerprint[:12]}.{flat_format}"
         summaries_path = folder / f"{raw.month}-{raw.fingerprint[:12]}.monthly.parquet" if with_summaries else None
         schema = schema_of(inventory.columns)
@@ -146,7 +146,7 @@ def flatten_month(
 
 @contextmanager
 def _summary_sink(path: Path | None, inventory: Inventory) -> Iterator[SummarySink | None]:
-    """A sink that writes the month's summaries to `path`; None: there is none."""
+    """Open a sink that writes the month's summaries to `path`; yield None without a path."""
     if path is None:
         yield None
         return
@@ -155,22 +155,22 @@ def _summary_sink(path: Path | None, inventory: Inventory) -> Iterator[SummarySi
 
 
 def facts_file(folder: Path, month: Month) -> Path:
-    """The path of the facts of a flat month."""
+    """The path of a flat month's facts."""
     return folder / f"{month}.json"
 
 
 def has_preview(flat: FlatMonth) -> bool:
-    """Whether a preview map is drawn: of one place it would be a dot, and take longer than everything else."""
+    """Whether to draw a preview map: for one place it would be a dot, and take longer than everything else."""
     return flat.locations > 1
 
 
 def preview_file(folder: Path, month: Month) -> Path:
-    """The path of the preview map of a flat month."""
+    """The path of a flat month's preview map."""
     return folder / f"{month}.png"
 
 
 def read_flat_month(folder: Path, month: Month) -> FlatMonth | None:
-    """Read the flat month in `folder`; None if there is none, or a file of it is missing or of another size."""
+    """Read the flat month in `folder`; None if it does not exist, or a file is missing or has another size."""
     path = facts_file(folder, month)
     flat = read_facts(read_json(path), path)
     if flat is None or any(not file.path.is_file() or file.path.stat().st_size != file.bytes for file in flat.files):
@@ -179,10 +179,10 @@ def read_flat_month(folder: Path, month: Month) -> FlatMonth | None:
 
 
 def read_facts(value: Any, path: Path) -> FlatMonth | None:  # noqa: ANN401  # JSON is any
-    """The flat month that the facts describe, whether or not its file exists; None if they are no such facts.
+    """The flat month described by the facts, whether or not its file exists; None if the facts are not valid.
 
     Raises:
-        InputError: if a newer era5-pipeline wrote them.
+        InputError: if a newer era5-pipeline wrote the facts.
     """
     if not has_form(value, FACTS_FORM, path):
         return None
@@ -193,15 +193,15 @@ def read_facts(value: Any, path: Path) -> FlatMonth | None:  # noqa: ANN401  # J
 
 
 def has_own_columns(flat: FlatMonth) -> bool:
-    """Whether the file has the columns of the facts."""
-    with suppress(pa.ArrowException):  # damaged: that is found by its digest
+    """Whether the file has the columns listed in the facts."""
+    with suppress(pa.ArrowException):  # damage is found by the digest
         return columns_in(flat.path, flat.format) == (*KEYS, *flat.column_names)
     return True
 
 
 @dataclass
 class _Flattening:
-    """Writes the rows of one month into a sink, and collects their facts."""
+    """Writes a month's rows into a sink and collects their facts."""
 
     raw: RawMonth
     inventory: Inventory
@@ -224,7 +224,7 @@ class _Flattening:
         with self._counted_tiles(dask_scheduler) as tiles:
             for counted in tiles:
                 self._add(counted)
-                del counted  # free its memory before the next but one is read
+                del counted  # free its memory before the one after next is read
 
     @contextmanager
     def _counted_tiles(self, dask_scheduler: str | None) -> Iterator[Iterator[CountedTile]]:
@@ -238,16 +238,16 @@ class _Flattening:
             yield tiles
 
     def _read_here(self, readers: Mapping[NetcdfFile, FieldReader]) -> Generator[CountedTile]:
-        """The tiles, read in this process: the next is read while one is written."""
+        """Read the tiles in this process, the next one while one is written."""
         rules = {column: statistics.rules for column, statistics in self.statistics.items()}
-        # The prefetching thread is stopped before the files are closed.
+        # Stop the prefetching thread before the files are closed.
         with closing(Prefetched(filled_tiles(self.inventory, readers))) as tiles:
             for filled in tiles:
                 yield counted_tile(filled, self.inventory, rules)
                 del filled
 
     def facts(self) -> tuple[ColumnFacts, ...]:
-        """The facts of every column that the files hold, in table order."""
+        """The facts of every column in the files, in table order."""
         return tuple(statistics.facts() for statistics in self.statistics.values())
 
     def middle(self) -> MiddleHour:
@@ -300,17 +300,17 @@ class _Flattening:
 
     @cached_property
     def _points_total(self) -> int:
-        """Point-hours of the month."""
+        """Total point-hours of the month."""
         return int(self.inventory.coverage.sum()) * self.inventory.hours.size
 
     @cached_property
     def _first_hour(self) -> int | None:
-        """Position of 00:00 on the 1st; None if the files lack that hour."""
+        """Position of 00:00 on the 1st; None if the files do not have that hour."""
         found = np.flatnonzero(self.inventory.hours == hour_of(self.inventory.month.start))
         return int(found[0]) if found.size else None
 
     @cached_property
     def _preview_hour(self) -> int:
-        """Position of the hour to draw: the one nearest to the middle of the month."""
+        """Position of the hour to draw: the nearest to the middle of the month."""
         middle = int(self.inventory.month.start.timestamp()) // 3600 + self.inventory.month.hours // 2
         return int(np.abs(self.inventory.hours - middle).argmin())

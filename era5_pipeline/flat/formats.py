@@ -1,7 +1,7 @@
 """Write a flat month as Parquet or CSV.
 
-Both have the same columns: time and place, then the variables that the month has, in the names and units of the table
-`weather`, in the order of the catalogue.
+Both have the same columns: time and place, then the month's variables, with the names and units of the table `weather`,
+in catalogue order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KEYS: tuple[str, ...] = tuple(field.name for field in _KEY_FIELDS)
 
 
 def schema_of(columns: Iterable[str]) -> pa.Schema:
-    """The schema of a flat file with these columns of variables, which are put in table order."""
+    """The schema of a flat file with these variable columns, sorted in table order."""
     return pa.schema(
         [
             *_KEY_FIELDS,
@@ -48,8 +48,8 @@ def columns_in(path: Path, flat_format: FlatFormat) -> tuple[str, ...]:
     """The columns of a flat file.
 
     Raises:
-        pyarrow.ArrowException: if it is damaged.
-        OSError: if it cannot be read.
+        pyarrow.ArrowException: if the file is damaged.
+        OSError: if the file cannot be read.
     """
     if flat_format == "parquet":
         return tuple(pq.read_schema(path).names)
@@ -60,18 +60,18 @@ def columns_in(path: Path, flat_format: FlatFormat) -> tuple[str, ...]:
 # To the second: microseconds would add six zeros to every row.
 _CSV_TIME = pa.field("time", pa.timestamp("s", tz="UTC"), nullable=False)
 
-# Rows of one group, the unit that a loader holds in memory: 44 MB decoded with the default variables. Smaller groups
+# Rows per group, the unit that a loader holds in memory: 44 MB decoded with the default variables. Smaller groups
 # compress worse, larger ones are not faster: the server takes 2 million rows/s.
 ROW_GROUP_ROWS = 1_000_000
 
 
 def row_group_rows(variables: int) -> int:
-    """The rows of one group: fewer where a row has more variables than the default ones."""
+    """Rows per group: fewer if a row has more variables than the default ones."""
     return ROW_GROUP_ROWS * len(DEFAULT_COLUMNS) // max(len(DEFAULT_COLUMNS), variables)
 
 
 class Sink(Protocol):
-    """Writes tables of one schema one after another; as a context manager it closes the file."""
+    """Writes successive tables of one schema; as a context manager, closes the file."""
 
     def write(self, table: pa.Table) -> None:
         """Append the rows as one group."""
@@ -86,9 +86,9 @@ class Sink(Protocol):
 
 @contextmanager
 def opened(path: Path) -> Iterator[pa.OSFile]:
-    """Open a file to be written; it stays open, and is closed if the block raises.
+    """Open a file for writing; it stays open after the block, but is closed if the block raises.
 
-    A writer's own file would stay open when the writer fails: an open deleted file would keep the disk full.
+    A file opened by a writer would stay open if the writer fails: deleted but open, it would keep the disk full.
     """
     file = pa.OSFile(str(path), "wb")
     try:
@@ -99,7 +99,7 @@ def opened(path: Path) -> Iterator[pa.OSFile]:
 
 
 class _ParquetSink:
-    """Parquet: keys dictionary-encoded (a few hundred distinct values a group), values byte-stream-split, zstd level 1.
+    """Parquet: dictionary-encoded keys (a few hundred distinct per group), byte-stream-split values, zstd level 1.
 
     Measured on ERA5-like fields, one core: 18.6 bytes a row at 9 million rows/s; snappy: 19.4 at 10.1 million.
     """
@@ -152,5 +152,5 @@ class _CsvSink:
 
 
 def open_sink(path: Path, flat_format: FlatFormat, schema: pa.Schema) -> Sink:
-    """Open a sink that writes tables of `schema` to `path`, as `flat_format`."""
+    """Open a sink that writes tables of `schema` to `path` in `flat_format`."""
     return _ParquetSink(path, schema) if flat_format == "parquet" else _CsvSink(path, schema)

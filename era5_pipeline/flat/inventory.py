@@ -1,4 +1,4 @@
-"""Inventory of one month's raw files: which variable they hold at which hours and places; kept from `raw` to `flat`."""
+"""Inventory of one month's raw files: variables, hours and places; kept from `raw` to `flat`."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
     States = tuple[tuple[int, int] | None, ...]
 
-# --- Inventory of one month's raw files: which variable they hold at which hours and locations ---
+# --- Inventory of one month's raw files: variables, hours and locations ---
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A field, and the netCDF file to read it from."""
+    """A field and the netCDF file to read it from."""
 
     file: NetcdfFile
     field: Field
@@ -44,10 +44,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class Inventory:
-    """All pieces of a month, and the problems of its files.
+    """All pieces of a month and the problems of its files.
 
-    `latitude_index`, `longitude_index` are those of the requested area (of the whole grid if none was requested).
-    `is_series`: the files are a point series, in which accumulations of the first day of ERA5 may be missing.
+    `latitude_index`, `longitude_index` are those of the requested area, or of the whole grid.
+    `is_series`: the files are a point series, which may miss accumulations of ERA5's first day.
     """
 
     month: Month
@@ -59,18 +59,18 @@ class Inventory:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """Columns that at least one piece holds, in table order."""
+        """Columns found in at least one piece, in table order."""
         held = {piece.field.column for piece in self.pieces}
         return tuple(variable.column for variable in in_table_order(held))
 
     @cached_property
     def hours(self) -> npt.NDArray[np.int64]:
-        """Hours of the month that at least one piece has, (n,) ascending, since 1970-01-01 UTC."""
+        """Hours of the month found in at least one piece, (n,) ascending, since 1970-01-01 UTC."""
         return self._hours(self.pieces)
 
     @cached_property
     def coverage(self) -> npt.NDArray[np.bool_]:
-        """Grid points of the area that at least one piece has, (721, 1440) by latitude and longitude index."""
+        """Grid points of the area found in at least one piece, (721, 1440) by latitude and longitude index."""
         return self._coverage(self.pieces)
 
     def column_pieces(self, column: str) -> tuple[Piece, ...]:
@@ -78,20 +78,20 @@ class Inventory:
         return tuple(piece for piece in self.pieces if piece.field.column == column)
 
     def column_hours(self, column: str) -> npt.NDArray[np.int64]:
-        """Hours of the month that `column` has, (n,) ascending."""
+        """Hours of the month with `column`, (n,) ascending."""
         return self._hours(self.column_pieces(column))
 
     def column_locations(self, column: str) -> int:
-        """Number of grid points that `column` has."""
+        """Number of grid points with `column`."""
         return int(self.column_coverage(column).sum())
 
     def column_coverage(self, column: str) -> npt.NDArray[np.bool_]:
-        """Grid points that `column` has, (721, 1440) by latitude and longitude index."""
+        """Grid points with `column`, (721, 1440) by latitude and longitude index."""
         return self._coverage(self.column_pieces(column))
 
     @cached_property
     def expver(self) -> dict[str, dict[str, int]]:
-        """Hours per column and version, as the files state; an expver dimension counts under each of its versions."""
+        """Hour counts per column and version, as stated in files; an expver dimension counts under all its versions."""
         counts: dict[str, dict[str, int]] = {}
         for column in self.columns:
             held: dict[str, set[int]] = {}
@@ -105,9 +105,9 @@ class Inventory:
 
     @cached_property
     def preliminary_hours(self) -> dict[str, tuple[str, ...]]:
-        """Runs of the hours that only preliminary pieces have, per column with such hours.
+        """Runs of hours found only in preliminary pieces, per column with such hours.
 
-        None for files with an expver dimension: each version has all hours there, and only the values tell.
+        Empty for files with an expver dimension, where each version has all hours, and only the values tell.
         """
         found = {}
         for column in self.columns:
@@ -126,7 +126,7 @@ class Inventory:
         return first + 24 - first % 24 if is_late else first
 
     def missing_hours(self, variable: Variable) -> npt.NDArray[np.int64]:
-        """Hours of the month, (n,) ascending, that the files must have of `variable` and have not."""
+        """Required hours of the month, (n,) ascending, of `variable` that are missing from the files."""
         expected = hours_of(self.month)
         return np.setdiff1d(expected[expected >= self.first_hour(variable)], self.column_hours(variable.column))
 
@@ -134,13 +134,13 @@ class Inventory:
         of_month = hours_of(self.month)
         is_held = np.zeros(of_month.size, dtype=np.bool_)
         for piece in pieces:
-            # No sorting: a point series has every hour since 1940, and this runs for each of its months.
+            # Avoid sorting: a point series has every hour since 1940, and this runs for each of its months.
             position = piece.field.hours - of_month[0]
             is_held[position[(position >= 0) & (position < of_month.size)]] = True
         return of_month[is_held]
 
     def _coverage(self, pieces: tuple[Piece, ...]) -> npt.NDArray[np.bool_]:
-        # Usually all columns have the same points. A mask takes a millisecond, and is asked for many times.
+        # Usually all columns have the same points. A mask takes a millisecond, and is requested many times.
         axes = frozenset(
             (piece.field.latitude_index.tobytes(), piece.field.longitude_index.tobytes()) for piece in pieces
         )
@@ -162,12 +162,12 @@ class Inventory:
 
 
 def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
-    """Open the month's files (ZIP members unpacked into `scratch`) and find what they hold of the month.
+    """Open the month's files (unpacking ZIP members into `scratch`) and list their contents for the month.
 
     Raises:
-        BadFileError: if a file cannot be read or used, or has changed since the raw stage.
-        NoDataError: if the files have nothing of the month in the requested area.
-        LocalDiskError: if there is no room to unpack.
+        BadFileError: if a file is unreadable or unusable, or has changed since the raw stage.
+        NoDataError: if the files have no data for the month in the requested area.
+        LocalDiskError: if the disk is too full to unpack.
     """
     area = Area.parse(raw.area or "global")
     latitudes, longitudes = area.latitude_indices(), area.longitude_indices()
@@ -223,10 +223,10 @@ def _relevant(
             yield Piece(file, one)
 
 
-# --- Keep the inventory of a month from `raw` to `flat`: its ZIPs are unpacked once, its files inspected once ---
+# --- Keep a month's inventory from `raw` to `flat`, so that ZIPs are unpacked and files inspected once ---
 #
-# Within one process only, for one month at a time: nothing is kept on disk when the process ends, even if it is
-# killed. `flat` alone (in another process, or on another day) takes the inventory itself.
+# Within one process only, for one month at a time: nothing stays on disk when the process ends, even if killed. `flat`
+# alone (in another process, or on another day) takes the inventory itself.
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class KeptInventory:
     scratch: ExitStack = field(default_factory=ExitStack)
 
     def of(self, raw: RawMonth) -> Inventory | None:
-        """The inventory, if it is of this month and request, and its files are unchanged since; None: take it again."""
+        """The inventory, if it matches this month and request and its files are unchanged; None: take it again."""
         if self.inventory is None or self.raw != raw or self.states != _states(raw):
             return None
         return self.inventory if all(piece.file.path.is_file() for piece in self.inventory.pieces) else None
@@ -257,7 +257,7 @@ class InventoryKeeper:
         atexit.register(self.discard)
 
     def take(self, raw: RawMonth, home: Path) -> Inventory:
-        """Take the inventory of a month and keep it, in place of the one kept before.
+        """Take the inventory of a month and keep it, replacing the previous one.
 
         Raises:
             BadFileError, NoDataError, LocalDiskError: see `take_inventory`.
@@ -271,12 +271,12 @@ class InventoryKeeper:
         return inventory
 
     def claim(self) -> KeptInventory:
-        """Hand over what is kept; whoever claims it must close it."""
+        """Hand over the kept inventory; the caller must close it."""
         kept, self._kept = self._kept, KeptInventory()
         return kept
 
     def discard(self) -> None:
-        """Remove what is kept."""
+        """Remove the kept inventory."""
         self.claim().close()
 
 

@@ -1,4 +1,4 @@
-"""Summaries of a month, location by location, made while it is flattened: what the view `weather_monthly` shows."""
+"""Summaries of a month, location by location, computed during flattening and shown by the view `weather_monthly`."""
 
 from __future__ import annotations
 
@@ -27,17 +27,16 @@ if TYPE_CHECKING:
     Doubles = npt.NDArray[np.float64]
     Values = npt.NDArray[np.float32] | npt.NDArray[np.float64] | npt.NDArray[np.int16]
 
-# --- The columns of monthly summaries: of each variable its mean, range and hours, of totals their sums, and the
-#     wind ---
+# --- Columns of monthly summaries: mean, range and hours of each variable, sums of totals, and the wind speed ---
 #
-# The file of a month's summaries, the table `era5.monthly_summary` and the view `weather_monthly` have these names.
+# The names are the same in a month's summary file, `era5.monthly_summary` and the view `weather_monthly`.
 
 
 Statistic = Literal["mean", "min", "max", "hours", "sum", "sum_hours", "first"]
 _OF_ALL: tuple[Statistic, ...] = ("mean", "min", "max", "hours")
 _OF_TOTALS: tuple[Statistic, ...] = ("sum", "sum_hours", "first")
 
-# Eastward and northward wind, of which there is a mean speed.
+# Eastward and northward wind, which give the mean wind speed.
 WIND = ("zonal_wind_10m", "meridional_wind_10m")
 WIND_SPEED = "wind_speed_10m_mean"
 
@@ -51,17 +50,17 @@ class SummaryColumn:
 
     @property
     def name(self) -> str:
-        """Its name, such as `temperature_2m_mean`."""
+        """The column's name, such as `temperature_2m_mean`."""
         return f"{self.variable.column}_{self.statistic}"
 
 
 def is_total(variable: Variable) -> bool:
-    """Whether the values of the variable can be added up: they are totals of the hour that ends at the time."""
+    """Whether values can be summed: they are totals of the hour that ends at the valid time."""
     return variable.step_type == "accum"
 
 
 def summary_columns(columns: Iterable[str]) -> tuple[SummaryColumn, ...]:
-    """The columns for these variables, in table order; without that of the wind speed."""
+    """The columns for these variables, in table order, without the wind speed."""
     return tuple(
         SummaryColumn(variable, statistic)
         for variable in in_table_order(columns)
@@ -70,17 +69,16 @@ def summary_columns(columns: Iterable[str]) -> tuple[SummaryColumn, ...]:
 
 
 def has_wind(columns: Iterable[str]) -> bool:
-    """Whether both components of the wind are among these columns of variables."""
+    """Whether both wind components are among these columns."""
     return set(WIND) <= set(columns)
 
 
-# --- Summaries of a month, location by location: computed from the rows in memory, and kept beside the flat file ---
+# --- Summaries of a month by location: computed from the rows in memory, kept beside the flat file ---
 #
-# Of each variable: the mean of its values, the least and the greatest, and the number of hours that have one. Totals
-# of an hour (`summary_columns.is_total`) are labelled with its end, so that the value at 00:00 on the 1st belongs to
-# the month before. It is kept apart as `first`; `sum` and `sum_hours` are the sum and the number of all others: a
-# calendar month's total is its own `sum` and the `first` of the next month, and no load changes the summaries of
-# another month.
+# For each variable: the mean of its values, the smallest and the largest, and the number of hours with one. Totals of
+# an hour (`is_total`) are labelled with its end, so the value at 00:00 on the 1st belongs to the previous month. It is
+# kept separately as `first`; `sum` and `sum_hours` are the sum and the number of the others. A calendar month's total
+# is its own `sum` plus the `first` of the next month, and no load changes the summaries of another month.
 
 
 KEYS = ("location_id", "month")
@@ -93,14 +91,14 @@ _TYPES: dict[Statistic, pa.DataType] = {
     "sum_hours": pa.int16(),
     "first": pa.float32(),
 }
-# Locations of a row group: some 10 MB in memory.
+# Locations per row group: about 10 MB in memory.
 _GROUP_LOCATIONS = 65_536
-# Values of which the wind speed is computed at a time: few enough to stay in the processor's cache.
+# Values per computation of wind speed: few enough to stay in the processor's cache.
 _WIND_VALUES = 16_384
 
 
 def summaries_schema(columns: Iterable[str]) -> pa.Schema:
-    """The schema of a file of summaries of these columns of variables."""
+    """The schema of a summary file for these variable columns."""
     held = tuple(columns)
     wind = [pa.field(WIND_SPEED, pa.float64())] if has_wind(held) else []
     return pa.schema(
@@ -116,10 +114,10 @@ def summaries_schema(columns: Iterable[str]) -> pa.Schema:
 def summarise(
     values: Mapping[str, Floats], sums: Mapping[str, LocationSums], first_hour: int | None
 ) -> dict[str, Values]:
-    """The summaries of some locations, (location,) by name; NaN where there are no values.
+    """Summarise some locations: (location,) by name; NaN if there are no values.
 
-    `values` (location, hour) are those of all hours of the month that the files have, by column, and `sums` their sums.
-    `first_hour` is the position of 00:00 on the 1st, None if the files lack that hour.
+    `values` (location, hour) by column cover all hours of the month in the files, and `sums` are their sums.
+    `first_hour` is the position of 00:00 on the 1st; None if the files do not have that hour.
     """
     found: dict[str, Values] = {}
     for column in summary_columns(values):
@@ -153,7 +151,7 @@ def _first(values: Floats, first_hour: int | None) -> Floats:
 
 
 def mean_wind_speed(eastward: Floats, northward: Floats, *, is_complete: bool) -> Doubles:
-    """The mean of the wind's speed over the hours that have both components, (location,), of (location, hour)."""
+    """Mean wind speed over the hours with both components: (location, hour) to (location,)."""
     locations, hours = eastward.shape
     step = max(1, _WIND_VALUES // max(1, hours))
     totals, counts = np.empty(locations), np.full(locations, hours)
@@ -162,7 +160,7 @@ def mean_wind_speed(eastward: Floats, northward: Floats, *, is_complete: bool) -
         chosen = slice(start, min(start + step, locations))
         size = chosen.stop - start
         own, across = speed[:size], other[:size]
-        # Of float32, squares are exact in float64.
+        # Squares of float32 are exact in float64.
         np.multiply(eastward[chosen], eastward[chosen], out=own, dtype=np.float64)
         np.multiply(northward[chosen], northward[chosen], out=across, dtype=np.float64)
         own += across
@@ -181,7 +179,7 @@ def _quotient(totals: Doubles, counts: npt.NDArray[np.int64]) -> Doubles:
 
 
 class SummarySink:
-    """Writes a month's summaries as Parquet, in the order of the rows; as a context manager it closes the file."""
+    """Writes a month's summaries as Parquet, in the order of the rows; as a context manager, closes the file."""
 
     def __init__(self, path: Path, columns: Iterable[str], month: Month) -> None:
         self._schema = summaries_schema(columns)

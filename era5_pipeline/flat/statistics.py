@@ -1,4 +1,4 @@
-"""Statistics of one column, collected while a month is flattened, and digests that do not depend on row order."""
+"""Statistics of one column, collected during flattening, and digests that do not depend on row order."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 # --- A digest of a column's values: exact to the bit, and independent of the order and grouping of rows ---
 #
-# Each row contributes its value's bits times an odd weight of its location times an odd weight of its hour; the rows
+# Each row contributes its value's bits times an odd weight for its location times an odd weight for its hour; the rows
 # are added modulo 2**64. A single changed value therefore always changes the digest; several changes cancel each other
 # with a probability below 2**-48. An absent row contributes nothing, unlike a row with a missing value or a zero.
 
 
 MODULUS = 1 << 64
-# Values processed at a time: 128 kB as uint64, which fit into the processor's cache. All at once takes a third longer.
+# Values per step: 128 kB as uint64, which fit in the processor's cache. All at once takes a third longer.
 _CACHED_VALUES = 1 << 14
-_MISSING = np.uint32(0x7FC00000)  # one bit pattern for every NaN: which one a file uses has no meaning
+_MISSING = np.uint32(0x7FC00000)  # one bit pattern for all NaNs: which one a file uses has no meaning
 _HALF = np.uint32(16)
-# Different streams, so that a location and an hour of the same number have different weights.
+# Separate streams, so that a location and an hour with the same number have different weights.
 _LOCATIONS, _HOURS = 1, 2
 
 
@@ -48,7 +48,7 @@ _LOCATIONS, _HOURS = 1, 2
 class RowWeights:
     """The weights of rows: each of `location_ids` (n,) at each of `hours` (m,) since 1970.
 
-    `present` (n, m) says which of these rows exist, None: all of them.
+    `present` (n, m) says which of these rows exist; None: all.
     """
 
     location_ids: npt.NDArray[np.integer]
@@ -77,21 +77,21 @@ class RowWeights:
 
     @cached_property
     def _of_rows(self) -> int:
-        """The contribution of the rows' existence, whatever their values: the bits of 0.0 are zero."""
+        """The contribution of the rows' existence, whatever their values, because the bits of 0.0 are zero."""
         if self.present is None:
             return int(self._of_locations.sum()) * int(self._of_hours.sum())
         return int(np.dot(self.present.astype(np.uint64) @ self._of_hours, self._of_locations))
 
 
 def digest_text(digest: int) -> str:
-    """The digest as text, 16 hexadecimal digits, as stored in facts and ledger."""
+    """Write the digest as 16 hexadecimal digits, as in facts and ledger."""
     return f"{digest % MODULUS:016x}"
 
 
 def _mixed(values: Floats) -> npt.NDArray[np.uint32]:
-    """The bits of the values, the upper half mixed into the lower one (reversibly).
+    """The bits of the values, with the upper half (reversibly) mixed into the lower one.
 
-    In a product modulo 2**64, the upper bits of a factor affect few bits: a change of sign would hardly count.
+    In a product modulo 2**64, the upper bits of a factor affect few bits: a sign change would hardly count.
     """
     bits = np.ascontiguousarray(values).view(np.uint32)
     missing = np.isnan(values)
@@ -101,7 +101,7 @@ def _mixed(values: Floats) -> npt.NDArray[np.uint32]:
 
 
 def _weights(numbers: npt.NDArray[np.integer], stream: int) -> Weights:
-    """A pseudo-random odd number (SplitMix64) for each of `numbers`."""
+    """A pseudo-random odd number (SplitMix64) for each number."""
     mixed = numbers.astype(np.int64).view(np.uint64) + np.uint64(stream << 60)
     mixed *= np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -111,12 +111,12 @@ def _weights(numbers: npt.NDArray[np.integer], stream: int) -> Weights:
     return mixed | np.uint64(1)
 
 
-# --- Statistics of one column, collected while a month is flattened ---
+# --- Statistics of one column, collected during flattening ---
 
 
 @dataclass(frozen=True, eq=False)
 class Anomalies:
-    """Missing values and values out of bounds of one column in a tile, and where the first of each is."""
+    """Missing and out-of-bounds values of one column in a tile, and the first place of each."""
 
     missing: int = 0
     first_missing: str | None = None
@@ -126,9 +126,9 @@ class Anomalies:
 
 @dataclass(frozen=True, eq=False)
 class LocationSums:
-    """Number of values, their total and their range at each of some locations, (location,).
+    """The number, sum and range of the values at each of some locations, (location,).
 
-    Where there are no values, the total is 0 and the range NaN.
+    Without values, the sum is 0 and the range NaN.
     """
 
     hours: Counts
@@ -139,10 +139,10 @@ class LocationSums:
 
 @dataclass(frozen=True, eq=False)
 class RowSums:
-    """What some rows add to the statistics of one column.
+    """The contribution of some rows to the statistics of one column.
 
-    `locations_with_values` have a value at any hour; `values_by_hour` (hours,) counts the locations that have one at
-    that hour. `weighted_total` and `weight` weight each value by the cosine of its latitude, as its cell's area is.
+    `locations_with_values` have a value at any hour; `values_by_hour` (hours,) counts the locations with a value at
+    each hour. `weighted_total` and `weight` weight each value by the cosine of its latitude, like its cell's area.
     """
 
     digest: int
@@ -160,7 +160,7 @@ class RowSums:
 
 @dataclass(frozen=True, eq=False)
 class ColumnRules:
-    """What is known of one column before its values: `hours` (n,) of the month, and where and when it has values.
+    """Expectations for one column: its `hours` (n,) of the month, and where and when it has values.
 
     It should have values at `expected_hours` (n,) and at `expected_places` (721, 1440).
     """
@@ -172,7 +172,7 @@ class ColumnRules:
 
     @classmethod
     def of(cls, variable: Variable, inventory: Inventory) -> Self:
-        """The rules of a column that the inventory holds."""
+        """The rules for a column of the inventory."""
         return cls(
             variable,
             inventory.hours,
@@ -182,7 +182,7 @@ class ColumnRules:
         )
 
     def anomalies(self, values: Floats, tile: Tile) -> Anomalies:
-        """Count missing values and values out of bounds in a tile: (latitude, longitude, hour)."""
+        """Count missing and out-of-bounds values in a tile: (latitude, longitude, hour)."""
         missing, outside = self._missing(np.isnan(values), tile), self._out_of_bounds(values)
         return Anomalies(
             missing=0 if missing is None else int(missing.sum()),
@@ -195,10 +195,10 @@ class ColumnRules:
         if self.variable.extent == "sometimes" or not missing.any():
             return None
         if self.variable.extent == "sea":
-            # ERA5 has no value of it there at any hour: that is land, and no gap.
+            # ERA5 never has values at this place: it is land, not a gap.
             missing &= np.any(~missing & self.expected_hours, axis=-1, keepdims=True)
-        # Compared with all places and hours of the column, so that files which each cover part of the month and part
-        # of the area leave no gap unnoticed.
+        # Compare with all places and hours of the column, so that gaps are noticed even if each file covers only part
+        # of the month and part of the area.
         missing &= self.expected_hours
         missing &= self.expected_places[np.ix_(tile.latitude_index, tile.longitude_index)][..., np.newaxis]
         return missing
@@ -213,7 +213,7 @@ class ColumnRules:
 
     @property
     def bounds(self) -> tuple[np.float32, np.float32]:
-        """The bounds as values are stored: float32 of 0.05 is more than 0.05."""
+        """The bounds as float32, like stored values: float32(0.05) is more than 0.05."""
         return np.float32(self.variable.minimum), np.float32(self.variable.maximum)
 
     def _first(self, flags: Flags, tile: Tile) -> str | None:
@@ -223,9 +223,9 @@ class ColumnRules:
         return describe_place(tile, self.hours, (int(latitude), int(longitude), int(hour)))
 
     def sums(self, values: Floats, weights: RowWeights, areas: Doubles) -> RowSums:
-        """Sum up the values of rows, (location, hour), NaN where missing.
+        """Sum the values of rows, (location, hour), NaN where missing.
 
-        `areas` (location,) are in proportion to the area that each location stands for.
+        `areas` (location,) are proportional to the area that each location represents.
         """
         empty = np.isnan(values)
         missing = empty if empty.any() else None
@@ -257,8 +257,8 @@ class ColumnRules:
 
 
 def _by_location(values: Floats, missing: Flags | None) -> LocationSums:
-    """Sum up each location's values, (location, hour); `missing` are those that are NaN, None: none are."""
-    # numpy adds whole rows in pairs, so that each sum keeps the precision of float64.
+    """Sum each location's values, (location, hour); `missing` marks the NaNs; None: there are no NaNs."""
+    # numpy sums whole rows pairwise, so each sum keeps float64 precision.
     if missing is None:
         return LocationSums(
             hours=np.full(len(values), values.shape[1], dtype=np.int64),
@@ -276,7 +276,7 @@ def _by_location(values: Floats, missing: Flags | None) -> LocationSums:
 
 @dataclass
 class ColumnStatistics:
-    """Statistics of one column of the month, added up tile by tile, in the order of the rows."""
+    """Statistics of one column of the month, accumulated tile by tile, in row order."""
 
     rules: ColumnRules
     inventory: Inventory
@@ -292,7 +292,7 @@ class ColumnStatistics:
     first_missing: str | None = None
     out_of_bounds: int = 0
     first_out_of_bounds: str | None = None
-    # Starts with the form of the rows: rows made by other rules have another digest, even with equal values.
+    # Starts with the form of the rows, so that rows made by other rules have another digest, even if equal.
     digest: int = FLAT_FORM
     locations_with_values: int = 0
     values_by_hour: Counts = field(init=False)
@@ -302,11 +302,11 @@ class ColumnStatistics:
 
     @classmethod
     def empty(cls, variable: Variable, inventory: Inventory) -> Self:
-        """Statistics of a column before the first tile."""
+        """The statistics of a column before the first tile."""
         return cls(ColumnRules.of(variable, inventory), inventory, HourVersions(inventory.hours.size))
 
     def add_anomalies(self, found: Anomalies) -> None:
-        """Add those of the next tile."""
+        """Add the anomalies of the next tile."""
         self.missing += found.missing
         self.first_missing = self.first_missing or found.first_missing
         self.out_of_bounds += found.out_of_bounds
@@ -333,7 +333,7 @@ class ColumnStatistics:
         has_values = self.values > 0
         missing, first_missing = self.missing, self.first_missing
         if self.rules.variable.extent == "sea" and not has_values:
-            # No place showed to be sea: an area of land, or files without values.
+            # No place was found to be sea: an area of land, or files without values.
             missing = int(self.rules.expected_places.sum() * self.rules.expected_hours.sum())
             first_missing = "every place and hour"
         return ColumnFacts(
@@ -342,7 +342,7 @@ class ColumnStatistics:
             minimum=self.minimum if has_values else None,
             maximum=self.maximum if has_values else None,
             mean=self.total / self.values if has_values else None,
-            # Rounded, so that it is the same however the month is cut into tiles; float32 has seven digits.
+            # Rounded, so that it does not depend on how the month is cut into tiles; float32 has seven digits.
             area_mean=float(f"{self.weighted_total / self.weight:.9g}") if has_values else None,
             checksum=self.checksum,
             hours=int(self.inventory.column_hours(column).size),
@@ -358,10 +358,10 @@ class ColumnStatistics:
         )
 
     def _missing_hours(self) -> npt.NDArray[np.int64]:
-        """Hours of the month, (n,) ascending, that ERA5 has of the variable and that some location lacks.
+        """Hours of the month, (n,) ascending, that ERA5 has for the variable and that are missing at some location.
 
-        Of what is there only at sea, locations without any value are land; of what is there only sometimes, an hour
-        that the files have is not lacking.
+        For sea-only variables, locations without any value are land; for variables that exist only sometimes, no hour
+        present in the files counts as missing.
         """
         if self.rules.variable.extent == "sometimes":
             everywhere = np.isin(self.inventory.hours, self.inventory.column_hours(self.rules.variable.column))

@@ -31,11 +31,10 @@ if TYPE_CHECKING:
     from era5_pipeline.model.settings import FlatFormat, Keep, Settings
     from era5_pipeline.sources.source import RawFile, RawMonth
 
-# --- The files of one month, wherever they are: what a stage reads is fetched from the store, what it wrote is
-#     shared ---
+# --- The files of one month: what a stage reads is fetched from the store, what it wrote is shared there ---
 
 
-# Increase it when a program that knows the number before would misread the manifest of a month.
+# Increase when a program that knows the previous number would misread a month's manifest.
 _MANIFEST_FORM = 1
 
 
@@ -48,7 +47,7 @@ class StoredMonth:
 
     @classmethod
     def of(cls, settings: Settings, month: Month) -> StoredMonth:
-        """The month's files; a store that cannot be used is reported before anything is done.
+        """The month's files; an unusable store is reported before anything is done.
 
         Raises:
             UsageError, StoreError, TransientError: see `FileStore`.
@@ -59,13 +58,13 @@ class StoredMonth:
 
     @property
     def folder(self) -> Path:
-        """The folder of flat months on this machine."""
+        """This machine's folder of flat months."""
         return self.file_store.home / "flat"
 
     # --- raw ----------------------------------------------------------------------------------------------------------
 
     def read_manifest(self) -> Any:  # noqa: ANN401  # JSON is any
-        """The manifest of the month's raw files; None if there is none.
+        """Read the manifest of the month's raw files; None if it does not exist.
 
         Raises:
             InputError: if a newer era5-pipeline wrote it.
@@ -79,7 +78,7 @@ class StoredMonth:
         self.file_store.write_record(self._manifest, {"form": _MANIFEST_FORM, "raw": raw.to_json(), **value}, files)
 
     def obtain_raw(self, raw: RawMonth) -> None:
-        """Have the raw files on local disk.
+        """Make sure the raw files are on local disk.
 
         Raises:
             InputError: if one is neither here nor in the store. The user's own files are left to the inventory.
@@ -96,13 +95,13 @@ class StoredMonth:
                 )
 
     def _is_needed(self, file: RawFile) -> bool:
-        """Whether it cannot be left to the inventory to say what is wrong with the file that is here."""
+        """Whether the file must be fetched; otherwise the inventory reports what is wrong with the local one."""
         return self.file_store.is_shared or not file.path.is_file()
 
     # --- flat ---------------------------------------------------------------------------------------------------------
 
     def same_flat(self, raw: RawMonth, flat_format: FlatFormat) -> FlatMonth | None:
-        """The flat month of the same rows and format, with its files on local disk; None if there is no intact one."""
+        """The flat month with the same rows and format, its files on local disk; None if not intact."""
         if not self.file_store.is_shared:
             flat = read_flat_month(self.folder, self.month)
             if flat is None or not _is_of(flat, raw, flat_format):
@@ -117,7 +116,7 @@ class StoredMonth:
         return all(self.file_store.obtain(file) for file in flat.files)
 
     def share_flat(self, flat: FlatMonth) -> None:
-        """Write the flat files, the preview and then the facts to the store; remove the files that they replace there.
+        """Upload the flat files, the preview and then the facts; remove the files that they replace in the store.
 
         Raises:
             StoreError, TransientError: see `ObjectStore`.
@@ -137,18 +136,18 @@ class StoredMonth:
                 self.file_store.supersede(file)
 
     def stored_flat(self) -> FlatMonth | None:
-        """The flat month as its facts have it, whether or not its file is anywhere."""
+        """The flat month described by its facts, whether or not its file exists."""
         return next(self._facts(), None)
 
     def obtain_flat(self, flat: FlatMonth) -> bool:
-        """Have the flat files on local disk, and the preview if there is one; False if one of the files is nowhere."""
+        """Make sure the flat files, and any preview, are on local disk; False if a file exists nowhere."""
         preview = preview_file(self.folder, self.month)
         if has_preview(flat) and not preview.is_file():
             self.file_store.obtain_picture(preview)
         return self._obtain_files(flat) and has_own_columns(flat)
 
     def _facts(self) -> Iterator[FlatMonth]:
-        """The facts in the store, then those on this machine."""
+        """Yield the facts in the store, then those on this machine."""
         path = facts_file(self.folder, self.month)
         values = [self.file_store.read_record(path)]
         if self.file_store.is_shared:
@@ -163,7 +162,7 @@ class StoredMonth:
 
     @property
     def nowhere(self) -> str:
-        """Where else a missing file is not, for messages."""
+        """The other places searched for a missing file, for messages."""
         return "" if self.file_store.store is None else f", and not in the store {self.file_store.store.shown}"
 
 
@@ -171,16 +170,15 @@ def _is_of(flat: FlatMonth, raw: RawMonth, flat_format: FlatFormat) -> bool:
     return flat.fingerprint == month_fingerprint(raw) and flat.format == flat_format
 
 
-# --- Removal of a month's files after its load: what ERA5_KEEP does not keep, and local copies of what the store
-#     has ---
+# --- Remove a month's files after its load: those that ERA5_KEEP does not keep, and local copies of stored ones ---
 #
-# The records stay: the manifest, the facts, what sources know of their months. By them a month is recognised later,
-# and the ledger has names and digests of all files. The user's own files are never removed.
+# The records stay: the manifest, the facts, and the sources' records of their months. They identify a month later, and
+# the ledger has names and digests of all files. The user's own files are never removed.
 
 
 @dataclass(frozen=True)
 class FileRemoval:
-    """What is removed of a loaded month; `has_copies`: it may have copies of objects of the user's."""
+    """The files of a loaded month to remove; `has_copies`: it may have copies of the user's objects."""
 
     stored: StoredMonth
     keep: Keep
@@ -188,7 +186,7 @@ class FileRemoval:
 
     @property
     def removes(self) -> bool:
-        """Whether anything is removed at all."""
+        """Whether anything is to be removed."""
         return self.keep != "all" or self.stored.file_store.is_shared or self.has_copies
 
     @contextmanager
@@ -203,7 +201,7 @@ class FileRemoval:
             yield
 
     def remove(self, flat: FlatMonth) -> None:
-        """Remove what the loaded month need not keep; nothing while another run on this machine reads it.
+        """Remove the unneeded files of the loaded month, unless another run on this machine is reading them.
 
         Raises:
             LocalDiskError: if a file cannot be removed.
@@ -216,12 +214,12 @@ class FileRemoval:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                return  # the other run removes them when it has loaded the month
+                return  # the other run removes them after loading the month
             except OSError:
                 pass
             for file in raw.files:
                 if file.origin is not None:
-                    file.path.unlink(missing_ok=True)  # a copy of an object of the user's, which stays
+                    file.path.unlink(missing_ok=True)  # a copy of a user's object, which stays
                 elif not source_kind(raw.source).has_own_files:
                     file_store.release(file) if self.keep == "all" else file_store.discard(file)
             for part in flat.files:

@@ -26,25 +26,24 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
     Positions = npt.NDArray[np.intp]
 
-# --- Split a month into tiles (latitudes x longitudes x all hours) that fit into memory and follow the files'
-#     chunks ---
+# --- Split a month into tiles (latitudes x longitudes x all hours) that fit in memory and follow the files' chunks ---
 #
 # A tile is the unit that is read, transposed and written: netCDF-4 chunks span many hours, so that reading hour by
 # hour would decompress each chunk many times.
 
 
-# Point-hours of one variable in a tile of six: 32 MB of float32 each, 192 MB in all. A tile of more variables has fewer
-# of each, in proportion.
+# Point-hours of one variable in a tile of six: 32 MB of float32 each, 192 MB in all. Tiles with more variables have
+# proportionally fewer of each.
 TARGET_POINT_HOURS = 8_000_000
 _VARIABLES = 6
-# A file's chunk larger than the target is read whole up to this size (96 MB a variable), and split beyond it: splitting
-# means decompressing it several times, but more memory would exceed the limit of 2 GiB.
+# A file's chunk above the target is read whole up to this size (96 MB per variable), and split beyond it: splitting
+# decompresses it several times, but more memory would exceed the limit of 2 GiB.
 LARGEST_POINT_HOURS = 24_000_000
 
 
 @dataclass(frozen=True)
 class Tile:
-    """Grid indices of a rectangle, (n,) and (m,), in the order of the file that it was cut from."""
+    """Grid indices of a rectangle, (n,) and (m,), in the order of its source file."""
 
     latitude_index: Indices
     longitude_index: Indices
@@ -67,9 +66,9 @@ def _points(field: Field) -> int:
 
 
 def tile_size(field: Field, hours: int) -> tuple[int, int]:
-    """Width and height of a tile in grid points, multiples of the field's chunks where these are not too large.
+    """Width and height of a tile in grid points, multiples of the field's chunks unless these are too large.
 
-    `hours` are those of six variables; of more variables, more in proportion.
+    `hours` assumes six variables; with more, it is proportionally larger.
     """
     _, chunk_height, chunk_width = field.chunks
     chunk_height = min(chunk_height or 1, field.latitude_index.size)
@@ -80,14 +79,14 @@ def tile_size(field: Field, hours: int) -> tuple[int, int]:
     chunk_height = max(1, min(chunk_height, largest // chunk_width))
     across = max(1, target // (chunk_width * chunk_height))
     width = min(field.longitude_index.size, chunk_width * across)
-    # Several chunks high only where the tile spans the full width: otherwise tiles would overlap or leave gaps.
+    # Several chunks high only if the tile spans the full width; otherwise tiles would overlap or leave gaps.
     down = max(1, target // (width * chunk_height)) if width == field.longitude_index.size else 1
     return width, min(field.latitude_index.size, chunk_height * down)
 
 
 def _blocks(file_order: Indices, needed: npt.NDArray[np.intp], size: int) -> Iterator[Indices]:
-    """The needed indices in blocks: first those in the file, split at multiples of `size` there, then the others."""
-    # A meridian that the file holds twice (0 and 360) counts where it occurs first.
+    """The needed indices in blocks: first those in the file, split at its multiples of `size`, then the others."""
+    # A meridian stored twice (0 and 360) counts at its first occurrence.
     wanted = np.zeros(file_order.size, dtype=np.bool_)
     wanted[np.unique(file_order, return_index=True)[1]] = True
     wanted &= np.isin(file_order, needed)
@@ -100,7 +99,7 @@ def _blocks(file_order: Indices, needed: npt.NDArray[np.intp], size: int) -> Ite
         yield lacking[start : start + size]
 
 
-# --- Merge several pieces of one variable into one array: final before preliminary; overlapping files must agree ---
+# --- Merge pieces of one variable into one array: final before preliminary; overlapping files must agree ---
 
 
 @dataclass(frozen=True)
@@ -114,13 +113,13 @@ class PieceHours:
 
     @property
     def is_final(self) -> bool:
-        """Whether its values are final; files without a version count as final, because all old ones are."""
+        """Whether its values are final; files without a version count as final, as all old files are."""
         return self.expver in (FINAL, UNKNOWN_EXPVER)
 
 
 @dataclass(frozen=True)
 class Placed:
-    """Where a part lies in a tile: ascending positions in the file, and the corresponding ones in the tile."""
+    """A part's place in a tile: ascending positions in the file, and the corresponding ones in the tile."""
 
     part: PieceHours
     file_latitudes: Positions
@@ -131,7 +130,7 @@ class Placed:
 
 @dataclass
 class HourVersions:
-    """Records, for one column, which hours of the month each version provided values for."""
+    """Records for which hours of the month each version provided values of one column."""
 
     hours: int
     seen: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
@@ -142,13 +141,13 @@ class HourVersions:
         flags[month_hours] |= gave
 
     def add_all(self, other: HourVersions) -> None:
-        """Add what another record of the same hours holds."""
+        """Add another record of the same hours."""
         every_hour = np.arange(self.hours)
         for expver, flags in other.seen.items():
             self.add(expver, every_hour, flags)
 
     def counts(self) -> dict[str, int]:
-        """Hours per version, for versions that provided any value."""
+        """Hour counts per version, for versions that provided any value."""
         return {expver: int(flags.sum()) for expver, flags in sorted(self.seen.items()) if flags.any()}
 
     def positions(self, expver: str) -> Positions:
@@ -169,7 +168,7 @@ def parts_of(inventory: Inventory, column: str) -> tuple[PieceHours, ...]:
 
 
 def place(part: PieceHours, tile: Tile) -> Placed | None:
-    """Find where the part lies in the tile; None: they do not overlap."""
+    """Find the part's place in the tile; None if they do not overlap."""
     file_latitudes, tile_latitudes = _meet(part.piece.field.latitude_index, tile.latitude_index)
     file_longitudes, tile_longitudes = _meet(part.piece.field.longitude_index, tile.longitude_index)
     if not (file_latitudes.size and file_longitudes.size):
@@ -180,7 +179,7 @@ def place(part: PieceHours, tile: Tile) -> Placed | None:
 def _meet(in_file: npt.NDArray[np.int32], in_tile: npt.NDArray[np.int32]) -> tuple[Positions, Positions]:
     """Positions of the common indices, ascending in the file, and in the (sorted) tile.
 
-    A meridian that a global file holds twice (0 and 360) counts once, where it occurs first.
+    A meridian stored twice in a global file (0 and 360) counts once, at its first occurrence.
     """
     _, first = np.unique(in_file, return_index=True)
     positions = np.sort(first)
@@ -195,12 +194,12 @@ def merge(
     hours: npt.NDArray[np.int64],
     versions: HourVersions,
 ) -> Floats:
-    """Lay the parts, `read` in the order of `placed`, over each other: (latitude, longitude, hour) float32.
+    """Overlay the parts, `read` in the order of `placed`: (latitude, longitude, hour) float32.
 
-    What no part gives is NaN. The latitudes and longitudes are in the tile's order.
+    Values in no part are NaN. Latitudes and longitudes are in the tile's order.
 
     Raises:
-        InputError: if two files of the same standing contradict each other; it names both and the first place.
+        InputError: naming two files of equal precedence that contradict each other, and the first place.
     """
     shape = (tile.latitude_index.size, tile.longitude_index.size, hours.size)
     merged = np.empty(shape, dtype=np.float32)
@@ -210,10 +209,10 @@ def merge(
     settled: npt.NDArray[np.bool_] | None = None
     for number, (one, values) in enumerate(zip(placed, read, strict=True)):
         if settled is None and not one.part.is_final:
-            # Preliminary values may differ from final ones, so these are excluded from the comparison.
+            # Preliminary values may differ from final ones, so exclude the latter from the comparison.
             settled = ~np.isnan(merged) if number else np.zeros(shape, dtype=np.bool_)
         if not laid[one.part.month_hours].any():
-            # The usual case, and by far the fastest: no other part has values there.
+            # The usual and by far the fastest case: no other part has values there.
             merged[_window(one)] = values
             versions.add(one.part.expver, one.part.month_hours, _hours_with_values(values))
         else:
@@ -232,12 +231,12 @@ def merge(
 
 
 def _fills(placed: Placed, shape: tuple[int, int, int]) -> bool:
-    """Whether the part covers a whole tile of this shape."""
+    """Whether the part covers the whole tile, of this shape."""
     return (placed.tile_latitudes.size, placed.tile_longitudes.size, placed.part.month_hours.size) == shape
 
 
 def _window(placed: Placed) -> tuple[slice, slice, slice] | tuple[npt.NDArray[np.intp], ...]:
-    """Index the part's place in the tile, with slices where possible: copying is then several times as fast."""
+    """Index the part's place in the tile, with slices if possible, which copy several times as fast."""
     axes = (placed.tile_latitudes, placed.tile_longitudes, placed.part.month_hours)
     latitudes, longitudes, month_hours = (_as_slice(positions) for positions in axes)
     if latitudes is None or longitudes is None or month_hours is None:
@@ -255,7 +254,7 @@ def _as_slice(positions: Positions) -> slice | None:
 
 
 def _hours_with_values(values: Floats) -> npt.NDArray[np.bool_]:
-    """Hours, (n,), at which any location of (latitude, longitude, hour) has a value; the first location mostly has."""
+    """Mask of the hours, (n,), when any location of (latitude, longitude, hour) has a value; the first usually has."""
     has: npt.NDArray[np.bool_] = ~np.isnan(values[0, 0])
     for hour in np.flatnonzero(~has):
         has[hour] = not np.isnan(values[:, :, hour]).all()
@@ -271,8 +270,8 @@ def _require_agreement(
     tile: Tile,
     hours: npt.NDArray[np.int64],
 ) -> None:
-    # Two packings of one field may each be off by half a step, plus the rounding to float32 of the value in the file
-    # (kelvin), which near 0 degC is coarser than that of the value in the table.
+    # Two packings of one field may each be off by half a step, plus the rounding to float32 of the file's value (in
+    # kelvin), which near 0 degC is coarser than that of the table's value.
     steps = one.part.piece.field.half_step + max(other.part.piece.field.half_step for other in earlier)
     offset = np.float32(BY_COLUMN[one.part.piece.field.column].offset)
     with np.errstate(invalid="ignore"):
@@ -313,7 +312,7 @@ def describe_place(tile: Tile, hours: npt.NDArray[np.int64], place_in_tile: tupl
 
 
 def covered_by(placed: Sequence[Placed], tile: Tile, hours: int) -> npt.NDArray[np.bool_] | None:
-    """Which (latitude, longitude, hour) of the tile any part covers, with or without a value; None: all of them."""
+    """A mask of the tile's (latitude, longitude, hour) covered by any part, with or without a value; None: all."""
     full = (tile.latitude_index.size, tile.longitude_index.size, hours)
     covered: npt.NDArray[np.bool_] | None = None
     for one in placed:

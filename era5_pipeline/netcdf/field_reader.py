@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
     Positions = npt.NDArray[np.intp]
 
-# Values read at a time: 16 MB of float32.
+# Values per read: 16 MB of float32.
 _DASK_CHUNK_VALUES = 4_000_000
 _CHUNK_CACHE_BYTES = 1 << 20
-# Values converted at a time: half a megabyte of float64, which stays in the processor's cache.
+# Values per conversion: half a megabyte of float64, which fits in the processor's cache.
 _CACHED_VALUES = 1 << 16
 
 

@@ -59,7 +59,7 @@ def cut_months(path: Path, months: Sequence[Month], scratch: Path) -> Iterator[t
         folder = scratch / str(month)
         with disk_errors(f"{month}: cutting it out of {path.name}", scratch):
             folder.mkdir()
-            # Accumulations begin at 1940-01-01 07:00: a member may start after the month does, but has some of its hours.
+            # Accumulations begin at 1940-01-01 07:00: a member may start late, but has hours of each month.
             cut = [_cut(member, month, folder / member.name) for member in members]
             if members[0].file.member is None:
                 yield month, cut[0]

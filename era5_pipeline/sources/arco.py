@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from era5_pipeline.netcdf.cds_files import Block
 
 _FORM = 1
-# Hours of one variable that are read together: 33 MB for the globe.
+# Hours of one variable per read: 33 MB for the globe.
 _BLOCK_HOURS = 8
 _HOUR = timedelta(hours=1)
 _ATTRIBUTES = {
@@ -42,7 +42,7 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Day:
-    """The file of one day. It can still change unless it is `final` (no preliminary hours) and `whole` (no gaps).
+    """The file of one day. It may change until it is `final` (no preliminary hours) and `whole` (no gaps).
 
     `final_until` and `available_until`: the last days that the store announced when it was fetched, `YYYY-MM-DD`.
     """
@@ -59,7 +59,7 @@ class Day:
 
 @dataclass(frozen=True)
 class _MonthRecord:
-    """The record of a month: the files of its days, and whether hours were found to be missing (`short`)."""
+    """The record of a month: its days' files, and whether hours were found missing (`short`)."""
 
     days: Mapping[str, Day]
     short: bool = False
@@ -67,9 +67,9 @@ class _MonthRecord:
 
 @dataclass(frozen=True)
 class ArcoSource:
-    """Months of the store at `url`, kept in `folder`; `refetch`: fetch days again that may have changed.
+    """Months of the store at `url`, kept in `folder`; with `refetch`, days that may have changed are fetched again.
 
-    `file_store` has durable copies of finished days, if there is a store: another machine goes on after them.
+    `file_store` has durable copies of finished days, if a store is set, so that another machine can continue.
     """
 
     url: str
@@ -82,13 +82,13 @@ class ArcoSource:
     name: str = "arco"
 
     def fetch(self, month: Month) -> RawMonth:
-        """See `Source`: complete days in the folder are kept; with `refetch`, only those that are final.
+        """See `Source`: complete days in the folder are kept; with `refetch`, only final ones.
 
         Raises:
             NotYetAvailableError: if the store does not reach the month yet.
             NoDataError: if the store begins after the month.
             SourceError, TransientError, UsageError: see `zarr_store`.
-            LocalDiskError: if the disk has no room.
+            LocalDiskError: if the disk is full.
         """
         lasts = "it reads a day at a time, and gives up after six failures in a row"
         with locked_month(month, self.folder / f"{self._stem(month)}.lock", self.say, lasts):
@@ -103,12 +103,12 @@ class ArcoSource:
             return self._raw_month(month, known)
 
     def known(self, month: Month) -> RawMonth | None:
-        """See `Source`: by the record alone, so the files may have been removed."""
+        """See `Source`: from the record alone, so the files may be gone."""
         known = self._read(month)
         return None if self.refetch or not self._is_complete(month, known) else self._raw_month(month, known)
 
     def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
-        """See `Source`: days with gaps are fetched again the next time."""
+        """See `Source`: days with gaps are fetched again next time."""
         known = self._read(raw.month)
         if known.days and known.short is is_complete:
             self._write(raw.month, replace(known, short=not is_complete))
@@ -177,7 +177,7 @@ class ArcoSource:
             block = range(start, min(start + _BLOCK_HOURS, hours.stop))
             fields = {}
             for variable in self._variables:
-                # Cut at once: a chunk holds an hour of the whole globe.
+                # Cut out immediately: a chunk holds an hour of the whole globe.
                 values = store.read(variable, block)[:, rows][:, :, columns]
                 due = np.array(block) >= hour_of(variable.first_valid)
                 if _has_gaps(values[due], variable):
@@ -251,14 +251,14 @@ class ArcoSource:
 
 
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> ArcoSource:
-    """Open the source as the settings describe it."""
+    """Open the source described by the settings."""
     folder = settings.home / "raw" / ArcoSource.name
     file_store = FileStore.of(settings)
     return ArcoSource(settings.arco_url, folder, request, refetch=settings.refetch, say=say, file_store=file_store)
 
 
 def _has_gaps(values: np.ndarray, variable: Variable) -> bool:
-    """Whether values (hour, latitude, longitude) are missing that ERA5 has, as far as they tell."""
+    """Whether values (hour, latitude, longitude) that ERA5 has are missing, as far as can be told."""
     missing = np.isnan(values)
     if variable.extent == "everywhere":
         return bool(missing.any())

@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.settings import Settings
 
-# Of a bucket, whose answers take longer than reading them.
+# Objects read at once from a bucket, whose latency exceeds the transfer.
 _READ_AT_ONCE = 16
-# Fewer values may be single hours that somebody chose; so many days or months, always at the same hour, may be means.
+# Fewer values may be hand-picked hours; this many days or months, always at the same hour, may be means.
 _SPARSE_VALUES = 3
-# A point series has at least so many months, each of fewer bytes (as CSV, of 23 variables).
+# A point series has at least this many months, each smaller than this (as CSV with 23 variables).
 _SERIES_MONTHS, _SERIES_MONTH_BYTES = 24, 300_000
 
 
 @dataclass(frozen=True)
 class FilesSource:
-    """ERA5 files below `folders`, which may also be single files. Files are read in place, not copied.
+    """ERA5 files below `folders` (or single files), read in place, not copied.
 
-    Of objects below `buckets` (addresses of S3), those of a month are copied while it is loaded. The catalogue of the
-    files is kept in `home`, and that of objects in the store of `file_store` too, if there is one. The folders are
-    listed once, on first use: a source object serves one command.
+    Objects below `buckets` (S3 addresses) are copied while their month is loaded. The catalogue of the files is kept in
+    `home`; that of objects also in the store of `file_store`, if set. The folders are listed once, on first use: a
+    source object serves one command.
 
-    `sparse_hours`: one value a day or a month, always at the same hour, is an hour, though the files do not say so.
+    `sparse_hours`: treat one value per day or month, always at the same hour, as hourly, though the files do not say.
     """
 
     folders: tuple[Path, ...]
@@ -68,12 +68,12 @@ class FilesSource:
     def fetch(self, month: Month) -> RawMonth:
         """Find the month's files; objects are copied to local disk.
 
-        A file that cannot be read may belong to any month: it is left out with a warning if other files have data of
+        An unreadable file may belong to any month: it is skipped with a warning if other files have data for
         the month.
 
         Raises:
-            BadFileError: if a file of this month cannot be used.
-            NoDataError: if no file has data of the month.
+            BadFileError: if a file of this month is unusable.
+            NoDataError: if no file has data for the month.
             LocalDiskError, StoreError, TransientError: if an object cannot be copied.
         """
         raw = self._find(month)
@@ -113,15 +113,15 @@ class FilesSource:
         )
 
     def _variables_of(self, month: Month, entries: list[CatalogueEntry]) -> tuple[str, ...] | None:
-        """The columns that the month is to have; of an open list, and of `all`, those in its files."""
+        """The columns that the month should have; for an open list and `all`, those in its files."""
         if self.request.columns is None or not (self.request.is_open or self.request.wanted == VARIABLES):
             return self.request.columns
-        # With --strict-variables, a month must have whatever any of the files has.
+        # With --strict-variables, a month must have every variable found in any file.
         held = _columns_of(entries, month) if self.request.is_open else set(self.columns())
         return tuple(column for column in self.request.columns if column in held)
 
     def _require_named(self) -> None:
-        """Refuse a list that names a variable which none of the files has, of any month."""
+        """Refuse a list that names a variable found in no file of any month."""
         held = self.columns()
         lacking = [v for v in self.request.wanted if v.column in self.request.named and v.column not in held]
         if lacking and held:
@@ -133,7 +133,7 @@ class FilesSource:
             )
 
     def known(self, month: Month) -> RawMonth | None:
-        """See `Source`: the same as `fetch`, but objects are known by the catalogue, and not copied."""
+        """See `Source`: like `fetch`, but objects are known from the catalogue, not copied."""
         try:
             return self._find(month)
         except InputError:
@@ -160,7 +160,7 @@ class FilesSource:
         return RawFile(Path(now.path), now.sha256, now.bytes)
 
     def problems(self) -> tuple[Problem, ...]:
-        """Files in the folders that claim to be data and cannot be used, of any month; wanted variables alone."""
+        """Unusable data files in the folders, of any month; only problems of wanted variables."""
         wanted = {variable.column for variable in self.request.wanted}
         return tuple(
             problem
@@ -170,7 +170,7 @@ class FilesSource:
         )
 
     def months(self) -> tuple[Month, ...]:
-        """The months of which the folders have data, ascending."""
+        """The months with data in the folders, ascending."""
         wanted = {variable.column for variable in self.request.wanted}
         return tuple(
             sorted(
@@ -210,7 +210,7 @@ class FilesSource:
         )
 
     def _columns_besides(self) -> tuple[str, ...]:
-        """Columns of the catalogue that the files have and that are not wanted, in table order."""
+        """Catalogue columns in the files that are not wanted, in table order."""
         wanted = {variable.column for variable in self.request.wanted}
         return tuple(column for column in self.columns() if column not in wanted)
 
@@ -225,7 +225,7 @@ class FilesSource:
 
     @cached_property
     def _entries(self) -> tuple[CatalogueEntry, ...]:
-        """The entries of all files, listed once: a thousand months do not list a thousand files each."""
+        """The entries of all files, listed once, so that a thousand months do not list a thousand files each."""
         entries = tuple(self._list_entries())
         return entries if self.sparse_hours else tuple(_with_sparse_problems(entries))
 
@@ -236,7 +236,7 @@ class FilesSource:
             except FileNotFoundError:
                 continue  # removed since the folder was listed
             except OSError as error:
-                # Not put into the catalogue: the file may be readable the next time.
+                # Not added to the catalogue: the file may be readable next time.
                 text = f"cannot be opened ({error.strerror or error})"
                 problem = Problem(str(path), "unreadable", text, "Make it readable, or move it away.")
                 entry = CatalogueEntry(str(path), 0, 0, {}, (problem,))
@@ -250,7 +250,7 @@ class FilesSource:
             kept = list(threads.map(self._catalogue.kept_entry, objects))
         for done, (found, entry) in enumerate(zip(objects, kept, strict=True)):
             if entry is None:
-                # One at a time: the library for netCDF is not made for threads.
+                # One at a time: the netCDF library is not thread-safe.
                 progress.report("raw", done, len(objects), "files")
             yield entry or self._catalogue.entry_by_copy(found)
 
@@ -267,7 +267,7 @@ class FilesSource:
     def _require_usable(self, entry: CatalogueEntry, month: Month) -> None:
         wanted = [variable.column for variable in self.request.wanted]
         for problem in entry.problems:
-            # A grid off 0.25 degrees is left to the check of that name, which refuses the month with the same text.
+            # A grid off 0.25 degrees is left to the check `grid`, which refuses the month with the same text.
             if problem.kind not in ("grid", "nothing") and problem.concerns(month, wanted):
                 raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
 
@@ -286,9 +286,9 @@ class FilesSource:
 
 
 def _with_sparse_problems(entries: tuple[CatalogueEntry, ...]) -> Iterator[CatalogueEntry]:
-    """The entries, with a problem where their values are one a day or a month, and may be means.
+    """Add a problem to entries with one value per day or month, which may be means.
 
-    Looks at all files together: means may come one in a file.
+    Looks at all files together, because each file may hold a single mean.
     """
     days: dict[tuple[str, int], set[int]] = {}
     for entry in entries:
@@ -318,7 +318,7 @@ def _sparse_problem(path: str, suspect: dict[str, tuple[int, ...]]) -> Problem:
 
 
 def _columns_of(entries: Iterable[CatalogueEntry], month: Month | None) -> set[str]:
-    """The columns that the files have of the month, None: of any."""
+    """The columns in the files of the month; None: of any month."""
     return {
         column
         for entry in entries
@@ -329,7 +329,7 @@ def _columns_of(entries: Iterable[CatalogueEntry], month: Month | None) -> set[s
 
 
 def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> FilesSource:
-    """Open the source as the settings describe it."""
+    """Open the source described by the settings."""
     return FilesSource(
         settings.files_dirs,
         settings.home,

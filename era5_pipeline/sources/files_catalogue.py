@@ -1,4 +1,4 @@
-"""What each file of a folder or bucket holds, so that a thousand months do not open a thousand files each."""
+"""Catalogue of the contents of files and objects, so that a thousand months do not open a thousand files each."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from era5_pipeline.runtime.file_store import FileStore
     from era5_pipeline.sources.source import RawFile
 
-# --- Files of the user's in a bucket of S3: their listing, and copies of them on local disk ---
+# --- The user's files in an S3 bucket: listing them, and copying them to local disk ---
 #
-# A copy is made when a month needs it, and removed when the month is loaded.
+# Copies are made when a month needs them, and removed when it is loaded.
 
 
 @dataclass(frozen=True)
 class BucketFile:
-    """An object of the user's: its address, its size, and when it was last written."""
+    """A user's object: its address, size, and time of last write."""
 
     address: str
     bytes: int
@@ -43,7 +43,7 @@ class BucketFile:
 
 
 def files_in(bucket: str) -> Iterator[BucketFile]:
-    """The objects below an address of S3, or the one that it names; hidden ones are left out.
+    """The objects below an S3 address, or the one that it names; hidden ones are skipped.
 
     Raises:
         StoreError, TransientError: if the bucket is missing, refuses, or cannot be reached.
@@ -55,7 +55,7 @@ def files_in(bucket: str) -> Iterator[BucketFile]:
 
 
 def local_copy(home: Path, month: Month, address: str) -> Path:
-    """Where the month's copy of an object is, or would be: each month has its own, and removes it when it is loaded."""
+    """The path for the month's copy of an object: each month has its own, removed when it is loaded."""
     name = address.rpartition("/")[2]
     return home / "raw" / "files" / str(month) / f"{hashlib.sha256(address.encode()).hexdigest()[:16]}-{name}"
 
@@ -64,8 +64,8 @@ def download(address: str, path: Path, expected_bytes: int) -> str:
     """Copy an object to a path; return its SHA-256.
 
     Raises:
-        BadFileError: if it is gone.
-        LocalDiskError: if the disk has no room.
+        BadFileError: if the object is gone.
+        LocalDiskError: if the disk is full.
         StoreError, TransientError: if the bucket refuses, or cannot be reached.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,10 +83,10 @@ def download(address: str, path: Path, expected_bytes: int) -> str:
 
 
 def fetch_object(month: Month, file: RawFile) -> None:
-    """Have the copy of an object on local disk, as the month's raw stage found it.
+    """Make sure an object's copy is on local disk, as the month's raw stage found it.
 
     Raises:
-        BadFileError: if it is gone, or was changed since.
+        BadFileError: if the object is gone or has changed since.
         LocalDiskError, StoreError, TransientError: see `download`.
     """
     if file.path.is_file() and file.path.stat().st_size == file.bytes and sha256_of(file.path) == file.sha256:
@@ -99,28 +99,28 @@ def fetch_object(month: Month, file: RawFile) -> None:
         )
 
 
-# --- Cache of what each file of a folder holds, so that a thousand months do not open a thousand files each ---
+# --- Cache of file contents, so that a thousand months do not open a thousand files each ---
 #
 # An entry is valid while the file's size and modification time are unchanged. Entries are JSON files under the
 # pipeline's home, and may be removed at any time.
 
 
-# Increase the number with every change of the entries' form or of the rules by which files are inspected. A change of
-# the table of variables invalidates entries too.
+# Increase the number whenever the form of the entries or the rules for inspecting files change. Changes to the
+# catalogue of variables invalidate entries too.
 _FORM = [5, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
 
 
 _MOVE_AWAY = "Copy the data into a file, or move it out of the folder."
-# Of a problem, those that may name the file.
+# Fields of a problem that may name the file.
 _TEXTS = ("file", "text", "remedy")
 
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """What one file holds: its columns per month, and its problems. `sha256` is None until it is needed.
+    """The contents of one file: its columns per month, and its problems. `sha256` is None until needed.
 
-    `sparse` has, by column, the hours since 1970 of fields with at most one value a day, always at the same hour, of
-    which the file does not say that they are of hours.
+    `sparse` has, by column, the hours since 1970 of fields with at most one value a day, always at the same hour, which
+    the file does not declare to be hourly.
     """
 
     path: str
@@ -133,7 +133,7 @@ class CatalogueEntry:
 
     @property
     def months(self) -> frozenset[str]:
-        """Months of which the file has data or a problem."""
+        """Months with data or a problem in the file."""
         return frozenset(self.columns) | {month for problem in self.problems for month in problem.months}
 
     def to_json(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class CatalogueEntry:
 
 
 def _entry_of(value: Any) -> CatalogueEntry | None:  # noqa: ANN401  # JSON is any
-    """The entry in a cache file; None if it is damaged, or of another form."""
+    """The entry in a cache file; None if it is damaged or has another form."""
     try:
         return CatalogueEntry.from_json(value) if value["form"] == _FORM else None
     except (TypeError, KeyError, AttributeError):
@@ -166,14 +166,14 @@ def _entry_of(value: Any) -> CatalogueEntry | None:  # noqa: ANN401  # JSON is a
 
 
 class Catalogue:
-    """The entries, kept below `home`; those of objects also in the store of `file_store`, if there is one."""
+    """The entries, kept below `home`; those of objects also in the store of `file_store`, if set."""
 
     def __init__(self, home: Path, file_store: FileStore = LOCAL) -> None:
         self._home = home
         self._file_store = file_store
 
     def entry(self, path: Path, *, with_digest: bool = False) -> CatalogueEntry | None:
-        """The entry of a file, made if there is no valid one; None if the file does not claim to be data.
+        """Return the entry of a file, created if not valid; None if the file does not claim to be data.
 
         Raises:
             OSError: if the file cannot be read at all.
@@ -196,7 +196,7 @@ class Catalogue:
         return entry
 
     def kept_entry(self, found: BucketFile) -> CatalogueEntry | None:
-        """The entry of an object, with its digest; None if there is no valid one."""
+        """The entry of an object, with its digest; None if not valid."""
         entry = _entry_of(self._file_store.read_record(self._kept(found.address.encode())))
         is_valid = entry is not None and (entry.path, entry.bytes, entry.modified_ns, entry.sha256 is None) == (
             *(found.address, found.bytes, found.modified_ns),
@@ -205,14 +205,14 @@ class Catalogue:
         return entry if is_valid else None
 
     def entry_by_copy(self, found: BucketFile) -> CatalogueEntry:
-        """The entry of an object, made from a copy that is removed afterwards; without columns if it is no data.
+        """Create the entry of an object from a temporary copy; without columns if it is not data.
 
         Raises:
-            BadFileError: if it is gone.
-            LocalDiskError, StoreError, TransientError: see `bucket_files`.
+            BadFileError: if the object is gone.
+            LocalDiskError, StoreError, TransientError: see `download`.
         """
         with scratch_folder(self._home) as scratch:
-            # In a folder of its own, because that of the scratch is locked.
+            # In its own folder, because the scratch folder is locked.
             copy = scratch / "object" / found.address.rpartition("/")[2]
             digest = download(found.address, copy, found.bytes)
             entry = CatalogueEntry(found.address, found.bytes, found.modified_ns, {}, (), digest)
@@ -230,7 +230,7 @@ class Catalogue:
         return self._home / "catalogue" / f"{hashlib.sha256(name).hexdigest()[:32]}.json"
 
     def _inspected(self, entry: CatalogueEntry, path: Path) -> CatalogueEntry:
-        """The entry with what the file at `path` holds."""
+        """Complete the entry with the contents of the file at `path`."""
         if kind_of(path) == "other":
             text, remedy = describe_other(path)
             return replace(entry, problems=(Problem(str(path), "unreadable", text, remedy),))
@@ -259,7 +259,7 @@ class Catalogue:
 
 
 def _sparse(fields: list[Field]) -> dict[str, tuple[int, ...]]:
-    """The hours of each column whose fields have at most one value a day, at one hour, and do not say what it is."""
+    """The hours, by column, of fields with at most one value a day, at a fixed hour, not declared hourly."""
     found = {}
     for column in {held.column for held in fields}:
         own = [held for held in fields if held.column == column]

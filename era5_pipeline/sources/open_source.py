@@ -1,4 +1,4 @@
-"""The source that the settings select: opening it, requesting a month early, and its files that no month can use."""
+"""Open the source that the settings select, request months early, and list its unusable files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.netcdf.contents import Problem
 
-# Sources whose module has another name than the source.
+# Sources whose module is not named after them.
 _MODULES = {"cds": "cds.source"}
 
 
 def module_of(name: str) -> str:
-    """The module of a source, which has `open_source`."""
+    """The module with a source's `open_source`."""
     return f"era5_pipeline.sources.{_MODULES.get(name, name)}"
 
 
@@ -29,10 +29,10 @@ def _no_op(_: str) -> None:
 
 
 def source_of(settings: Settings, say: Callable[[str], None] = _no_op) -> Source:
-    """The source that the settings select; `say` receives messages about waits and retries.
+    """Open the source that the settings select; `say` receives messages about waits and retries.
 
     Raises:
-        UsageError: if a setting that it needs is missing.
+        UsageError: if it needs a setting that is missing.
     """
     name = settings.source_name
     module = import_module(module_of(name))
@@ -41,9 +41,9 @@ def source_of(settings: Settings, say: Callable[[str], None] = _no_op) -> Source
 
 
 def columns_besides(settings: Settings, source: Source, months: Collection[Month]) -> tuple[str, ...]:
-    """Columns that the user's own files of these months hold, and that a load without a list of variables leaves out.
+    """Columns in the user's own files of these months that a load without a list of variables leaves out.
 
-    None if the settings name variables: whoever does knows of others.
+    Empty if the settings name variables: such users know of the others.
     """
     if settings.variables or not isinstance(source, FolderSource):
         return ()
@@ -59,7 +59,7 @@ def request_ahead(settings: Settings, month: Month) -> None:
 
 
 def months_together(settings: Settings, month: Month) -> tuple[Month, ...]:
-    """The months that one request can ask for together with this one, if all are wanted; else the month alone."""
+    """The months that one request can cover together with this one, if all are wanted; else the month alone."""
     source = source_of(settings) if source_kind(settings.source_name).is_queued else None
     return source.months_together(month) if isinstance(source, QueuedSource) else (month,)
 
@@ -83,7 +83,7 @@ def is_known(settings: Settings, month: Month) -> bool:
 
 
 def is_of_series(settings: Settings) -> bool:
-    """Whether the months are slices of point series: small, so that a run for each would take longer than the work."""
+    """Whether the months are slices of point series: so small that a run for each would outweigh the work."""
     kind = source_kind(settings.source_name)
     if not kind.has_own_files:
         return kind.is_series

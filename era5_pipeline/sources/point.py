@@ -1,4 +1,4 @@
-"""The source `point`: one request brings all hours of a point since 1940; each month is a slice of them, in a file."""
+"""The source `point`: one request brings all hours of a point since 1940; each month is a slice of them in a file."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
 
-# --- A point's series in memory: read from the answer of the service, and cut into months ---
+# --- A point's series in memory: read from the service's result, and cut into months ---
 
 
-# Series in memory: the months of a load come one after another. One since 1940 takes 15 MB.
+# Series in memory, as the months of a load follow each other. A series since 1940 takes 15 MB.
 _CACHED_SERIES = 4
 _AGAIN = "Run it again: it is then downloaded again."
 _SHOWN_RUNS = 2
@@ -53,7 +53,7 @@ _SHOWN_RUNS = 2
 
 @dataclass(frozen=True, eq=False)
 class PointSeries:
-    """Consecutive hours of a point: from `first_hour`, since 1970-01-01; `values` (n,) by column, in units of files."""
+    """Consecutive hours of a point from `first_hour` (since 1970-01-01); `values` (n,) by column, in file units."""
 
     place: Location
     first_hour: int
@@ -61,12 +61,12 @@ class PointSeries:
 
     @property
     def hours(self) -> int:
-        """The number of hours."""
+        """The hour count."""
         return next(iter(self.values.values())).size
 
     @property
     def end_hour(self) -> int:
-        """The first hour after it."""
+        """The first hour after the series."""
         return self.first_hour + self.hours
 
     def covers(self, month: Month) -> bool:
@@ -75,7 +75,7 @@ class PointSeries:
         return self.first_hour <= hours.start and hours.stop <= self.end_hour
 
     def month_netcdf(self, month: Month, *, preliminary: bool) -> bytes | None:
-        """The month as netCDF (see `point_netcdf`), None: it has no hour of it."""
+        """The month as netCDF (see `point_netcdf`); None if the series has none of its hours."""
         hours = hours_of_month(month)
         own = range(max(hours.start, self.first_hour), min(hours.stop, self.end_hour))
         if not own:
@@ -86,12 +86,12 @@ class PointSeries:
 
 
 def read_series(path: Path, place: Location, home: Path, columns: frozenset[str]) -> PointSeries:
-    """Read these columns of the answer at `path`, as far as it has them; it is unpacked below `home`.
+    """Read these columns, if present, from the result at `path`, which is unpacked below `home`.
 
     Raises:
-        BadFileError: if the file is damaged, no series, or lacks hours.
-        MonthFailedError: if it is of another point.
-        LocalDiskError: if there is no room.
+        BadFileError: if the file is damaged, not a series, or has missing hours.
+        MonthFailedError: if it is for another point.
+        LocalDiskError: if the disk is full.
     """
     stat = path.stat()
     return _read(path, place, home, columns, (stat.st_size, stat.st_mtime_ns))
@@ -157,17 +157,17 @@ def _require_consecutive(hours: npt.NDArray[np.int64], path: Path) -> None:
     raise BadFileError(path, text, remedy=_AGAIN)
 
 
-# --- The request for all hours of one point, and what its answer must be: that point, every hour, every variable ---
+# --- The request for all hours of one point, whose result must have that point, every hour and every variable ---
 #
-# The dataset offers 23 variables, snowfall is none of them. The service moves a point to the nearest one of its grid
-# on -180 to 179.75, without wrapping: 180 would become 179.75. So the grid point itself is sent, and the one that
-# comes back is compared. `date` is inclusive; an end beyond what there is is cut short, and a variable that is not
-# offered is absent from the answer, both without an error.
+# The dataset offers 23 variables; snowfall is not among them. The service moves a point to the nearest one of its grid
+# on -180 to 179.75, without wrapping: 180 would become 179.75. So the grid point itself is sent, and the returned one
+# is compared. `date` is inclusive; an end beyond the available data is clipped, and a variable that is not offered is
+# absent from the result, both without an error.
 
 
 DATASET = "reanalysis-era5-single-levels-timeseries"
 FIRST_DAY = date(FIRST_YEAR, 1, 1)
-# Those of the catalogue that the dataset's form offers; its others are of ocean waves.
+# Catalogue variables that the dataset's form offers; its others are ocean waves.
 OFFERED = frozenset(
     {
         "100m_u_component_of_wind",
@@ -192,19 +192,19 @@ OFFERED = frozenset(
         "total_sky_direct_solar_radiation_at_surface",
     }
 )
-# The data lag by about five days: whichever of these is the last day that is asked for, all that there is comes.
+# The data lag by about five days: with any of these as the last requested day, all available data come.
 _LAG_DAYS = 5
-# How far a variant's location is moved at most, in degrees, by steps of `_STEP`: the grid point stays the nearest.
+# The largest shift of a variant's location, in degrees, in steps of `_STEP`: the nearest grid point is unchanged.
 _FARTHEST, _STEP = 0.05, 0.0001
-# A series that ends earlier than this is not all that there is.
+# A series that lags more than this is incomplete.
 _LONGEST_LAG = timedelta(days=45)
 
 
 def offered_variables(request: Request) -> tuple[Variable, ...]:
-    """The variables to ask for: those that were named, else the default ones that the dataset has.
+    """The variables to request: those named, or else the default ones that the dataset has.
 
     Raises:
-        UsageError: naming those that it does not have.
+        UsageError: naming those that the dataset does not have.
     """
     offered = tuple(variable for variable in request.wanted if variable.cds_name in OFFERED)
     others = [
@@ -226,7 +226,7 @@ def offered_variables(request: Request) -> tuple[Variable, ...]:
 class SeriesQuery:
     """All hours of these variables at a grid point, from 1940 to `last_day`.
 
-    A variant has another last day, and a location a little beside the grid point. `home` has room to unpack an answer.
+    A variant has another last day, and a location slightly off the grid point. Results are unpacked below `home`.
     """
 
     place: Location
@@ -246,7 +246,7 @@ class SeriesQuery:
 
     @property
     def stem(self) -> str:
-        """See `Query`: the point, and a digest of what is asked for, whatever the last day."""
+        """See `Query`: the point, and a digest of the request without the last day."""
         asked = digest_of([DATASET, str(self.place), sorted(variable.cds_name for variable in self.variables)])
         return f"series_{self.place.latitude:g}_{self.place.longitude:g}-{asked[:12]}"
 
@@ -254,7 +254,7 @@ class SeriesQuery:
         """See `Query`."""
         last_day, *moved = variant or (self.last_day.isoformat(),)
         latitude, longitude = self._location
-        # In notes of earlier versions, names of variables follow the day.
+        # In notes of earlier versions, variable names follow the day.
         if moved and (numbers := moved[0].partition("/"))[1]:
             latitude, longitude = float(numbers[0]), float(numbers[2])
         return {
@@ -265,21 +265,21 @@ class SeriesQuery:
         }
 
     def new_variant(self, previous: tuple[str, ...] | None) -> tuple[str, ...]:
-        """See `Query`: the service's cache knows an answer by its location, with all digits, and by its last day.
+        """See `Query`: the service's cache key contains the location, with all digits, and the last day.
 
-        Source: `normalise_request` of the adaptor (cads-adaptors, `adaptors/arco.py`) sorts the variables, and moves a
-        last day after the newest there is to that one; it keeps the location as sent, and selects the nearest point.
+        Source: `normalise_request` of the adaptor (cads-adaptors, `adaptors/arco.py`) sorts the variables, and clips
+        the last day to the newest available one; it keeps the location as sent, and selects the nearest point.
         """
         latitude, longitude = self._location
         while True:
-            day = self.last_day - timedelta(days=random.randrange(_LAG_DAYS))  # noqa: S311  # no secret
+            day = self.last_day - timedelta(days=random.randrange(_LAG_DAYS))  # noqa: S311  # not a secret
             variant = (day.isoformat(), f"{_moved(latitude):.4f}/{_moved(longitude):.4f}")
             if variant != previous:
                 return variant
 
     @property
     def _location(self) -> tuple[float, float]:
-        """The grid point in the service's numbers: 180 would be answered with 179.75."""
+        """The grid point in the service's numbers: it would answer 180 with 179.75."""
         longitude = self.place.longitude
         return self.place.latitude, -180.0 if longitude == 180.0 else longitude
 
@@ -289,11 +289,11 @@ class SeriesQuery:
         return True
 
     def validate(self, path: Path) -> str:
-        """See `Query`: a file that reads through, and that holds what was asked for.
+        """See `Query`: the file must be readable to its end, and hold what was requested.
 
         Raises:
             RetryableError: if it is damaged, or hours or variables are missing.
-            MonthFailedError: if it is of another point.
+            MonthFailedError: if it is for another point.
         """
         suffix = validate_download(self.subject, path)
         try:
@@ -309,9 +309,9 @@ class SeriesQuery:
         """Read the series.
 
         Raises:
-            BadFileError: if the file is damaged, or no series.
-            MonthFailedError: if it is of another point.
-            LocalDiskError: if there is no room to unpack it.
+            BadFileError: if the file is damaged, or not a series.
+            MonthFailedError: if it is for another point.
+            LocalDiskError: if the disk is too full to unpack it.
         """
         return read_series(path, self.place, self.home, frozenset(variable.column for variable in self.variables))
 
@@ -328,8 +328,8 @@ class SeriesQuery:
 
 
 def _moved(degrees: float) -> float:
-    """Degrees moved a little towards zero, so that poles and the date line are not crossed."""
-    moved = random.randint(1, round(_FARTHEST / _STEP)) * _STEP  # noqa: S311  # no secret
+    """Degrees shifted slightly towards zero, so as not to cross a pole or the date line."""
+    moved = random.randint(1, round(_FARTHEST / _STEP)) * _STEP  # noqa: S311  # not a secret
     return degrees - moved if degrees > 0 else degrees + moved
 
 
@@ -337,14 +337,13 @@ def _shown(hour: int) -> str:
     return f"{time_of(hour):%Y-%m-%d %H:%M}"
 
 
-# --- The source `point`: one request brings all hours of a point since 1940; each month is a slice of them, in a
-#     file ---
+# --- The source `point`: one request brings all hours of a point since 1940; each month is a slice in a file ---
 #
-# The answer is kept, and serves all months until one is wanted that it does not reach. A slice is the same to the byte
-# as long as its own values are, so that a newer answer does not make months load again that did not change.
+# The result is kept and serves all months until one is wanted that it does not reach. A slice is identical to the byte
+# as long as its own values are, so that a newer result does not cause unchanged months to be loaded again.
 
 
-# How long after an answer the service is not asked again for hours or values that it lacks.
+# Wait after a result before requesting its missing hours or values again.
 _ASK_AGAIN_AFTER = timedelta(hours=12)
 
 
@@ -352,9 +351,9 @@ _ASK_AGAIN_AFTER = timedelta(hours=12)
 class PointSource:
     """Months of the points of the request, in `home`.
 
-    The user's key is needed only when there is something to ask. `refetch`: ask for each point again, once for all
-    months of this object. A point whose series could not be had is not asked for again by this object. `say` is told of
-    every wait. The store of `file_store`, if there is one, has the series too.
+    The user's key is needed only if a request is. `refetch`: request each point again, once for all months of this
+    object. A point whose series failed is not requested again by this object. `say` reports every wait. The store of
+    `file_store`, if set, has the series too.
     """
 
     home: Path
@@ -368,13 +367,13 @@ class PointSource:
     _failed: dict[Location, SourceError] = field(default_factory=dict)
 
     def fetch(self, month: Month) -> RawMonth:
-        """See `Source`: cut the month out of the series that are kept, and ask for one that does not reach it.
+        """See `Source`: cut the month out of the kept series, and request those that do not reach it.
 
         Raises:
-            SourceError: if there is no key, the service refuses, or the time limit of the retry policy has passed.
-            MonthFailedError: if the service fails repeatedly, or gives another point or fewer hours.
-            NotYetAvailableError: if it has no data of the month yet.
-            LocalDiskError: if the disk has no room.
+            SourceError: if the key is missing, the service refuses, or the time limit of the retry policy has passed.
+            MonthFailedError: if the service fails repeatedly, or returns another point or too few hours.
+            NotYetAvailableError: if it has no data for the month yet.
+            LocalDiskError: if the disk is full.
         """
         return self._raw_month(month, [self._fetch_slice(month, place) for place in self.request.points])
 
@@ -393,7 +392,7 @@ class PointSource:
             return self._written(month, files, content)
 
     def _kept(self, files: RequestFiles, place: Location, month: Month) -> tuple[Fetched, PointSeries] | None:
-        """The series that is kept, None: it is to be asked for, because there is none or it lacks some of the month."""
+        """The kept series; None if it must be requested, because it is missing or incomplete for the month."""
         note = files.read_note()
         fetched = note.fetched
         if fetched is None or (self.refetch and place not in self._asked) or not files.obtain(fetched):
@@ -401,7 +400,7 @@ class PointSource:
         try:
             series = self._query(place).read(self.folder / fetched.name)
         except BadFileError:
-            return None  # damaged since
+            return None  # damaged in the meantime
         asked_lately = datetime.now(tz=UTC) - datetime.fromisoformat(fetched.fetched_at) < _ASK_AGAIN_AFTER
         lacks_some = not series.covers(month) or (fetched.short and is_young(month, fetched))
         if lacks_some and not asked_lately:
@@ -424,10 +423,10 @@ class PointSource:
         return fetched, self._query(place).read(self.folder / fetched.name)
 
     def _written(self, month: Month, files: RequestFiles, content: bytes) -> RawFile:
-        """The slice on disk; slices of the month with other values are removed."""
+        """Write the slice to disk; slices of the month with other values are removed."""
         file = self._slice_file(month, files, content)
         if not file.path.is_file() or file.path.read_bytes() != content:
-            # A slice is cut out of the series again wherever it is lost.
+            # A lost slice can be cut out of the series again.
             with replacing(file.path, is_durable=False) as temporary:
                 temporary.write_bytes(content)
         for other in self.folder.glob(f"{month}-{files.query.stem}-*.nc"):
@@ -440,7 +439,7 @@ class PointSource:
         return RawFile(self.folder / f"{month}-{files.query.stem}-{sha256[:12]}.nc", sha256, len(content))
 
     def known(self, month: Month) -> RawMonth | None:
-        """See `Source`: by the series that are kept."""
+        """See `Source`: from the kept series."""
         if self.refetch:
             return None
         slices = []
@@ -454,7 +453,7 @@ class PointSource:
         return self._raw_month(month, slices)
 
     def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
-        """See `Source`: a young month that lacks something is asked for again, after half a day at the earliest."""
+        """See `Source`: a recent, incomplete month is requested again, after half a day at the earliest."""
         if not is_complete:
             for place in self.request.points:
                 files = self._files(place)
@@ -463,7 +462,7 @@ class PointSource:
                     files.write_note(replace(note, fetched=replace(note.fetched, short=True)))
 
     def invalidate(self, raw: RawMonth) -> None:
-        """See `Source`: the series are asked for again."""
+        """See `Source`: the series are requested again."""
         del raw
         for place in self.request.points:
             files = self._files(place)
@@ -471,7 +470,7 @@ class PointSource:
 
     @property
     def folder(self) -> Path:
-        """Where series and slices are."""
+        """The folder of series and slices."""
         return self.home / "raw" / self.name
 
     def _files(self, place: Location) -> RequestFiles:
@@ -507,10 +506,10 @@ def _slice(month: Month, fetched: Fetched, series: PointSeries) -> bytes | None:
 
 
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> PointSource:
-    """Open the source as the settings describe it.
+    """Open the source described by the settings.
 
     Raises:
-        UsageError: if the dataset does not have a variable that is named.
+        UsageError: if the dataset does not have a named variable.
     """
     offered_variables(request)
     retries = RetrySettings(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)

@@ -1,7 +1,7 @@
-"""The source `sample`: months of generated weather, in files as the Climate Data Store would send them.
+"""The source `sample`: months of generated weather, in files like the Climate Data Store's.
 
-For trying everything out without a download, and for benchmarks of real size. Nothing in it was observed or modelled.
-Here: the file of a month. Not here: the formulae (`weather`) or the layout of the files (`netcdf.cds_layout`).
+For trying everything out without a download, and for benchmarks of real size. None of it was observed or modelled. This
+module writes the file of a month. For the formulas see `sample_weather`, for the file layout `netcdf.cds_files`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class _Making:
-    """What a month is made of, and where its file is."""
+    """The ingredients of a month, and the path of its file."""
 
     path: Path
     parts: tuple[CdsFilePart, ...]
@@ -58,9 +58,9 @@ class _Making:
 class SampleSource:
     """Generates months into `folder`; the same parameters give the same bytes, with the same libraries.
 
-    Without variables in `request`, the default ones are generated; without an area, `DEFAULT_AREA`. `hours`: only this
-    many first hours of each month; None: all of them. `remembers`: each month leaves a record of its file, by which it
-    is known after the file was removed; `file_store` has durable copies of both, if there is a store.
+    Without variables in `request`, the default ones are generated; without an area, `DEFAULT_AREA`. `hours`: only the
+    first hours of each month; None: all. `remembers`: each month leaves a record of its file, by which it is known
+    after the file was removed; `file_store` has durable copies of both, if a store is set.
     """
 
     folder: Path
@@ -72,13 +72,12 @@ class SampleSource:
     name = "sample"
 
     def fetch(self, month: Month) -> RawMonth:
-        """Generate the month, or return the file that an earlier call made with the same parameters.
+        """Generate the month, or return the file from an earlier call with the same parameters.
 
         Raises:
-            NoDataError: if ERA5 has none of the variables in these hours (accumulations before
-                1940-01-01T07:00).
+            NoDataError: if ERA5 has none of the variables in these hours (accumulations before 1940-01-01T07:00).
             LocalDiskError: if the disk is full or not writable.
-            StoreError, TransientError: if there is a store, and it refuses or cannot be reached.
+            StoreError, TransientError: if a store is set, and it refuses or cannot be reached.
         """
         making = self._making(month)
         path, wanted = making.path, making.hours
@@ -95,7 +94,7 @@ class SampleSource:
         return self._raw_month(month, making, file)
 
     def known(self, month: Month) -> RawMonth | None:
-        """See `Source`: the same as `fetch`, because generated months never change; by its record, if there is one."""
+        """See `Source`: like `fetch`, as generated months never change; from the record, if it exists."""
         try:
             making = self._making(month)
         except NoDataError:
@@ -125,7 +124,7 @@ class SampleSource:
         return _Making(path, parts, variables, area, wanted)
 
     def _recorded(self, path: Path) -> RawFile | None:
-        """The file as its record has it; None if there is no readable record."""
+        """The file according to its record; None if the record is missing or unreadable."""
         value: Any = self.file_store.read_record(_record(path)) if self.remembers else None
         try:
             return RawFile(path, value["sha256"], value["bytes"])
@@ -149,7 +148,7 @@ class SampleSource:
 
 
 def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> SampleSource:
-    """Open the source as the settings describe it."""
+    """Open the source described by the settings."""
     folder, file_store = settings.home / "raw" / SampleSource.name, FileStore.of(settings)
     remembers = file_store.is_shared or settings.keep != "all"
     return SampleSource(folder, request, settings.sample_hours, file_store, remembers)
@@ -165,7 +164,7 @@ def _columns(parts: tuple[CdsFilePart, ...]) -> tuple[str, ...]:
 
 
 def _parts(variables: tuple[Variable, ...], wanted: range) -> tuple[CdsFilePart, ...]:
-    """Divide the variables by step type, leaving out what has none of the wanted hours."""
+    """Group the variables by step type, leaving out those without any of the wanted hours."""
     parts = []
     for step_type in STEP_TYPES:
         alike = tuple(variable for variable in variables if variable.file_step_type == step_type)
@@ -182,7 +181,7 @@ def _blocks(axes: Axes, wanted: range, variables: tuple[Variable, ...]) -> Itera
         hours = range(start, min(start + weather.hours_at_once, wanted.stop))
         fields = weather.at(np.array(hours, dtype=np.int64), variables)
         for variable in variables:
-            # Instant variables of forecasts are in one file with those of analyses, which begin earlier.
+            # Instant variables from forecasts share a file with those from analyses, which begin earlier.
             fields[variable.column][: max(0, hour_of(variable.first_valid) - hours.start)] = np.nan
         yield hours, fields
         report("raw", hours.stop - wanted.start, len(wanted), "hours")

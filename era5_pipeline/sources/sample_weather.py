@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     Int64 = npt.NDArray[np.int64]
     Float32 = npt.NDArray[np.float32]
 
-# --- Travelling waves of generated weather: lows, highs and clusters of thunderstorms, and their factors of
-#     latitude ---
+# --- Travelling waves of generated weather: lows, highs and clusters of thunderstorms, and their latitude factors ---
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Waves:
 
     @classmethod
     def draw(cls) -> Waves:
-        """Draw forty waves of the size of lows and highs, and eighty down to the size of thunderstorm clusters."""
+        """Draw forty waves at the scale of lows and highs, and eighty down to that of thunderstorm clusters."""
         # RandomState: numpy guarantees that its numbers never change; those of Generator may.
         random = np.random.RandomState(1940)
         lows, clusters = 40, 80
@@ -52,7 +51,7 @@ class Waves:
         meridional = sign[0] * np.concatenate([random.uniform(3, 10, lows), random.uniform(5, 60, clusters)])
         centre = np.concatenate([random.uniform(20, 70, lows), random.uniform(0, 65, clusters)])
         width = np.radians(np.concatenate([random.uniform(12, 22, lows), random.uniform(15, 30, clusters)]))
-        # Westerlies carry weather eastward, the trades westward; to that each wave adds a speed of its own.
+        # Westerlies carry weather eastward, trade winds westward; each wave adds its own speed.
         eastward = centre > 28
         own = 2 * np.pi / (24 * random.uniform(3, 9, lows + clusters))
         return cls(
@@ -69,10 +68,10 @@ class Waves:
 
 
 def wave_terms(latitude: Float64, waves: Waves) -> dict[str, Float64]:
-    """Compute the factors of latitude of the waves' cosines and sines, shape (y, 2 n) each.
+    """Compute the latitude factors of the waves' cosines and sines, shape (y, 2 n) each.
 
-    The wind is that of a stream function, so that it turns around highs and lows; air from the equator is warm. All
-    vanish at the poles, where a field has one value.
+    The wind comes from a stream function, so that it circles highs and lows; air from the equator is warm. All factors
+    vanish at the poles, where a field has a single value.
     """
     from_centre = (latitude - waves.centre) / waves.width
     bell = np.exp(-(from_centre**2))
@@ -98,11 +97,10 @@ def _shifted(amplitude: Float64, phase: Float64) -> Float64:
     return np.hstack([amplitude * np.cos(phase), -amplitude * np.sin(phase)])
 
 
-# --- Generated fields of variables beyond the default ones, from temperature, cloud and wind of the same hour ---
+# --- Generated fields of non-default variables, from temperature, cloud and wind of the same hour ---
 #
-# They have the right sign, size and unit, and go with the weather (warm days have warm soil, clouds dim the sun);
-# nothing more is claimed. Those without a formula of their own are a share of cloud, within what is typical of their
-# unit.
+# They have the right sign, size and unit, and follow the weather (warm days have warm soil, clouds dim the sun); no
+# more than that. Those without their own formula are scaled from cloud cover, within the typical range of their unit.
 
 
 _SECONDS = 3600.0
@@ -113,9 +111,9 @@ _KELVIN = 273.15
 
 @dataclass(frozen=True, eq=False)
 class Weather:
-    """Fields of some hours, (hour, latitude, longitude): degC, fractions, m/s, m of rain; the sine of the sun's height.
+    """Fields, (hour, latitude, longitude): degC, fractions, m/s, m of rain; the sine of the sun's height.
 
-    `is_sea` (latitude, longitude) says which places are sea: on invented continents, which are none of the Earth's.
+    `is_sea` (latitude, longitude) marks the sea around invented continents.
     """
 
     celsius: Float32
@@ -128,17 +126,17 @@ class Weather:
 
     @property
     def speed(self) -> Float32:
-        """The speed of the wind."""
+        """Wind speed, m/s."""
         return np.hypot(self.zonal, self.meridional)
 
     @property
     def solar(self) -> Float32:
-        """Solar radiation downwards at the surface, W/m2."""
+        """Downward solar radiation at the surface, W/m2."""
         return _float32(0.75 * _SUN * self.sun * (1 - 0.7 * self.cloud))
 
     @property
     def thermal(self) -> Float32:
-        """Thermal radiation that a black surface of this temperature gives off, W/m2."""
+        """Thermal radiation of a black surface at this temperature, W/m2."""
         return _float32(_STEFAN_BOLTZMANN * (self.celsius.astype(np.float64) + _KELVIN) ** 4)
 
 
@@ -177,7 +175,7 @@ _FORMULAE: dict[str, Callable[[Weather], Float32]] = {
     "cbh": lambda w: np.where(w.cloud > 0.05, 400 + 3000 * (1 - w.cloud), np.nan),
     "cin": lambda w: np.where(w.cloud > 0.3, 100 * (1 - w.cloud), np.nan),
 }
-# What a field without a formula ranges between from a clear to an overcast sky, by the unit of the table.
+# Range of a field without a formula, from clear to overcast sky, by the table's unit.
 _TYPICAL: dict[str, tuple[float, float]] = {
     "1": (0.01, 0.03),
     "J/kg": (0.0, 1500.0),
@@ -202,7 +200,7 @@ _TYPICAL: dict[str, tuple[float, float]] = {
 
 
 def field_of(variable: Variable, weather: Weather) -> Float32:
-    """The variable in the unit of its files, (hour, latitude, longitude); NaN where ERA5 has none."""
+    """The variable in its file unit, (hour, latitude, longitude); NaN where ERA5 has no value."""
     if variable.short_name in _FORMULAE:
         stored = _FORMULAE[variable.short_name](weather)
     elif variable.unit == "degC":
@@ -216,7 +214,7 @@ def field_of(variable: Variable, weather: Weather) -> Float32:
 
 
 def invented_sea(latitudes: npt.NDArray[np.float64], longitudes: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Which places are sea, (latitude, longitude), from angles in radians of shapes (y, 1) and (x,)."""
+    """The mask of the sea, (latitude, longitude), from angles in radians of shapes (y, 1) and (x,)."""
     height = np.sin(2 * longitudes + 3 * np.sin(latitudes)) + np.cos(5 * longitudes) * np.sin(7 * latitudes)
     sea: npt.NDArray[np.bool_] = height < 0.4
     return sea
@@ -234,15 +232,15 @@ def _float32(values: npt.NDArray[np.floating]) -> Float32:
     return values.astype(np.float32)
 
 
-# --- Generated weather: the default fields on ERA5's grid that look like weather, computed by formulae in numpy ---
+# --- Generated weather: the default fields on ERA5's grid, computed by formulae in numpy ---
 #
 # Every field is a function of place and time only, so that neighbouring areas and months fit together. Its linear part
-# (climate by latitude, season, trend, daily cycle, travelling waves) is a sum of products of a factor of latitude and
-# a factor of longitude and time: one matrix product per field and hour. The rest follows from those sums: cloud is
-# clipped to 0 and 1, rain falls where the sum exceeds overcast, and as snow where it is cold.
+# (climate by latitude, season, trend, daily cycle, travelling waves) is a sum of products of a latitude factor and a
+# factor of longitude and time: one matrix product per field and hour. The rest follows from those sums: cloud is
+# clipped to 0 and 1, rain falls where the sum exceeds overcast, as snow where it is cold.
 
 
-# Part of the name of a generated file: increase it with every change of the formulae.
+# Part of the names of generated files: increase it with every change of the formulae.
 FORMULAE_VERSION = 1
 
 KELVIN = 273.15
@@ -250,13 +248,13 @@ WARMING_PER_YEAR = 1.1 / 85.0
 HOURS_PER_YEAR = 365.25 * 24.0
 HOURS_1940_TO_1970 = 10_958 * 24
 LARGEST_PACKED = 65_535
-# The inverse of the step must be a float32; no weather needs smaller steps.
+# The inverse of the step must fit in a float32; no weather needs smaller steps.
 _SMALLEST_EXPONENT = -120
 
-# The sum for cloud is clear sky below 0 and overcast above 1; rain begins above this.
+# In the sum for cloud, below 0 is clear and above 1 overcast; rain begins above this.
 _RAIN_BEGINS = 1.05
 _SHADE = 0.6  # fraction by which an overcast sky reduces the daily cycle of temperature
-# Temperatures, in degrees Celsius, between which snow gives way to rain.
+# Temperatures in degrees Celsius between which snow turns to rain.
 _ALL_SNOW, _ALL_RAIN = -1.0, 1.5
 _VALUES_PER_BLOCK = 1 << 19
 
@@ -282,12 +280,12 @@ class SampleWeather:
 
     @property
     def hours_at_once(self) -> int:
-        """The number of hours per call of `at` with which its arrays stay in the processor's cache."""
+        """Hours per call of `at` for which its arrays fit in the processor's cache."""
         rows: int = max(self._daily.size, self._frequency.size * 2)
         return max(1, _VALUES_PER_BLOCK // (rows * len(self._longitude)))
 
     def at(self, hours: Int64, variables: Sequence[Variable] = DEFAULT_VARIABLES) -> dict[str, Float32]:
-        """Compute the fields of the default variables, and of these, at `hours`, (t,), from 1970-01-01T00:00 UTC on.
+        """Compute the fields of the default variables and of `variables` at `hours` (t,), since 1970-01-01T00:00 UTC.
 
         Returns:
             By column of the table, shape (t, y, x), in the units of ERA5's files (K, m/s, fraction, m), each
@@ -305,7 +303,7 @@ class SampleWeather:
 
         afternoon = np.cos(_solar_angle(hours, self._longitude, peak=15.0)).astype(np.float32)
         celsius -= cloud * (np.float32(_SHADE) * self._daily * afternoon[:, np.newaxis, :])
-        # Snow is a fraction of the packed precipitation: of the unpacked one, it might exceed it by half a step.
+        # Snow is a fraction of the packed precipitation; from the unpacked one, it might exceed it by half a step.
         precipitation = pack(rain, from_zero=True)
         snow = np.clip((_ALL_RAIN - celsius) / np.float32(_ALL_RAIN - _ALL_SNOW), 0, 1)
         snow *= precipitation
@@ -345,7 +343,7 @@ class SampleWeather:
         return above
 
     def _by_longitude(self, hours: Int64) -> Float32:
-        """Compute the factors of longitude and time, shape (t, terms, x), in the order of `_by_latitude`."""
+        """Compute the longitude and time factors, shape (t, terms, x), in the order of `_by_latitude`."""
         n_waves, n_longitudes = self._around.shape
         factors = np.empty((len(hours), 2 * n_waves + 5, n_longitudes), dtype=np.float32)
         moved = np.exp(1j * (self._phase - hours[:, np.newaxis] * self._frequency)).astype(np.complex64)
@@ -377,7 +375,7 @@ def pack(values: Float32, *, from_zero: bool = False) -> Float32:
     highest = values.max(axis=(1, 2), keepdims=True)
     lowest = np.zeros_like(highest) if from_zero else values.min(axis=(1, 2), keepdims=True)
     mantissa, exponent = np.frexp((highest.astype(np.float64) - lowest) / LARGEST_PACKED)
-    # frexp gives 0.5 <= mantissa < 1: only an exact power of two needs no rounding up.
+    # frexp gives 0.5 <= mantissa < 1: only exact powers of two need no rounding up.
     exponent = np.maximum(exponent - (mantissa == 0.5), _SMALLEST_EXPONENT)
     values -= lowest
     values *= np.ldexp(np.float32(1), -exponent)
@@ -388,7 +386,7 @@ def pack(values: Float32, *, from_zero: bool = False) -> Float32:
 
 
 def _solar_angle(hours: Int64, longitude: Float64, *, peak: float) -> Float64:
-    """Compute the hour angle in radians, shape (t, x), which is 0 where local solar time is `peak`."""
+    """Compute the hour angle in radians, shape (t, x), 0 where local solar time is `peak`."""
     hour_of_day = (hours % 24).astype(np.float64)[:, np.newaxis]
     return (hour_of_day - peak) * (2 * np.pi / 24) + longitude
 
@@ -400,7 +398,7 @@ def _bump(latitude: Float64, centre: float, width: float) -> Float64:
 
 
 def _climate(latitude: Float64, daily: Float32) -> dict[str, Float64]:
-    """Compute the factors of latitude, shape (y, 5): of 1, season, trend, daily cycle of temperature and of showers.
+    """Compute the latitude factors, shape (y, 5): of 1, season, trend, daily cycle of temperature and of showers.
 
     Season is 1 in late July and -1 in late January.
     """

@@ -1,4 +1,4 @@
-"""The protocol of all sources: for one month, raw files with their provenance; and the lock against double requests."""
+"""The protocol of all sources: raw files of a month with their provenance; and the lock against duplicate requests."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.netcdf.contents import Problem
 
-# --- The protocol of all sources: for one month, raw files with their provenance ---
+# --- The protocol of all sources: raw files of a month with their provenance ---
 
 
 @dataclass(frozen=True)
 class RawFile:
-    """One file on disk (netCDF, or a ZIP of netCDF); `origin` is the address of which it is a copy, if it is one."""
+    """One file on disk (netCDF, or a ZIP of netCDF); `origin` is the address it was copied from, if any."""
 
     path: Path
     sha256: str
@@ -38,7 +38,7 @@ class RawFile:
 
     @property
     def shown(self) -> str:
-        """What the user calls it: the path, or the address."""
+        """The file's name for the user: the path, or the address."""
         return self.origin or str(self.path)
 
     def to_json(self) -> dict[str, Any]:
@@ -51,9 +51,9 @@ class RawFile:
 class RawMonth:
     """All files with data of `month`, and the request that they answer.
 
-    `variables` are the columns to take, None: of the default ones those in the files; the month must have them all,
-    unless `is_open`. `area` is the rectangle to keep, None: all of it. `warnings` are for the user: files that were not
-    used, and why. `points` are those that were asked for, if the source is asked for points.
+    `variables` are the columns to take; None: the default ones found in the files. The month must have them all, unless
+    `is_open`. `area` is the rectangle to keep, None: everything. `warnings` tell the user which files were not used,
+    and why. `points` are the requested points, if the source is asked for points.
     """
 
     month: Month
@@ -63,17 +63,17 @@ class RawMonth:
     area: str | None = None
     warnings: tuple[str, ...] = ()
     points: str | None = None
-    # Not in the fingerprint: it decides whether a month is refused, not what its rows are.
+    # Not in the fingerprint: it decides whether a month is refused, not its rows.
     is_open: bool = False
 
     @property
     def wanted_columns(self) -> tuple[str, ...]:
-        """The columns to take from the files, if they have them."""
+        """The columns to take from the files, if present."""
         return DEFAULT_COLUMNS if self.variables is None else self.variables
 
     @property
     def bytes(self) -> int:
-        """Bytes of all files together."""
+        """Total size of all files."""
         return sum(file.bytes for file in self.files)
 
     @property
@@ -112,7 +112,7 @@ class RawMonth:
 
 
 class Source(Protocol):
-    """A data source: given a month, it provides raw files with their provenance."""
+    """A data source: provides a month's raw files with their provenance."""
 
     @property
     def name(self) -> str:
@@ -123,35 +123,35 @@ class Source(Protocol):
         """Make the month's raw files available on local disk.
 
         Raises:
-            InputError: if the source has no data of the month, or its files cannot be used.
+            InputError: if the source has no data for the month, or its files are unusable.
             NotYetAvailableError: if it will have the month later.
             SourceError: if the service refuses.
             TransientError: if the service could not be reached.
-            LocalDiskError: if the disk has no room.
+            LocalDiskError: if the disk is full.
         """
         ...
 
     def known(self, month: Month) -> RawMonth | None:
-        """Return the month as `fetch` would, without calling a service; None if that is unknown.
+        """Return what `fetch` would, without calling a service; None if unknown.
 
-        Used to see whether anything changed. The files need not exist any more.
+        Used to detect changes. The files may no longer exist.
         """
         ...
 
     def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
-        """Record whether the files hold the complete month; an incomplete one is fetched again the next time."""
+        """Record whether the files hold the complete month; an incomplete one is fetched again next time."""
         ...
 
     def invalidate(self, raw: RawMonth) -> None:
-        """Invalidate unusable files, or files with impossible values; the month is fetched again the next time."""
+        """Invalidate unusable files, or files with impossible values; the month is fetched again next time."""
         ...
 
 
 @dataclass(frozen=True)
 class Request:
-    """The variables and the area, or the points, to fetch, for any month.
+    """The variables, and the area or points, to fetch for any month.
 
-    `named` and `is_open` are those of the `VariableChoice`.
+    `named` and `is_open` are as in `VariableChoice`.
     """
 
     variables: tuple[Variable, ...] | None = None
@@ -162,10 +162,10 @@ class Request:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """The request that the settings make.
+        """Build the request from the settings.
 
         Raises:
-            UsageError: if they name an unknown variable, an invalid area or point.
+            UsageError: if they contain an unknown variable, or an invalid area or point.
         """
         choice = settings.variable_choice
         area, points = settings.wanted_area, settings.wanted_points
@@ -175,17 +175,17 @@ class Request:
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The requested columns, None: the default ones, as far as the source has them."""
+        """The requested columns; None: the default ones that the source has."""
         return None if self.variables is None else tuple(variable.column for variable in self.variables)
 
     @property
     def wanted(self) -> tuple[Variable, ...]:
-        """The variables to fetch: the default ones if none were named."""
+        """The variables to fetch: those named, or the default ones."""
         return DEFAULT_VARIABLES if self.variables is None else self.variables
 
     @property
     def area_text(self) -> str | None:
-        """The area as text, None: all of it."""
+        """The area as text; None: everything."""
         return None if self.area is None else str(self.area)
 
 
@@ -194,7 +194,7 @@ _due: ContextVar[frozenset[Month]] = ContextVar("era5_due_months", default=froze
 
 @contextmanager
 def due_months(months: Iterable[Month]) -> Iterator[None]:
-    """Let a source send one request for these months when it fetches one of them: the caller wants all of them."""
+    """Let a source request these months together when it fetches one of them: the caller wants them all."""
     token = _due.set(frozenset(months))
     try:
         yield
@@ -209,59 +209,59 @@ def are_due(months: Iterable[Month]) -> bool:
 
 @runtime_checkable
 class QueuedSource(Protocol):
-    """A source whose months wait in a queue: a month can be requested while another one is awaited."""
+    """A source with a queue: a month can be requested while another one is awaited."""
 
     def ask(self, month: Month) -> None:
         """Send the month's request without waiting for it; errors are left to `fetch`."""
         ...
 
     def months_together(self, month: Month) -> tuple[Month, ...]:
-        """The months that one request can ask for with this one, if all are wanted, ascending; else the month alone."""
+        """The months that one request can cover with this one, if all are wanted, ascending; else the month alone."""
         ...
 
     def can_go_together(self, months: tuple[Month, ...]) -> bool:
-        """Whether `fetch` of these `months_together`, while they are due, uses one request: sent before, or then."""
+        """Whether `fetch` of these `months_together`, while due, uses one request, sent earlier or then."""
         ...
 
     def ask_together(self, months: tuple[Month, ...]) -> None:
-        """Send the one request for these months, if they can go together; like `ask`."""
+        """Send one request for these months, if they can go together; like `ask`."""
         ...
 
 
 @runtime_checkable
 class FolderSource(Protocol):
-    """A source of the user's own files, which decide what months there are."""
+    """A source of the user's own files, which determine the months."""
 
     def months(self) -> tuple[Month, ...]:
-        """The months of which the files have data of the wanted variables, ascending."""
+        """The months with data of the wanted variables in the files, ascending."""
         ...
 
     def no_months(self) -> InputError:
-        """The error for files that have none: a problem of theirs, or what they hold instead."""
+        """The error for files without any month: their problem, or what they hold instead."""
         ...
 
     def are_series(self) -> bool:
-        """Whether all files are of many small months each, as point series are."""
+        """Whether each file has many small months, as point series do."""
         ...
 
     def columns(self, months: Collection[Month] | None = None) -> tuple[str, ...]:
-        """Columns of the catalogue that the files of these months have, None: of any, in table order; wanted or not."""
+        """Catalogue columns, wanted or not, in the files of these months (None: of any), in table order."""
         ...
 
     def problems(self) -> tuple[Problem, ...]:
-        """Files that claim to be data and cannot be used, of any month."""
+        """Unusable data files, of any month."""
         ...
 
 
-# --- Per-month lock against duplicate requests: without it, two runs would send two and write the same files ---
+# --- Per-month lock against duplicate requests: without it, two runs would both send one and write the same files ---
 
 
 @contextmanager
 def try_lock_month(subject: Month | str, lock: Path) -> Iterator[bool]:
-    """Hold the lock if it is free, without waiting; yields whether it is held.
+    """Take the lock if it is free, without waiting; yield whether it is held.
 
     Raises:
-        LocalDiskError: if its folder cannot be written.
+        LocalDiskError: if its folder is not writable.
     """
     with _opened(subject, lock) as file:
         try:
@@ -274,12 +274,12 @@ def try_lock_month(subject: Month | str, lock: Path) -> Iterator[bool]:
 
 @contextmanager
 def locked_month(subject: Month | str, lock: Path, say: Callable[[str], None], lasts: str) -> Iterator[None]:
-    """Hold the lock, waiting until another run has released it; it ends with the process at the latest.
+    """Hold the lock, waiting until other runs release it; it ends with the process at the latest.
 
-    `lasts` says in the message how long that run may take.
+    `lasts` tells the user how long that run may take.
 
     Raises:
-        LocalDiskError: if its folder cannot be written.
+        LocalDiskError: if its folder is not writable.
     """
     with _opened(subject, lock) as file:
         with suppress(OSError):  # some network file systems have no locks

@@ -1,4 +1,4 @@
-"""The Zarr store of ARCO-ERA5: opened through fsspec, its extent, and reading its chunks with retries and checks."""
+"""The Zarr store of ARCO-ERA5: opening it through fsspec, its extent, and reading chunks with retries and checks."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
     Indices = npt.NDArray[np.int32]
 
-# --- A Blosc decoder that detects truncated chunks; numcodecs' own reads beyond the end of one ---
+# --- A Blosc decoder that detects truncated chunks; numcodecs' own reads beyond their end ---
 #
-# There it finds earlier contents of the memory, such as values of another hour, or the process crashes. The header of
-# a chunk states its length (source: the format of Blosc 1, `cbytes`). Bytes changed in transit are not detected here;
-# the network has its own checksums.
+# There it finds previous contents of the memory, such as values of another hour, or crashes. The header of a chunk
+# states its length (source: the format of Blosc 1, `cbytes`). Bytes changed in transit are not detected here; the
+# network has its own checksums.
 
 
 _HEADER_BYTES = 16
@@ -62,7 +62,7 @@ class CheckedBlosc(Blosc):  # type: ignore[misc]  # numcodecs has no types
 
 
 def use_checked_blosc() -> None:
-    """Decode chunks of Zarr format 2 with `CheckedBlosc`, from now on in this process."""
+    """Decode Zarr format 2 chunks with `CheckedBlosc` from now on in this process."""
     register_codec(CheckedBlosc)
 
 
@@ -71,11 +71,11 @@ def use_checked_blosc() -> None:
 
 T = TypeVar("T")
 
-# Errors of HTTP, of sockets and of fsspec that may be gone on a later try.
+# Errors of HTTP, sockets and fsspec that may be gone on a later attempt.
 _RETRYABLE = (aiohttp.ClientError, FSTimeoutError, ConnectionError, TimeoutError)
 # Permanent, though each is a ClientError.
 _PERMANENT = (aiohttp.ClientSSLError, aiohttp.InvalidURL)
-# What decoding raises. Retried, because the answer may have been truncated or replaced in transit.
+# The error raised by decoding. Retried, because the answer may have been truncated or replaced in transit.
 _UNDECODABLE = RuntimeError
 _RETRYABLE_STATUS = frozenset({408, 425, 429})
 _ATTEMPTS = 6
@@ -85,12 +85,12 @@ _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 2.0, 60.0
 def read_with_retries(
     what: str, remedy: str, say: Callable[[str], None], sleep: Callable[[float], None], read: Callable[[], T]
 ) -> T:
-    """Return the result of `read`, which is called up to six times; `say` reports each error and the wait after it.
+    """Return the result of `read`, calling it up to six times; `say` reports each error and the wait after it.
 
     `what` names the data in messages.
 
     Raises:
-        TransientError: if a retryable error lasted.
+        TransientError: if a retryable error persists.
         SourceError: with `remedy`, for a permanent error; a MonthFailedError if the data cannot be decoded.
         FileNotFoundError: unchanged.
     """
@@ -123,7 +123,7 @@ def read_with_retries(
 
 
 def with_decoding_errors(read: Callable[[], T]) -> Callable[[], T]:
-    """Wrap `read` so that decoding errors are of one type: each codec raises its own for a damaged chunk."""
+    """Wrap `read` so that all decoding errors have one type: each codec raises its own for a damaged chunk."""
 
     def wrapped() -> T:
         try:
@@ -138,14 +138,14 @@ def with_decoding_errors(read: Callable[[], T]) -> Callable[[], T]:
 
 
 def _is_retryable(error: BaseException) -> bool:
-    """Whether the error may be gone on a later try."""
+    """Whether the error may be gone on a later attempt."""
     if isinstance(error, aiohttp.ClientResponseError):
         return error.status in _RETRYABLE_STATUS or error.status >= 500
     return isinstance(error, _RETRYABLE) and not isinstance(error, _PERMANENT)
 
 
 def _how(error: BaseException | None) -> str:
-    """The error in a few words, without the URL, which is long."""
+    """Describe the error briefly, without its long URL."""
     if isinstance(error, aiohttp.ClientResponseError):
         return f"status {error.status}"
     if isinstance(error, FSTimeoutError | TimeoutError):
@@ -157,7 +157,7 @@ def _how(error: BaseException | None) -> str:
     return "the connection was cut off"
 
 
-# --- The Zarr store of ARCO-ERA5: opened with xarray through fsspec, its extent, and reading hours of a variable ---
+# --- The Zarr store of ARCO-ERA5: opening it with xarray through fsspec, its extent, reading hours of a variable ---
 #
 # Source of the layout: ARCO-ERA5 (google-research/arco-era5). A chunk is one hour. The time axis always runs from 1900
 # to 2050, and hours without data read as NaN: only the attributes tell which days have data.
@@ -167,7 +167,7 @@ _GOOGLE, _GOOGLE_HTTPS = "gs://", "https://storage.googleapis.com/"
 _DIMENSIONS = ("time", "latitude", "longitude")
 _PACKED = frozenset({"scale_factor", "add_offset"})
 _EPOCH = np.datetime64("1900-01-01T00", "h")
-# A chunk is 2 to 4 MB: if the connection is silent for this long, it is lost.
+# A chunk is 2 to 4 MB: a connection silent for this long is lost.
 _SILENCE_SECONDS, _CHUNK_SECONDS = 60.0, 600.0
 _REMEDY = "Correct ERA5_ARCO_URL, or leave it unset for the public store."
 
@@ -183,7 +183,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class ZarrStore:
-    """An open store; `url` is for messages. `say` reports each read that is retried."""
+    """An open store; `url` is for messages. `say` reports each retried read."""
 
     url: str
     dataset: xr.Dataset
@@ -195,12 +195,12 @@ class ZarrStore:
     sleep: Callable[[float], None] = field(repr=False, default=time.sleep)
 
     def require(self, variables: tuple[Variable, ...]) -> None:
-        """Require the variables, with one hour of the globe a chunk, in the units and type of ERA5's files.
+        """Require the variables, one global hour per chunk, in the units and type of ERA5's files.
 
-        Units that a copy of the store has lost are assumed to be right; values are checked against bounds later.
+        Units missing from a copy of the store are assumed correct; values are checked against bounds later.
 
         Raises:
-            SourceError: naming the variables that are missing or differ.
+            SourceError: naming the variables that are missing or different.
         """
         lacking = [v.cds_name for v in variables if v.cds_name not in self.dataset.data_vars]
         if lacking:
@@ -220,7 +220,7 @@ class ZarrStore:
             elif array.dtype.kind != "f" or _PACKED & set(array.attrs):
                 held = f"{variable.cds_name} is packed ({array.dtype})"
             elif tuple(array.encoding["chunks"][1:]) != array.shape[1:]:
-                # With several chunks an hour, the fill value of a missing one could not be told from weather.
+                # With several chunks per hour, the fill value of a missing one could not be told from weather.
                 held = f"{variable.cds_name} has chunks of {array.encoding['chunks']}"
             if held:
                 raise SourceError(f"{self.url} does not have the layout of ARCO-ERA5 ({held})", remedy=_REMEDY)
@@ -231,8 +231,8 @@ class ZarrStore:
         Hours without data are NaN.
 
         Raises:
-            TransientError: if the store could not be reached, several times in a row.
-            SourceError: if it refuses.
+            TransientError: if the store could not be reached several times in a row.
+            SourceError: if the store refuses.
             MonthFailedError: if its data cannot be decoded.
         """
         first = int(np.searchsorted(self.hours, hours.start))
@@ -256,9 +256,9 @@ def open_store(
     """Open the store at a URL, or in a folder; `month` is for messages.
 
     Raises:
-        UsageError: if the URL is of a kind that cannot be read.
-        SourceError: if there is no store, or it does not have the layout of ARCO-ERA5; also if it could not be reached
-            several times in a row, so that not every month waits as long for nothing.
+        UsageError: if the kind of URL is not supported.
+        SourceError: if the store does not exist, or does not have ARCO-ERA5's layout; also if it could not be reached
+            several times in a row, so that not every month waits as long in vain.
     """
     use_checked_blosc()
     address, url = _address(url), without_password(url)
@@ -291,7 +291,7 @@ def open_store(
 
 
 def without_password(url: str) -> str:
-    """The URL without a user and password, if it has them."""
+    """The URL without its user and password, if any."""
     scheme, found, rest = url.partition("://")
     host, *path = rest.split("/", 1)
     return "/".join([f"{scheme}://{host.rpartition('@')[2]}", *path]) if found else url
@@ -314,7 +314,7 @@ def _extent(dataset: xr.Dataset) -> Extent:
 
 def _hours(dataset: xr.Dataset) -> npt.NDArray[np.int64]:
     times = dataset["time"].values
-    # An axis without a unit counts hours since 1900.
+    # A time axis without a unit counts hours since 1900.
     stamps = _EPOCH + times.astype("timedelta64[h]") if np.issubdtype(times.dtype, np.integer) else times
     return from_datetime64(stamps)
 
@@ -328,10 +328,10 @@ def _complete(indices: Indices, count: int, what: str) -> Indices:
 def _opened(address: str) -> xr.Dataset:
     """Open the dataset, unmasked, because hour 0 of its time axis equals Zarr's fill value.
 
-    Format 2, which ARCO-ERA5 has, is tried first: to detect the format, zarr asks for files that a storage may refuse.
+    Format 2, ARCO-ERA5's, is tried first: to detect the format, zarr requests files that servers may refuse.
     """
     timeout = aiohttp.ClientTimeout(total=_CHUNK_SECONDS, sock_connect=_SILENCE_SECONDS, sock_read=_SILENCE_SECONDS)
-    # Proxies set in the environment are used, as they are for the Climate Data Store.
+    # Use the proxies set in the environment, as for the Climate Data Store.
     options = {"client_kwargs": {"timeout": timeout, "trust_env": True}}
 
     def as_format(number: int) -> xr.Dataset:
@@ -353,9 +353,9 @@ def _opened(address: str) -> xr.Dataset:
 
 
 def _without_fill(values: Floats) -> Floats:
-    """Set hours without a chunk to NaN: they read as the fill value everywhere, which a copy of the store may have set.
+    """Set hours without a chunk to NaN: they read as the fill value everywhere, which a copy of the store may change.
 
-    No real hour of any of our variables has one value all over the Earth.
+    No real hour of any of our variables has a single value all over the Earth.
     """
     flat = values.reshape(len(values), -1)
     same = (flat == flat[:, :1]).all(axis=1)

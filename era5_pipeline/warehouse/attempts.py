@@ -1,4 +1,4 @@
-"""Attempts to load a month: recorded before the load begins, with progress, so that an interrupted one is seen."""
+"""Attempts to load a month: recorded before the load begins, with progress, so that interrupted ones show."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def begin_attempt(connection: psycopg.Connection[Any], month: Month) -> int:
-    """Record, committed at once, that this connection begins to load the month; return the attempt's id."""
+    """Record and commit that this connection begins to load the month; return the attempt's id."""
     row = connection.execute(
         "INSERT INTO era5.load_attempt (month, backend_start) VALUES "
         "(%s, (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())) RETURNING id",
@@ -31,7 +31,7 @@ def begin_attempt(connection: psycopg.Connection[Any], month: Month) -> int:
 def end_attempt(
     connection: psycopg.Connection[Any], attempt: int, *, rows: int | None = None, error: str | None = None
 ) -> None:
-    """Record how the attempt ended; if it succeeded, within the transaction of the load."""
+    """Record how the attempt ended; if successful, within the load's transaction."""
     connection.execute(
         "UPDATE era5.load_attempt SET finished_at = clock_timestamp(), outcome = %s, rows = %s, error = %s "
         "WHERE id = %s",
@@ -40,7 +40,7 @@ def end_attempt(
 
 
 def record_failure(connection: psycopg.Connection[Any], month: Month, error: str) -> None:
-    """Record an attempt that failed before the load itself began: in the source, or while the month was flattened."""
+    """Record an attempt that failed before the load itself: in the source, or during flattening."""
     connection.execute(
         "INSERT INTO era5.load_attempt (month, finished_at, outcome, error) "
         "VALUES (%s, clock_timestamp(), 'failed', %s)",
@@ -49,7 +49,7 @@ def record_failure(connection: psycopg.Connection[Any], month: Month, error: str
 
 
 def settle_failures(connection: psycopg.Connection[Any], months: Iterable[Month]) -> None:
-    """Record that the months are loaded as they should be, for those whose last attempt failed."""
+    """Mark months whose last attempt failed as loaded correctly."""
     connection.execute(
         "INSERT INTO era5.load_attempt (month, finished_at, outcome) "
         "SELECT month, clock_timestamp(), 'loaded' FROM (SELECT DISTINCT ON (month) month, outcome "
@@ -62,7 +62,7 @@ def last_attempts(connection: psycopg.Connection[Any]) -> dict[Month, Attempt]:
     """Read the last attempt of each month."""
     with connection.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(
-            # Of other users' sessions, the server may show the pid alone: their backend_start is then NULL.
+            # The server may show only the pid of other users' sessions, with backend_start NULL.
             "SELECT DISTINCT ON (month) month, started_at, finished_at, error, "
             "CASE WHEN outcome = 'running' AND NOT EXISTS (SELECT FROM pg_stat_activity s "
             "WHERE s.pid = a.backend_pid AND coalesce(s.backend_start = a.backend_start, true)) THEN 'interrupted' "
@@ -71,20 +71,20 @@ def last_attempts(connection: psycopg.Connection[Any]) -> dict[Month, Attempt]:
     return {Month(day.year, day.month): Attempt(**row) for row in rows for day in [row.pop("month")]}
 
 
-# --- Record the progress of a load in its attempt in the ledger, while the load's own transaction is still open ---
+# --- Record a load's progress in its ledger attempt, while the load's own transaction is still open ---
 #
-# The server's own progress view of COPY counts no rows of a hypertable, and does not show a COPY into the columnstore.
+# PostgreSQL's COPY progress view does not count rows of a hypertable or show a COPY into the columnstore.
 
 
 _SECONDS = 1.0
 
 
 class Heartbeat:
-    """Record the rows sent so far, once a second.
+    """Records the rows sent so far, once a second.
 
-    It has its own connection and thread, so that a dead network does not delay the load, and its errors do not stop the
-    load. A load of less than a second opens no connection. It must be closed before the load's last transaction, which
-    writes the same row.
+    It has its own connection and thread, so that a dead network does not delay the load, and its errors do not stop it.
+    Loads of less than a second open no connection. Close it before the load's last transaction, which writes the same
+    row.
     """
 
     def __init__(self, connect: Callable[[str], psycopg.Connection[Any]], attempt: int) -> None:
@@ -101,7 +101,7 @@ class Heartbeat:
             self._rows += rows
 
     def close(self) -> None:
-        """Record nothing more. A connection attempt under way is not waited for: it will change nothing."""
+        """Stop recording, without waiting for a connection attempt under way: it will change nothing."""
         self._closed.set()
         if self._thread.is_alive():
             self._thread.join(_SECONDS)
@@ -122,7 +122,7 @@ class Heartbeat:
                     continue
                 if connection is None:
                     connection = self._connect("progress")
-                    # It must not delay the load, and is not worth a sync of the disk.
+                    # It must not delay the load, and is not worth a disk sync.
                     connection.execute("SET lock_timeout = '100ms'; SET synchronous_commit = off")
                 if not self._closed.is_set():
                     connection.execute(
@@ -131,7 +131,7 @@ class Heartbeat:
                     )
                 recorded = rows
         except (psycopg.Error, Era5Error):
-            return  # no retry: the server may be short of connections
+            return  # no retry: the server may be out of connections
         finally:
             if connection is not None:
                 connection.close()

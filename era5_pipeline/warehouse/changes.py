@@ -1,6 +1,6 @@
-"""Compare a flat month with parts in the table: same content, changed columns, what would be lost, a revision.
+"""Compare a flat month with parts in the table: same content, changed columns, losses, revisions.
 
-Here: comparing facts. Not here: reading the table itself (`verify`), or writing (`ledger`, `load_month`).
+Compares facts only. For reading the table itself see `verify`, for writing `ledger` and `load_month`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from era5_pipeline.model.source_kinds import Version
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
-# Runs of hours that a message names.
+# Runs of hours named in a message.
 _SHOWN_RUNS = 2
 
 
 @dataclass(frozen=True)
 class ReplacedPart:
-    """Rows that a load or a drop takes from a part: `locations` places, with its hours, columns, source and version.
+    """Rows that a load or drop removes from a part: `locations` places, with hours, columns, source and version.
 
-    `place` names them, as a rectangle if they are one. `is_whole` is False if the part has other locations left.
+    `place` describes them, as a rectangle if they are one. `is_whole` is False if the part keeps other locations.
     """
 
     part: int
@@ -51,13 +51,13 @@ class ReplacedPart:
 
 
 def taken_from(part: LedgerEntry, locations: LocationSet) -> ReplacedPart:
-    """Describe what taking these locations out of the part takes."""
+    """Describe the rows that leave the part with these locations."""
     taken = part.location_ids & locations
     return ReplacedPart(
         part=part.part,
         place=str(taken),
         locations=len(taken),
-        # Exact unless locations of the part have different hours.
+        # Exact unless the part's locations have different hours.
         rows=round(part.rows * len(taken) / max(1, part.locations)),
         hours=part.hours,
         columns=part.column_names,
@@ -68,11 +68,11 @@ def taken_from(part: LedgerEntry, locations: LocationSet) -> ReplacedPart:
 
 
 def kept_columns(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
-    """The columns of the part that stay beside those of the flat month; () if it replaces whole rows.
+    """The columns of the part that stay beside those of the flat month; () if whole rows are replaced.
 
-    They stay if the flat month has columns that the part lacks, and no others, or just those that one load brought:
-    the rows then get new values of these alone. It must have no more hours; the rest is compared row by row. Generated
-    values are never put beside real ones.
+    They stay if the flat month only has columns that are not in the part, or exactly those that one load brought: only
+    these columns then get new values. It must not have more hours; the rest is compared row by row. Generated values
+    are never put beside real ones.
     """
     own = set(flat.column_names)
     kept = tuple(column for column in before.column_names if column not in own)
@@ -89,10 +89,10 @@ def kept_columns(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
 
 
 def has_same_content(before: LedgerEntry, flat: FlatMonth) -> bool:
-    """Whether the part holds exactly these rows, bit by bit, whatever files they came from.
+    """Whether the part holds exactly these rows, bit by bit, from whatever files.
 
-    Never of a part that was cut: its digests are those of more rows. The digests depend on each row's location and hour
-    too (see `digests`); besides them, comparing counts is enough.
+    False for a part that was cut: its digests cover more rows. As the digests also depend on each row's location and
+    hour (see `flat.statistics`), comparing them and the counts is enough.
     """
     return (
         not before.is_cut
@@ -106,22 +106,22 @@ def has_same_content(before: LedgerEntry, flat: FlatMonth) -> bool:
 
 
 def columns_changed(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
-    """Name the columns whose values differ, or that only the flat month or only the part has."""
+    """Name the columns whose values differ, or that exist on one side only."""
     old = {facts.column: facts.digest for facts in before.columns}
     new = {facts.column: facts.digest for facts in flat.columns}
     return tuple(column for column in {**new, **old} if new.get(column) != old.get(column))
 
 
 def missing_hours_of(flat: FlatMonth) -> dict[str, tuple[str, ...]]:
-    """Runs of missing hours of the columns that lack some, as the ledger records them."""
+    """Runs of missing hours, by incomplete column, as recorded in the ledger."""
     return {facts.column: facts.missing_hours for facts in flat.columns if facts.missing_hours}
 
 
 def losses(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
-    """Describe what the locations that both have would lose: variables, hours, values, or the version; () is nothing.
+    """Describe what the common locations would lose: variables, hours, values or the version; () if nothing.
 
-    Hours count as missing if any location lacks them, so that a flat month with gaps at some of its locations counts
-    as having them everywhere.
+    Hours count as missing if any location misses them, so a flat month with gaps at some of its locations counts as
+    having them everywhere.
     """
     new = {facts.column: facts for facts in flat.columns}
     held = {facts.column: facts for facts in before.columns if facts.values}
@@ -136,7 +136,7 @@ def losses(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
 
 
 def _lost_hours(by_column: dict[str, frozenset[int]]) -> list[str]:
-    """Describe hours that are lost: once, if they are the same of all columns."""
+    """Describe lost hours: once, if they are the same for all columns."""
     hours = {column: describe_hours(sorted(lost)) for column, lost in by_column.items() if lost}
     if not hours:
         return []
@@ -156,7 +156,7 @@ def _shortened(runs: tuple[str, ...]) -> str:
 
 
 def _lost_versions(before: LedgerEntry, flat: FlatMonth, columns: list[str]) -> tuple[str, ...]:
-    """Describe final hours that would become preliminary, and versions that would no longer be known."""
+    """Describe final hours that would become preliminary, and versions that would become unknown."""
     is_stated = version_of(before.expver) != "unknown" and not source_kind(before.source).is_series
     unknown = [c for c in columns if version_of({c: before.expver[c]}) != "unknown" and not _states_version(flat, c)]
     if is_stated and unknown:
@@ -173,15 +173,15 @@ def _lost_versions(before: LedgerEntry, flat: FlatMonth, columns: list[str]) -> 
 
 
 def _states_version(flat: FlatMonth, column: str) -> bool:
-    """Whether the files state the column's version; that of a series is only inferred from the age of the month."""
+    """Whether the files state the column's version; for a series it is only inferred from the month's age."""
     return version_of({column: flat.expver[column]}) != "unknown" and not source_kind(flat.raw.source).is_series
 
 
 def revision_by(before: LedgerEntry, flat: FlatMonth) -> Revision | None:
     """Describe the revision if final data replace preliminary data; None if they do not.
 
-    They do if the flat month is of the same source (the services count as one), area and variables, has no fewer values
-    than before, and fewer of its hours are preliminary.
+    They do if the flat month has the same source (all services count as one), area and variables, no fewer values than
+    before, and fewer preliminary hours.
     """
     if (
         not before.is_preliminary
@@ -204,7 +204,7 @@ def revision_by(before: LedgerEntry, flat: FlatMonth) -> Revision | None:
 
 
 def _is_same_data(source: str | None, other: str) -> bool:
-    """Whether both sources give the same data: services do."""
+    """Whether both sources provide the same data, as all services do."""
     return source == other or (source_kind(source).is_service and source_kind(other).is_service)
 
 

@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
-    # Shape (row groups, 3): the first location, the last location and the number of rows of each.
+    # Shape (row groups, 3): first location, last location and row count.
     Groups = npt.NDArray[np.int64]
 
-# Rows encoded at a time. Encoding takes a millisecond, for which the socket's buffer keeps the server supplied. The
+# Rows per encoding step. A step takes a millisecond, during which the socket's buffer keeps the server supplied. The
 # batches read ahead cover the time to read a page of the file; a column has one page per quarter of a million rows.
 _BATCH_ROWS = 16_384
 _BATCHES_AHEAD = 32
 _ROWS_PER_REPORT = 65_536
 _SEND_BUFFER_BYTES = 1 << 22  # the system may apply a lower limit
 _CSV_BYTES = 1 << 20
-# A share of fewer rows is not worth a connection of its own.
+# Smaller shares are not worth their own connection.
 _SHARE_ROWS = 50_000
 _GATHERED_BYTES = 1 << 18
-# Of the session: it is gone with it.
+# A temporary table, which ends with the session.
 _NEW_ROWS = sql.Identifier("pg_temp", "era5_new_rows")
 _LOCATION_ID = KEYS.index("location_id")
 
@@ -56,10 +56,10 @@ class _StoppedError(Exception):
 
 
 class FlatCopy:
-    """A flat month that is copied into a table (a `CopyInto`); must be closed.
+    """Copies a flat month into a table (a `CopyInto`); must be closed.
 
-    Reading the file begins at once, for each of the `spans`. `on_rows` is called from time to time with the number of
-    rows sent since the last call; an exception that it raises ends the COPY.
+    Reading the file starts at once, for each of the `spans`. `on_rows` is called from time to time with the number of
+    rows sent since the last call; an exception in it ends the COPY.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class FlatCopy:
         freeze: bool,
         span: LocationSpan = EVERYWHERE,
     ) -> int:
-        """COPY the rows of the locations in `span` into `table`; return the number of rows that the server accepted.
+        """COPY the rows of the locations in `span` into `table`; return the number of accepted rows.
 
         Raises:
             BadFileError: if the flat file is damaged.
@@ -105,7 +105,7 @@ class FlatCopy:
             return cursor.rowcount
 
     def stop(self) -> None:
-        """Make the COPY of every connection fail with its next rows."""
+        """Make every connection's COPY fail at its next rows."""
         self._stopped.set()
 
     def close(self) -> None:
@@ -146,11 +146,11 @@ class FlatCopy:
 
 
 class MergedCopy:
-    """Rows of a part with new columns of the flat month, and their other columns as they are (a `CopyInto`).
+    """Copies a part's rows with new columns from the flat month and their other columns unchanged (a `CopyInto`).
 
-    The flat month is copied into a temporary table of another session, joined with the part's rows there, and what
-    comes out is copied into the table: it is as dense and as ordered as after a first load, on every layout. UPDATE
-    would leave as many dead rows, and decompress the columnstore.
+    The flat month is copied into a temporary table of another session and joined there with the part's rows; the result
+    is copied into the table, as dense and ordered as after a first load, on every layout. UPDATE would leave as many
+    dead rows, and decompress the columnstore.
     """
 
     def __init__(
@@ -173,11 +173,11 @@ class MergedCopy:
         freeze: bool,
         span: LocationSpan = EVERYWHERE,
     ) -> int:
-        """COPY the merged rows into `table`; return the number of rows that the server accepted.
+        """COPY the merged rows into `table`; return the number of accepted rows.
 
         Raises:
-            RefusedError: if the flat month has rows that the part lacks.
-            WarehouseError: if the table does not hold the rows that the ledger says.
+            RefusedError: if the flat month has rows that are not in the part.
+            WarehouseError: if the table does not hold the rows recorded in the ledger.
             psycopg.Error: any error of the server.
         """
         options = sql.SQL("FORMAT binary, FREEZE true" if freeze else "FORMAT binary")
@@ -186,7 +186,7 @@ class MergedCopy:
             self._copy(reading, _NEW_ROWS, freeze=False, span=span)
             reading.execute(sql.SQL("ANALYZE {}").format(_NEW_ROWS))
             columns = self._columns(reading)
-            # One snapshot for the counts and the rows.
+            # Use one snapshot for the counts and the rows.
             with reading.transaction():
                 reading.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 self._require_same_rows(reading)
@@ -204,7 +204,7 @@ class MergedCopy:
                     return into.rowcount
 
     def _columns(self, connection: psycopg.Connection[Any]) -> list[str]:
-        """All columns that can be written, also those that others added to the table."""
+        """All writable columns, including those that others added to the table."""
         rows = connection.execute(
             "SELECT attname FROM pg_attribute WHERE attrelid = 'weather'::regclass AND attnum > 0 "
             "AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
@@ -220,7 +220,7 @@ class MergedCopy:
 
     def _require_same_rows(self, connection: psycopg.Connection[Any]) -> None:
         month = self._flat.month
-        # Where every place has every hour of the month in both, the rows are the same if the table has as many.
+        # If every place has every hour of the month in both, equal row counts mean the same rows.
         is_whole = self._flat.rows == self._before.rows == self._flat.locations * month.hours
         counted = sql.SQL("SELECT count(*), {} FROM {}").format(
             sql.Literal(self._flat.rows) if is_whole else sql.SQL("count(n.location_id)"),
@@ -244,7 +244,7 @@ class MergedCopy:
 
 
 def _gathered(copy: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
-    """The rows that a COPY sends one by one, many at a time."""
+    """Batch the rows that a COPY sends one by one."""
     gathered = bytearray()
     for row in copy:
         gathered += row
@@ -255,7 +255,7 @@ def _gathered(copy: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]
 
 
 def _enlarge_send_buffer(connection: psycopg.Connection[Any]) -> None:
-    """Enlarge a Unix socket's send buffer of 200 kB, so that the server has rows while the next ones are encoded.
+    """Enlarge a Unix socket's send buffer of 200 kB, to keep the server supplied during encoding.
 
     Measured in one run, relative to the rate at which the server reads a file of its own: 0.89 with the default, 0.96
     with 1 MB. TCP adapts its buffer by itself, unless a size is set.
@@ -266,9 +266,9 @@ def _enlarge_send_buffer(connection: psycopg.Connection[Any]) -> None:
 
 
 def location_spans(flat: FlatMonth, shares: int) -> tuple[LocationSpan, ...]:
-    """Divide the month's locations into up to `shares` spans of about equally many rows; fewer if the month is small.
+    """Split the month's locations into up to `shares` spans with similar row counts; fewer if the month is small.
 
-    A CSV file is one span: it has no index of where a location begins.
+    A CSV file is one span: it has no index of its locations.
 
     Raises:
         BadFileError: if the flat file is damaged.
@@ -284,10 +284,10 @@ def location_spans(flat: FlatMonth, shares: int) -> tuple[LocationSpan, ...]:
 
 
 def spans_of(groups: Groups, shares: int) -> tuple[LocationSpan, ...]:
-    """Divide the locations of these row groups into up to `shares` spans of about equally many rows."""
+    """Split the locations of these row groups into up to `shares` spans with similar row counts."""
     first, last = groups[:, 0].min(), groups[:, 1].max()
     ids = np.arange(first, last + 1)
-    # Assumes that a group's rows are spread evenly over its locations: the locations of row groups may overlap.
+    # Assumes a group's rows are spread evenly over its locations, as row groups may share locations.
     cumulative_rows = np.zeros(ids.size)
     for low, high, rows in groups:
         cumulative_rows += rows * np.clip((ids - low + 1) / (high - low + 1), 0.0, 1.0)
@@ -308,14 +308,14 @@ def _groups(metadata: pq.FileMetaData) -> Groups:
 
 def _batches(flat: FlatMonth, span: LocationSpan) -> Iterator[pa.RecordBatch]:
     try:
-        # Without pre_buffer, which keeps in memory what it read of every row group: 2.6 GB of a global month.
+        # Without pre_buffer, which keeps every row group read in memory: 2.6 GB for a global month.
         with pq.ParquetFile(flat.path, pre_buffer=False) as file:
             if not file.schema_arrow.equals(schema_of(flat.column_names)):
                 raise ValueError(f"its columns are {', '.join(file.schema_arrow.names)}")  # noqa: TRY301
             for batch in file.iter_batches(
                 batch_size=_BATCH_ROWS,
                 row_groups=_groups_within(file.metadata, span),
-                use_threads=False,  # one thread keeps up with the server; more would compete with it for the processor
+                use_threads=False,  # one thread keeps up with the server; more would compete with it for CPU
             ):
                 rows_within = _within(batch, span)
                 if rows_within.num_rows:

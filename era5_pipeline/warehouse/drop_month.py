@@ -1,4 +1,4 @@
-"""Remove a month, or some of its locations: one transaction deletes rows and summaries, and records it."""
+"""Remove a month, or some of its locations: one transaction deletes rows and summaries and records it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DroppedMonth:
-    """The parts of a month that a drop removes, and the number of locations that stay."""
+    """The parts of a month that a drop removes, and the number of remaining locations."""
 
     month: Month
     parts: tuple[ReplacedPart, ...]
@@ -45,10 +45,10 @@ class DroppedMonth:
 def what_would_go(
     connection: psycopg.Connection[Any], months: tuple[Month, ...], locations: LocationSet | None
 ) -> tuple[DroppedMonth, ...]:
-    """Find out what dropping these locations would remove, None: all. Months without any of them are left out.
+    """Find what dropping these locations (None: all) would remove. Months without any of them are skipped.
 
     Raises:
-        Era5Error: as `ledger.read_ledger` says.
+        Era5Error: as in `ledger.read_ledger`.
     """
     held = {contents.month: contents.parts for contents in ledger.read_ledger(connection)}
     found = []
@@ -69,7 +69,7 @@ def drop_month(
     lock_timeout_seconds: int = 600,
     on_wait: Callable[[str], None] = lambda _: None,
 ) -> DroppedMonth:
-    """Delete the month's rows of these locations, None: all its rows; the ledger keeps a row of what it was.
+    """Delete the month's rows of these locations (None: all); the ledger keeps an entry of what was dropped.
 
     Readers see the rows until the commit.
 

@@ -1,4 +1,4 @@
-"""Read and write the ledger: what each part of a month in the table was made of, and which loads were attempted."""
+"""Read and write the ledger: the origin of each part of a month in the table, and the attempted loads."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 # Libraries whose versions are recorded with the month: they shape its rows.
 _LIBRARIES = ("xarray", "dask", "netCDF4", "numpy", "pyarrow", "pgpq", "psycopg")
 _FIELDS = frozenset(field.name for field in fields(LedgerEntry))
-# Columns in which the entry of dropped locations differs from that of the part which they were in.
+# Columns in which the entry of dropped locations differs from that of their former part.
 _OF_DROPPED = ("part", "state", "rows", "locations", "location_ids", "is_cut", "dropped_at")
 
 
 def read_ledger(connection: psycopg.Connection[Any]) -> list[MonthContents]:
-    """Read every month that the table holds or whose load was attempted, in order; none without a ledger.
+    """Read every month in the table or with an attempted load, in order; empty without a ledger.
 
     Raises:
-        Era5Error: as `server_errors` says.
+        Era5Error: as in `server_errors`.
     """
     with server_errors("reading the ledger"):
         if connection.execute("SELECT to_regclass('era5.load_attempt')").fetchone() == (None,):
@@ -64,7 +64,7 @@ def read_ledger(connection: psycopg.Connection[Any]) -> list[MonthContents]:
 def read_overlapping(
     connection: psycopg.Connection[Any], month: Month, locations: LocationSet | None = None
 ) -> list[LedgerEntry]:
-    """Read the parts of the month that have any of these locations; None: all its parts."""
+    """Read the parts of the month with any of these locations; None: all its parts."""
     if locations is None:
         return _select(connection, sql.SQL("month = %(month)s AND dropped_at IS NULL"), {"month": month.start.date()})
     return _select(
@@ -84,7 +84,7 @@ def sources_of(connection: psycopg.Connection[Any], month: Month) -> tuple[str, 
 
 
 def locations_besides(connection: psycopg.Connection[Any], month: Month, locations: LocationSet) -> int:
-    """Count the other locations of the month that the table holds."""
+    """Count the month's other locations in the table."""
     row = connection.execute(
         "SELECT coalesce(sum(upper(run) - lower(run)), 0) FROM era5.ledger, "
         "unnest(location_ids - %s::int4multirange) run WHERE month = %s AND dropped_at IS NULL",
@@ -94,7 +94,7 @@ def locations_besides(connection: psycopg.Connection[Any], month: Month, locatio
 
 
 def multirange(locations: LocationSet) -> str:
-    """The locations as text of PostgreSQL's type int4multirange."""
+    """Write the locations as a literal of PostgreSQL's int4multirange."""
     return "{" + ",".join(f"[{first},{end})" for first, end in locations.runs) + "}"
 
 
@@ -108,11 +108,11 @@ def write_entry(
     has_summaries: bool = False,
     keeps: bool = False,
 ) -> None:
-    """Write the part's entry, within the transaction of the load; its locations are in no other part any more.
+    """Write the part's entry, within the load's transaction; no other part has its locations any more.
 
-    `before` is the entry of the same locations, in whose place it is written, None if there is none. `load_seconds` is
-    None if the rows were left as they were: the entry then keeps when they were loaded, and how long that took. With
-    `keeps`, the flat month's columns are written beside the others of `before`, which stay.
+    `before` is the entry of the same locations that it replaces, if any. `load_seconds` is None if the rows were left
+    unchanged: the entry then keeps when they were loaded, and how long that took. With `keeps`, the flat month's
+    columns are added to the other columns of `before`, which stay.
     """
     kept_rows = before if load_seconds is None else None
     if kept_rows is not None:
@@ -220,9 +220,9 @@ def _flat_file_of(flat: FlatMonth) -> LedgerFile:
 def take_out(
     connection: psycopg.Connection[Any], entry: LedgerEntry, locations: LocationSet, *, dropped: bool = False
 ) -> None:
-    """Take these locations out of the part's entry, within the transaction that removes or replaces their rows.
+    """Remove these locations from the part's entry, within the transaction that removes or replaces their rows.
 
-    An entry without any location left is deleted. With `dropped`, an entry of what was taken out remains as history.
+    An entry without remaining locations is deleted. With `dropped`, an entry of the removed ones stays as history.
     """
     taken, left = entry.location_ids & locations, entry.location_ids - locations
     month = entry.month.start.date()
@@ -265,7 +265,7 @@ def take_out(
 
 
 def _rows_of(connection: psycopg.Connection[Any], entry: LedgerEntry, locations: LocationSet) -> int:
-    """The rows that some locations of the part have: counted only where locations have different hours."""
+    """The row count of some locations of the part: counted in the table only if locations have different hours."""
     if not locations:
         return 0
     if entry.rows == entry.locations * entry.hours:
@@ -279,7 +279,7 @@ def _rows_of(connection: psycopg.Connection[Any], entry: LedgerEntry, locations:
 
 
 def _count_gaps(connection: psycopg.Connection[Any], entry: LedgerEntry, locations: LocationSet) -> None:
-    """Find out whether an incomplete part has gaps at the locations that are left, and record it as loaded if not."""
+    """Check whether an incomplete part has gaps at the remaining locations, and record it as loaded if not."""
     columns = [facts.column for facts in entry.columns if facts.column in BY_COLUMN]
     row = connection.execute(
         sql.SQL("SELECT {} FROM {} WHERE {} AND {}").format(
@@ -302,11 +302,11 @@ def _count_gaps(connection: psycopg.Connection[Any], entry: LedgerEntry, locatio
 
 
 def _values_and_locations(variable: Variable) -> sql.Composed:
-    """The expressions for the number of values, and of the locations that should have one (NULL: all)."""
+    """The expressions for the number of values, and of locations that should have one (NULL: all)."""
     column = sql.Identifier(variable.column)
     if variable.extent == "sea":
         return sql.SQL("count({0}), count(DISTINCT location_id) FILTER (WHERE {0} IS NOT NULL)").format(column)
-    # Of what is there only sometimes, every row counts.
+    # For variables that exist only sometimes, every row counts.
     return sql.SQL("count({}), NULL::bigint").format(sql.SQL("*") if variable.extent == "sometimes" else column)
 
 
@@ -335,7 +335,7 @@ def _select(
 
 
 def record_check(connection: psycopg.Connection[Any], entry: LedgerEntry) -> None:
-    """Record that the source was asked about the part just now, and has it as the table does."""
+    """Record that the source was just asked about the part, and matches the table."""
     connection.execute(
         "UPDATE era5.ledger SET checked_at = now() WHERE month = %s AND part = %s",
         (entry.month.start.date(), entry.part),
@@ -373,7 +373,7 @@ def _entry(row: dict[str, Any]) -> LedgerEntry:
 
 
 def _storable(text: str) -> str:
-    """Write what is no Unicode (a file's name may contain it) as escapes: the server accepts nothing else."""
+    """Escape what is not valid Unicode, as in file names: the server would reject it."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -387,7 +387,7 @@ def _library_versions() -> dict[str, str]:
 
 
 def _revision(before: LedgerEntry | None, flat: FlatMonth) -> tuple[datetime | sql.SQL | None, Revision | None]:
-    """Tell when final data replaced preliminary data and what that changed: now, as `before` says, or never."""
+    """Return when final data replaced preliminary data, and what changed: now, as recorded in `before`, or never."""
     if before is None:
         return None, None
     revision = revision_by(before, flat)

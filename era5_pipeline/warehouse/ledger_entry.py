@@ -1,6 +1,6 @@
-"""Rows of the ledger: what each part of a month in the table was made of, and how the month's last load ended.
+"""Rows of the ledger: the origin of each part of a month in the table, and the outcome of the month's last load.
 
-Here: the values. Not here: reading and writing the ledger (`ledger`).
+Defines the values. For reading and writing the ledger see `ledger`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Attempt:
 
 @dataclass(frozen=True)
 class LedgerFile:
-    """A raw file that the month was made of, or the flat file of its rows.
+    """A raw file from which the month was made, or the flat file of its rows.
 
-    Bytes of `path` that are no Unicode are written as escapes.
+    Bytes of `path` that are not Unicode are escaped.
     """
 
     path: str
@@ -66,7 +66,7 @@ class Revision:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """Build the revision from JSON that `asdict` made."""
+        """Build the revision from the JSON of `asdict`."""
         before = {column: tuple(runs) for column, runs in value["preliminary_hours_before"].items()}
         names = ("columns_changed", "columns_unchanged", "files_before")
         lists = {name: tuple(value[name]) for name in names}
@@ -75,7 +75,7 @@ class Revision:
 
 @dataclass(frozen=True)
 class Addition:
-    """Columns that a later load added to the rows of a part, and what they were made of; `loaded_at` is an ISO time."""
+    """Columns that a later load added to a part's rows, and their origin; `loaded_at` is an ISO time."""
 
     columns: tuple[str, ...]
     source: str
@@ -87,7 +87,7 @@ class Addition:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """Build the addition from JSON that `asdict` made."""
+        """Build the addition from the JSON of `asdict`."""
         files = tuple(LedgerFile(**file) for file in value["files"])
         flat_file = LedgerFile(**value["flat_file"])
         return cls(**{**value, "columns": tuple(value["columns"]), "files": files, "flat_file": flat_file})
@@ -95,18 +95,17 @@ class Addition:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """A part of a month in the ledger: the locations that one load brought, less those that later loads took out.
+    """A part of a month in the ledger: the locations that one load brought, minus those that later loads took out.
 
-    If `is_cut`, some were taken out: `columns`, `expver` and the sizes are then those of the part as it was loaded.
-    `expver` counts hours by column and version; `preliminary_hours` are runs of hours by column, for the columns that
-    have some. `missing_hours` are runs of hours by column at which any of the locations lacks a value. `seconds` is by
-    stage (raw, flat, load); `raw_bytes` and `flat_bytes` are sizes of files. `flat_file` is the file of rows, which may
-    have been removed since. `has_summaries` says whether `weather_monthly` has the part's locations. `additions` are
-    columns that later loads added to the rows; source, area, files, sizes and fingerprint are those of the others.
+    If `is_cut`, some were taken out: `columns`, `expver` and the sizes are then those of the part as loaded. `expver`
+    has hour counts by column and version; `preliminary_hours` are runs of hours by column, for columns with any.
+    `missing_hours` are runs of hours, by column, without a value at some location. `seconds` is by stage (raw, flat,
+    load); `raw_bytes` and `flat_bytes` are file sizes. `flat_file` is the file of rows, which may have been removed.
+    `has_summaries` says whether `weather_monthly` has the part's locations. `additions` are columns that later loads
+    added to the rows; source, area, files, sizes and fingerprint are those of the other columns.
 
-    `loaded_at` is when the rows were written; `checked_at` when the source was last asked, and its answer compared with
-    the table; `revised_at` when final data last replaced preliminary data, and `revision` what that changed
-    (see `changes`).
+    `loaded_at` is when the rows were written; `checked_at` when the source was last asked and compared with the table;
+    `revised_at` when final data last replaced preliminary data, and `revision` what that changed (see `changes`).
     """
 
     month: Month
@@ -155,7 +154,7 @@ class LedgerEntry:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The columns that it has values of; the others are NULL."""
+        """The columns with values; the others are NULL."""
         return tuple(facts.column for facts in self.columns)
 
     @property
@@ -166,16 +165,16 @@ class LedgerEntry:
 
     @property
     def fingerprints(self) -> frozenset[str]:
-        """The fingerprints of all loads that its columns came with."""
+        """The fingerprints of all loads that brought its columns."""
         return frozenset({self.fingerprint, *(addition.fingerprint for addition in self.additions)})
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Where its columns came from, each source once."""
+        """The sources of its columns, each once."""
         return tuple(dict.fromkeys((self.source, *(addition.source for addition in self.additions))))
 
     def of_columns(self, columns: Iterable[str]) -> LedgerEntry:
-        """The same part as if it had these of its columns alone."""
+        """The same part as if it had only these columns."""
         wanted = set(columns)
         return replace(
             self,
@@ -187,7 +186,7 @@ class LedgerEntry:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Make the JSON value that `era5 status --json` prints."""
+        """Make the JSON value printed by `era5 status --json`."""
         value = {_json_name(name): field_value for name, field_value in asdict(self).items()}
         value |= {
             "month": str(self.month),
@@ -204,9 +203,9 @@ class LedgerEntry:
 
 @dataclass(frozen=True)
 class MonthContents:
-    """Contents of a month in the table, part by part, and the outcome of its last load.
+    """The contents of a month in the table, by part, and the outcome of its last load.
 
-    Without parts, the month was attempted and never loaded, or it was dropped (`is_dropped`).
+    Without parts, the month was attempted but never loaded, or was dropped (`is_dropped`).
     """
 
     month: Month
@@ -216,7 +215,7 @@ class MonthContents:
 
     @property
     def state(self) -> MonthState:
-        """Loaded if every part is; without parts: dropped, loading or failed."""
+        """Loaded if every part is; without parts, dropped, loading or failed."""
         if self.parts:
             return "loaded" if all(part.state == "loaded" for part in self.parts) else "incomplete"
         if self.last_attempt is not None and self.last_attempt.outcome == "running":
@@ -230,17 +229,17 @@ class MonthContents:
 
     @property
     def locations(self) -> int:
-        """Locations in the table: parts have none in common."""
+        """Locations in the table; parts never overlap."""
         return sum(part.locations for part in self.parts)
 
     @property
     def hours(self) -> int:
-        """Hours of the part that has the fewest."""
+        """The smallest hour count of any part."""
         return min((part.hours for part in self.parts), default=0)
 
     @property
     def missing_hours(self) -> dict[str, tuple[str, ...]]:
-        """Runs of hours by column at which any location of a part that has the column lacks a value."""
+        """Runs of hours, by column, without a value at some location of a part with the column."""
         missing: dict[str, set[int]] = {}
         for part in self.parts:
             for column, runs in part.missing_hours.items():
@@ -249,12 +248,12 @@ class MonthContents:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Where its parts came from, each source once."""
+        """The sources of its parts, each once."""
         return tuple(dict.fromkeys(source for part in self.parts for source in part.sources))
 
     @property
     def version(self) -> Version | None:
-        """The version of all parts together: mixed if hours of some are preliminary, None without parts."""
+        """The version of all parts together: mixed if some hours are preliminary, None without parts."""
         versions = {part.version for part in self.parts}
         if len(versions) > 1:
             return "mixed" if self.is_preliminary else "unknown"
@@ -267,13 +266,13 @@ class MonthContents:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The columns that any part has values of, in table order."""
+        """The columns with values in any part, in table order."""
         held = {column for part in self.parts for column in part.column_names}
         return tuple(column for column in BY_COLUMN if column in held)
 
     @property
     def loaded_at(self) -> datetime | None:
-        """When rows of the month were last written."""
+        """The time when rows of the month were last written."""
         return max((part.loaded_at for part in self.parts), default=None)
 
     def part_of(self, locations: LocationSet) -> LedgerEntry | None:
@@ -281,7 +280,7 @@ class MonthContents:
         return next((part for part in self.parts if part.location_ids == locations), None)
 
     def covers(self, locations: LocationSet, columns: Iterable[str] = ()) -> bool:
-        """Whether complete parts with these columns hold all of these locations."""
+        """Whether complete parts with these columns hold all these locations."""
         wanted = set(columns)
         held = LocationSet()
         for part in self.parts:
@@ -290,7 +289,7 @@ class MonthContents:
         return locations.is_subset_of(held)
 
     def to_json(self) -> dict[str, Any]:
-        """Make the JSON value that `era5 status --json` prints: sums, then each part."""
+        """Make the JSON value printed by `era5 status --json`: sums, then each part."""
         attempt = self.last_attempt
         return {
             "month": str(self.month),

@@ -1,4 +1,4 @@
-"""Load a flat month exactly once: one transaction replaces its rows and summaries and writes their ledger row."""
+"""Load a flat month exactly once: one transaction replaces its rows and summaries, and writes their ledger entry."""
 
 from __future__ import annotations
 
@@ -52,13 +52,12 @@ if TYPE_CHECKING:
 class Loaded:
     """The result of a load.
 
-    `changed` is False if the table held exactly these rows already. `confirmed` is True if they came from other files
-    then: the rows were left as they were, and the ledger was updated. `columns_changed` are the columns whose values
-    differ from before, None if the table did not hold these locations as one part. `replaced` says what the new rows
-    took the place of, part by part, and `kept_locations` how many other locations of the month stayed as they were.
-    `kept_columns` are other columns of the same rows that kept their values.
-    `seconds` is the load alone, without waiting for another load of the month; `workers` is the number of connections
-    that copied; `notes` are messages for the user.
+    `changed` is False if the table already held exactly these rows. `confirmed` is True if they had come from other
+    files: the rows were left as they were, and the ledger was updated. `columns_changed` are the columns with new
+    values, None if the table did not hold these locations as one part. `replaced` describes the replaced rows, by part,
+    and `kept_locations` is the number of the month's other locations, which stayed. `kept_columns` are other columns of
+    the same rows that kept their values. `seconds` is the load alone, without waiting for another load of the month;
+    `workers` is the number of connections that copied; `notes` are messages for the user.
     """
 
     rows: int
@@ -76,13 +75,13 @@ class Loaded:
 
     @property
     def replaced_rows(self) -> int:
-        """The number of rows that gave way to the new ones."""
+        """The number of replaced rows."""
         return sum(part.rows for part in self.replaced)
 
 
 @dataclass(frozen=True)
 class LoadSession:
-    """A connection that loads months one after another, and the table's schema, which is looked up once."""
+    """A connection that loads successive months, with the table's schema, looked up once."""
 
     connection: psycopg.Connection[Any]
     schema: Schema
@@ -90,10 +89,10 @@ class LoadSession:
 
 @contextmanager
 def load_session(warehouse: Warehouse, lock_timeout_seconds: int = 600) -> Iterator[LoadSession]:
-    """Open a session for loads; the objects of the database that are missing are created.
+    """Open a session for loads, creating missing database objects.
 
     Raises:
-        Era5Error: as `load_month` does.
+        Era5Error: as in `load_month`.
     """
     with warehouse.connect() as connection:
         prepare_session(connection, lock_timeout_seconds)
@@ -111,20 +110,20 @@ def load_month(
     lock_timeout_seconds: int = 600,
     on_wait: Callable[[str], None] = lambda _: None,
 ) -> Loaded:
-    """Replace the flat month's locations in `weather`, unless the table holds its rows already; others are left alone.
+    """Replace the flat month's locations in `weather`, unless it already has these rows; leave others alone.
 
-    The ledger decides: if the same files were loaded before, nothing is done; if other files have the same values, the
-    ledger alone is written. With `force` the rows are replaced in any case.
+    The ledger decides: if the same files were loaded before, nothing is done; if other files have the same values, only
+    the ledger is written. With `force` the rows are always replaced.
 
     With several `workers`, that many connections share the month if the layout can still replace it as a whole;
     otherwise one connection loads it, and the result's notes say why.
 
-    `session` is the one to load with, None: a new one.
+    `session` is the session to load with; None opens a new one.
 
     Raises:
-        RefusedError: if generated data would be mixed with real data, or less would replace more: fewer hours or
-            variables, or another version in place of final data (unless `replace_more`).
-        MonthLockedError: if another load of the month, or a reader that locks the table, did not finish in time.
+        RefusedError: if generated and real data would be mixed, or rows would be replaced by fewer hours or variables,
+            or by another version than final (unless `replace_more`).
+        MonthLockedError: if another load of the month, or a reader that locks the table, does not finish in time.
         TransientError: if the connection was lost; the month is unchanged.
         WarehouseError: if the server refused; the month is unchanged.
     """
@@ -155,7 +154,7 @@ def _overlapped(connection: psycopg.Connection[Any], flat: FlatMonth) -> tuple[L
 class _Load:
     """A load of the flat month on a connection that holds the month's lock.
 
-    `overlapped` are the month's parts that have locations of it. `kept` are columns of the part that stay beside those
+    `overlapped` are the month's parts with any of its locations. `kept` are columns of the part that stay beside those
     of the flat month; (): whole rows are replaced.
     """
 
@@ -168,24 +167,24 @@ class _Load:
     kept: tuple[str, ...] = ()
 
     def keeping_other_columns(self) -> _Load:
-        """The load that leaves the other columns of the part as they are, if this one can; otherwise this one."""
+        """The same load, but keeping the part's other columns if possible."""
         kept = () if self.before is None else kept_columns(self.before, self.flat)
         return replace(self, kept=kept, summaries=replace(self.summaries, keeps=bool(kept)))
 
     @property
     def compared(self) -> tuple[LedgerEntry, ...]:
-        """The parts that the flat month takes the place of, without columns that stay."""
+        """The parts that the flat month replaces, without columns that stay."""
         return (
             tuple(part.of_columns(self.flat.column_names) for part in self.overlapped) if self.kept else self.overlapped
         )
 
     @property
     def before(self) -> LedgerEntry | None:
-        """The part that has exactly the locations of the flat month, None if there is none."""
+        """The part with exactly the flat month's locations; None without one."""
         return next((part for part in self.overlapped if part.location_ids == self.flat.location_ids), None)
 
     def keep_unchanged(self, before: LedgerEntry) -> Loaded:
-        """Only record the check: the same files were loaded before. Summaries that the part lacks are added."""
+        """Only record the check: the same files were loaded before. Missing summaries are added."""
         if not (before.has_summaries or before.additions) and self.summaries.are_here and self.summaries.prepare():
             with self.connection.transaction():
                 self.summaries.write(self.flat.location_ids)
@@ -195,7 +194,7 @@ class _Load:
         return self._loaded()
 
     def confirm(self, before: LedgerEntry) -> Loaded:
-        """Write the ledger alone: other files have the same content, so the rows stay. Summaries it lacks are added."""
+        """Write only the ledger: other files have the same content, so the rows stay. Missing summaries are added."""
         with self._attempt() as attempt:
             adds_summaries = not (before.has_summaries or self.kept) and self.summaries.prepare()
             with self.connection.transaction():
@@ -252,7 +251,7 @@ class _Load:
                 )
                 layout.replace(self.connection, replacement)
         notes = (*_notes(flat, self.schema, workers, len(spans), kept, adds=bool(self.kept)), *self.summaries.notes)
-        # The month is loaded whether or not this succeeds; autovacuum does the same later.
+        # The month is loaded even if this fails; autovacuum does the same later.
         with suppress(psycopg.Error):
             notes += layout.settle(self.connection, flat.month, replaced=bool(self.overlapped), is_whole=not kept)
         self.summaries.settle()
@@ -268,7 +267,7 @@ class _Load:
         )
 
     def _prepare_summaries(self) -> None:
-        """Make what summaries need; where columns stay, they are written beside those that the part has, or not."""
+        """Prepare the summaries; if columns stay and the part's summaries cannot be extended, write none."""
         self.summaries.prepare()
         if self.kept and self.before is not None:
             has_wind_apart = has_wind({*self.kept, *self.flat.column_names}) and not any(
@@ -308,12 +307,12 @@ class _Load:
         end_attempt(self.connection, attempt, rows=rows)
 
     def _like_flat(self, before: LedgerEntry) -> LedgerEntry:
-        """The part without columns that stay as they are."""
+        """The part without the columns that stay."""
         is_beside = bool(self.kept) or self.flat.fingerprint in before.fingerprints
         return before.of_columns(self.flat.column_names) if is_beside else before
 
     def _loaded(self) -> Loaded:
-        """The result of a load that left the rows as they were."""
+        """The result of a load that left the rows unchanged."""
         before = self.before
         return Loaded(
             rows=self.flat.rows,
@@ -334,7 +333,7 @@ def _connect(warehouse: Warehouse, month: Month, lock_timeout_seconds: int, name
 
 
 def name_lock_holder(connection: psycopg.Connection[Any], month: Month, error: Era5Error) -> Era5Error:
-    """Name the session that holds the lock, which PostgreSQL's error does not; return other errors unchanged."""
+    """Add the session that holds the lock, which PostgreSQL's error does not name; return other errors unchanged."""
     if not isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
         return error
     return MonthLockedError(
@@ -367,10 +366,10 @@ def _notes(
 def prepare_session(connection: psycopg.Connection[Any], lock_timeout_seconds: int) -> None:
     """Disable statement timeouts, set the lock timeout, and make commits wait for the disk.
 
-    Users and databases may have timeouts for statements and transactions; pg_dump disables them too. The lock timeout
-    is at least a second, because loads hold short locks that delay each other.
+    Users and databases may have statement and transaction timeouts; pg_dump disables them too. The lock timeout is at
+    least a second, because loads hold short locks that delay each other.
 
-    `synchronous_commit = off` is advised for bulk loads; with it, a month that was reported as loaded could be lost.
+    `synchronous_commit = off` is advised for bulk loads, but could lose a month already reported as loaded.
     """
     connection.execute(
         "SELECT set_config(name, 'on', false) FROM pg_settings WHERE name = 'synchronous_commit' AND setting = 'off'"
@@ -391,7 +390,7 @@ def _require_all_rows(flat: FlatMonth, rows: int, expected: int) -> None:
 
 
 def _require_no_real_data(connection: psycopg.Connection[Any], flat: FlatMonth) -> None:
-    """Refuse generated data in a month that has real data, at whatever places: nobody could tell them apart later."""
+    """Refuse generated data in a month with real data, even elsewhere: nobody could tell them apart later."""
     if not source_kind(flat.raw.source).is_generated:
         return
     for source in ledger.sources_of(connection, flat.month):
@@ -415,7 +414,7 @@ def _require_no_losses(flat: FlatMonth, overlapped: Sequence[LedgerEntry]) -> No
 
 
 def _how_to_lose_nothing(flat: FlatMonth, overlapped: Sequence[LedgerEntry]) -> str:
-    """Say how the same load would bring all variables, if the source can be asked for others."""
+    """Explain how the same load would bring all variables, if the source can be asked for others."""
     held = [column for part in overlapped for column in part.column_names]
     if source_kind(flat.raw.source).has_own_files or set(held) <= set(flat.column_names):
         return "Load the files together, so that nothing is lost (--files-dir can be given several times)"

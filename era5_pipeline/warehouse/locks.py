@@ -1,4 +1,4 @@
-"""One load of a month at a time: an advisory lock per month, and naming the session that holds a lock."""
+"""One load of a month at a time: an advisory lock per month, and the name of the session that holds a lock."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 # "ERA5" in ASCII: the first key of every advisory lock of this project.
 LOCK_CLASS = 0x45524135
-# The second key while tables are created; that of a month's lock is its number.
+# The second key while tables are created; for a month it is the month's number.
 SCHEMA_LOCK = 0
 
-# From the weakest to the strongest.
+# From weakest to strongest.
 _MODES = (
     *("AccessShareLock", "RowShareLock", "RowExclusiveLock", "ShareUpdateExclusiveLock"),
     *("ShareLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock"),
@@ -38,13 +38,13 @@ def month_lock(
     timeout_seconds: int,
     on_wait: Callable[[str], None],
 ) -> Iterator[None]:
-    """Hold the month's lock within the context; it also ends with the connection, however that ends.
+    """Hold the month's lock within the context; it also ends with the connection, in whatever way.
 
     If another session holds it, `on_wait` is called with a message that names that session, and this one waits up to
     `timeout_seconds`.
 
     Raises:
-        MonthLockedError: naming the session that holds the lock, if it did not finish in time.
+        MonthLockedError: naming the session that holds the lock, if it does not finish in time.
     """
     key = (LOCK_CLASS, month.number)
     row = connection.execute("SELECT pg_try_advisory_lock(%s, %s)", key).fetchone()
@@ -71,7 +71,7 @@ def month_lock(
 
 
 def require_no_loads(connection: psycopg.Connection[Any], problem: str) -> None:
-    """Require that no other session loads a month: a load that runs was begun by a program of the older version.
+    """Require that no other session loads a month: a running load was started by an older version.
 
     Raises:
         MonthLockedError: beginning with `problem`, and naming the session.
@@ -92,7 +92,7 @@ def require_no_loads(connection: psycopg.Connection[Any], problem: str) -> None:
 
 
 def _holder(connection: psycopg.Connection[Any], key: tuple[int, int]) -> str:
-    # An advisory lock belongs to one database; pg_locks shows those of all databases.
+    # Advisory locks belong to one database, but pg_locks shows those of all databases.
     row = connection.execute(
         "SELECT a.pid, a.usename, host(a.client_addr), a.backend_start "
         "FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
@@ -106,9 +106,9 @@ def _holder(connection: psycopg.Connection[Any], key: tuple[int, int]) -> str:
 def holder_of_tables(connection: psycopg.Connection[Any]) -> str:
     """Name the other session that locks `weather`, its partitions or chunks, or the ledger.
 
-    Of several, it is the one with the strongest lock, then the one with the oldest transaction.
+    Of several, choose the strongest lock, then the oldest transaction.
     """
-    # Within a transaction, the server shows the sessions as they were when it was first asked.
+    # Within a transaction, the server shows the sessions as of the first query.
     connection.execute("SELECT pg_stat_clear_snapshot()")
     row = connection.execute(
         # Reads catalogues only: functions that open the table would wait for its lock too.
@@ -121,7 +121,7 @@ def holder_of_tables(connection: psycopg.Connection[Any]) -> str:
         "WHERE l.locktype = 'relation' AND l.granted AND a.pid <> pg_backend_pid() "
         "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
         "AND l.relation IN (SELECT oid FROM ours) "
-        # An autovacuum worker gives way by itself: it is named only if no session holds a lock.
+        # Autovacuum workers yield by themselves: name one only if no session holds a lock.
         "ORDER BY a.backend_type IS DISTINCT FROM 'autovacuum worker' DESC, "
         "array_position(%s, l.mode) DESC, a.xact_start LIMIT 1",
         (list(_MODES),),
@@ -130,11 +130,11 @@ def holder_of_tables(connection: psycopg.Connection[Any]) -> str:
 
 
 def describe_session(pid: int, user: str | None, address: str | None, since: datetime | None) -> str:
-    """Name a session, with as much as the server shows (of other users' sessions it does not show everything)."""
+    """Describe a session with all details that the server shows (fewer for other users' sessions)."""
     words = [f"session {pid}"]
     if user is not None:
         words.append(f"of {user}")
     if since is not None:
-        # A session with a start and no address is connected through a Unix socket.
+        # A session with a start time but no address uses a Unix socket.
         words.append(f"from {address or 'the server itself'} (connected since {since:%Y-%m-%d %H:%M:%S} UTC)")
     return " ".join(words)

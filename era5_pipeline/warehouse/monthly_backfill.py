@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry, MonthContents
 
-# `first` is the value at 00:00 on the 1st, `sum` and `sum_hours` are of all other hours.
+# `first` is the value at 00:00 on the 1st, `sum` and `sum_hours` cover all other hours.
 _EXPRESSIONS: dict[Statistic, str] = {
     "mean": "avg({column}::float8)",
     "min": "min({column})",
@@ -41,7 +41,7 @@ _WIND_SPEED = "avg(sqrt({0}::float8 * {0}::float8 + {1}::float8 * {1}::float8))"
 
 
 def months_without_summaries(months: Iterable[MonthContents]) -> list[Month]:
-    """The months of which a part in the table has no summaries."""
+    """The months with a part in the table that has no summaries."""
     return [contents.month for contents in months if any(not part.has_summaries for part in contents.parts)]
 
 
@@ -52,13 +52,13 @@ def fill_month(
     lock_timeout_seconds: int = 600,
     on_wait: Callable[[str], None] = lambda _: None,
 ) -> int:
-    """Compute the summaries of the month's parts that have none, each in a transaction; return the number of locations.
+    """Compute missing summaries of the month's parts, each in a transaction; return the number of locations.
 
-    The tables exist. Reads the hours of these parts once.
+    The tables must exist. Reads the hours of these parts once.
 
     Raises:
-        MonthLockedError: if a load of the month did not finish in time.
-        Era5Error: otherwise as `server_errors` says; what was filled before stays.
+        MonthLockedError: if a load of the month does not finish in time.
+        Era5Error: otherwise as in `server_errors`; parts filled before it stay.
     """
     errors = partial(server_errors, f"summarising {month}", afterwards="The hours are unchanged.")
     with errors(), warehouse.connect() as connection:
@@ -91,7 +91,7 @@ def _fill_part(
 
 
 def _insert(part: LedgerEntry, held: Sequence[str]) -> sql.Composed:
-    """Compose the statement that computes the summaries of the part."""
+    """Compose the statement that computes the part's summaries."""
     columns = [column for column in summary_columns(held) if column.statistic != "first"]
     names = [*KEYS, *(column.name for column in columns)]
     expressions = [
@@ -113,7 +113,7 @@ def _insert(part: LedgerEntry, held: Sequence[str]) -> sql.Composed:
 
 
 def _insert_last_hours(part: LedgerEntry, held: Sequence[str]) -> sql.Composed:
-    """Compose the statement that takes the part's first hour as the last one of the month before."""
+    """Compose the statement that stores the part's first hour as the last one of the previous month."""
     columns = [column for column in summary_columns(held) if column.statistic == "first"]
     values = [_expression(column, part.month) for column in columns]
     return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE time = {} AND {} AND num_nonnulls({}) > 0").format(

@@ -1,4 +1,4 @@
-"""Summaries of a load in the table: made beforehand, replaced, deleted, counted, for the locations of the load."""
+"""A load's summaries in the table: prepare, replace, delete and count them for the load's locations."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
     from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.months import Month
 
-# --- Summaries of a load in the table: replaced, deleted and counted, for the locations of the load alone ---
+# --- A load's summaries in the table: replace, delete and count them, for the load's locations only ---
 #
-# All of it happens in the transaction that replaces or removes the hours, so that hours, summaries and ledger are
-# always of the same load.
+# All of it happens in the transaction that replaces or removes the hours, so that hours, summaries and ledger always
+# belong to the same load.
 
 
 _MERGED, _MERGED_HOURS = sql.Identifier("pg_temp", "era5_summary"), sql.Identifier("pg_temp", "era5_last_hour")
 
 
 def replace_summaries(connection: psycopg.Connection[Any], flat: FlatMonth, locations: LocationSet | None) -> None:
-    """Within a transaction, delete the month's summaries of these locations, None: all, and copy those of the file.
+    """Within a transaction, delete the month's summaries of these locations (None: all), and copy the file's.
 
-    The partition of the month's year exists, with all columns.
+    The partition of the month's year must exist with all columns.
 
     Raises:
         BadFileError: if the file of summaries is damaged.
@@ -62,7 +62,7 @@ def replace_summaries(connection: psycopg.Connection[Any], flat: FlatMonth, loca
     schema, last_hours = summaries_schema(flat.column_names), _LastHours(flat)
     own = [name for name in schema.names if name not in last_hours.firsts]
     partition = year_partition(flat.month)
-    # The file is read once: what the other table gets of it is kept meanwhile, a few bytes for each location.
+    # Read the file once, keeping the other table's share meanwhile, a few bytes per location.
     batches = (last_hours.taken_from(batch).select(own) for batch in _batches(flat.summaries, schema))
     _copy(connection, partition, own, batches)
     index_new_pages(connection, partition)
@@ -70,9 +70,9 @@ def replace_summaries(connection: psycopg.Connection[Any], flat: FlatMonth, loca
 
 
 def merge_summaries(connection: psycopg.Connection[Any], flat: FlatMonth) -> None:
-    """Within a transaction, write the file's summaries into the rows of its locations; their other columns stay.
+    """Within a transaction, write the file's summaries into its locations' rows, keeping their other columns.
 
-    Each location has a row. The partition of the month's year exists, with all columns.
+    Each location must have a row, and the partition of the month's year must exist with all columns.
 
     Raises:
         BadFileError: if the file of summaries is damaged.
@@ -120,7 +120,7 @@ def merge_summaries(connection: psycopg.Connection[Any], flat: FlatMonth) -> Non
 
 
 def month_before(month: Month) -> date:
-    """The first day of the month before, to which the first hour of this one belongs."""
+    """The first day of the previous month, to which the first hour of this one belongs."""
     return (month.start - timedelta(hours=1)).date().replace(day=1)
 
 
@@ -130,7 +130,7 @@ def _copy(
     columns: Iterable[str],
     batches: Iterator[pa.RecordBatch],
 ) -> None:
-    """COPY the batches, if there are any, into these columns of the table."""
+    """COPY the batches, if any, into these columns of the table."""
     first = next(batches, None)
     if first is None:
         return
@@ -146,7 +146,7 @@ def _copy(
 
 
 class _LastHours:
-    """The first hour of each location that has one, under the month before: rows of the table of last hours."""
+    """Rows of the table of last hours: each location's first hour, if present, under the previous month."""
 
     def __init__(self, flat: FlatMonth) -> None:
         firsts = [column for column in summary_columns(flat.column_names) if column.statistic == "first"]
@@ -156,7 +156,7 @@ class _LastHours:
         self._month = pa.scalar(month_before(flat.month), pa.date32())
 
     def taken_from(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Keep those of the batch, and return it."""
+        """Keep the batch's first hours, and return the batch."""
         values = [batch.column(name) for name in self.firsts]
         if any(one.null_count < batch.num_rows for one in values):
             arrays = [pa.repeat(self._month, batch.num_rows), batch.column("location_id"), *values]
@@ -166,7 +166,7 @@ class _LastHours:
 
 
 def _batches(file: SummaryFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The summaries in the file, which has these columns."""
+    """Read the summaries from the file, which must have these columns."""
     try:
         with pq.ParquetFile(file.path, pre_buffer=False) as rows:
             if not rows.schema_arrow.equals(schema):
@@ -177,7 +177,7 @@ def _batches(file: SummaryFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def delete_summaries(connection: psycopg.Connection[Any], month: Month, locations: LocationSet | None) -> None:
-    """Within a transaction, delete the month's summaries of these locations, None: all; with the hour before."""
+    """Within a transaction, delete the month's summaries of these locations (None: all), and its last hours."""
     if has_year(connection, month):
         _delete(connection, month, locations)
 
@@ -188,7 +188,7 @@ def _delete(connection: psycopg.Connection[Any], month: Month, locations: Locati
 
 
 def count_summaries(connection: psycopg.Connection[Any], month: Month, locations: LocationSet) -> int:
-    """The number of these locations that have a summary of the month."""
+    """Count the locations with a summary of the month."""
     if not has_year(connection, month):
         return 0
     row = connection.execute(
@@ -198,7 +198,7 @@ def count_summaries(connection: psycopg.Connection[Any], month: Month, locations
 
 
 def analyze_summaries(connection: psycopg.Connection[Any], month: Month) -> None:
-    """After the commit, tell the planner how many rows there are. Autovacuum would do so later, and of every column."""
+    """After the commit, update the planner's row count. Autovacuum would do so later, and for every column."""
     with suppress(psycopg.Error):
         connection.execute(sql.SQL("ANALYZE (SKIP_LOCKED) {} (location_id, month)").format(year_partition(month)))
 
@@ -208,10 +208,10 @@ def _where(month: date, locations: LocationSet | None) -> sql.Composable:
     return of_month if locations is None else sql.SQL("{} AND {}").format(of_month, locations_where(locations))
 
 
-# --- The summaries of one load: what it needs made beforehand, and its rows, in its own transaction ---
+# --- The summaries of one load: prepared beforehand, and written in its transaction ---
 #
-# Summaries are no reason to refuse a load: where they cannot be written, the load says so, and those of its locations
-# are deleted, so that none are of other hours.
+# Summaries are no reason to refuse a load: if they cannot be written, the load says so and deletes those of its
+# locations, so that none belong to other hours.
 
 
 _ANALYZED_LOCATIONS = 1000
@@ -219,28 +219,28 @@ _ANALYZED_LOCATIONS = 1000
 
 @dataclass
 class MonthlyLoad:
-    """The summaries of the flat month, to be written on this connection; `notes` are messages for the user."""
+    """The flat month's summaries, to be written on this connection; `notes` are messages for the user."""
 
     connection: psycopg.Connection[Any]
     flat: FlatMonth
     lock_timeout_seconds: float
     on_wait: Callable[[str], None]
     is_ready: bool = False
-    # Those of other columns of the same locations stay.
+    # Keep summaries of other columns of the same locations.
     keeps: bool = False
     notes: tuple[str, ...] = field(default=())
 
     @property
     def are_here(self) -> bool:
-        """Whether the file of summaries is on this machine: it may have been removed after an earlier load."""
+        """Whether the summary file is on this machine: it may have been removed after an earlier load."""
         return self.flat.summaries is not None and self.flat.summaries.path.is_file()
 
     def prepare(self) -> bool:
-        """Make the partition and the columns that the summaries need; return whether they can be written.
+        """Create the partition and columns for the summaries; return whether they can be written.
 
         Raises:
             MonthLockedError: if other sessions used the table for too long.
-            psycopg.Error: if the server refuses otherwise than for want of a privilege.
+            psycopg.Error: if the server refuses for reasons other than a missing privilege.
         """
         if self.flat.summaries is None:
             self._note("its flat file has none: era5 db summaries adds them")
@@ -267,7 +267,7 @@ class MonthlyLoad:
         return self.is_ready
 
     def write(self, locations: LocationSet | None) -> None:
-        """Within the load's transaction, replace the month's summaries of these locations, None: all."""
+        """Within the load's transaction, replace the month's summaries of these locations (None: all)."""
         if self.is_ready and self.keeps:
             merge_summaries(self.connection, self.flat)
         elif self.is_ready:
@@ -278,13 +278,13 @@ class MonthlyLoad:
             delete_summaries(self.connection, self.flat.month, locations)
 
     def leave_out(self, reason: str) -> None:
-        """Write none; those of the locations are deleted."""
+        """Write no summaries, and delete those of the locations."""
         if self.is_ready:
             self.is_ready = False
             self._note(reason)
 
     def settle(self) -> None:
-        """After the commit of many rows, update the statistics of the table. Of few, autovacuum does."""
+        """After the commit of many rows, update the table's statistics. For few rows, autovacuum does."""
         if self.is_ready and self.flat.locations >= _ANALYZED_LOCATIONS:
             analyze_summaries(self.connection, self.flat.month)
 

@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.variables import Variable
 
-# --- The view `weather_monthly`: made anew whenever the table of summaries gets columns ---
+# --- The view `weather_monthly`: replaced whenever the summary table gets columns ---
 #
-# Its columns stay in their order, and those of other variables follow: so PostgreSQL replaces the view in place, with
-# its privileges, and views that others made over it stay.
+# Its columns keep their order, and those of other variables follow, so PostgreSQL can replace the view in place, with
+# its privileges, and views that others built on it stay.
 
 
 NAME = "weather_monthly"
-# NULL where the month's own load did not bring the variable.
+# NULL if the month's own load did not bring the variable.
 _HOURS = "s.{sum_hours} + (n.{last} IS NOT NULL)::integer"
 _TOTAL_HOURS = "(" + _HOURS + ")::smallint AS {sum_hours}"
 _TOTAL = "CASE WHEN " + _HOURS + " > 0 THEN coalesce(s.{sum}, 0) + coalesce(n.{last}, 0) END AS {sum}"
 
 
 def create_view(connection: psycopg.Connection[Any]) -> None:
-    """Create or replace the view, beside `weather`; a relation of that name that is not ours is left alone."""
+    """Create or replace the view beside `weather`, leaving foreign relations of that name alone."""
     schema, is_foreign, is_new = _found(connection)
     if is_foreign:
         return
@@ -55,7 +55,7 @@ def create_view(connection: psycopg.Connection[Any]) -> None:
 
 
 def _found(connection: psycopg.Connection[Any]) -> tuple[str, bool, bool]:
-    """The schema of `weather`, whether somebody else's relation has the view's name there, and whether none has it."""
+    """The schema of `weather`, and whether the view's name there is taken by a foreign relation, or is free."""
     row = connection.execute(
         "SELECT n.nspname, v.oid IS NOT NULL AND NOT EXISTS (SELECT FROM pg_rewrite r JOIN pg_depend d "
         "ON d.objid = r.oid WHERE r.ev_class = v.oid AND d.refobjid = 'era5.monthly_summary'::regclass), v.oid IS NULL "
@@ -67,7 +67,7 @@ def _found(connection: psycopg.Connection[Any]) -> tuple[str, bool, bool]:
 
 
 def _variables(connection: psycopg.Connection[Any]) -> Sequence[Variable]:
-    """The variables of which the table has summaries, in the order in which they were added."""
+    """The variables with summaries in the table, in the order in which they were added."""
     rows = connection.execute(
         "SELECT left(attname, -5) FROM pg_attribute WHERE attrelid = 'era5.monthly_summary'::regclass "
         "AND attnum > 0 AND NOT attisdropped AND attname LIKE '%\\_mean' ORDER BY attnum"
@@ -113,11 +113,10 @@ def _texts(variable: Variable) -> Iterable[tuple[str, str]]:
         )
 
 
-# --- The tables of monthly summaries, the same on every layout: their creation, the partition of a year, more
-#     columns ---
+# --- The tables of monthly summaries, the same on every layout: creating them, a year's partition, more columns ---
 #
-# `era5.monthly_summary` has a row for each location and month, `era5.monthly_last_hour` the last hour of its totals,
-# which comes with the next month.
+# `era5.monthly_summary` has one row per location and month, `era5.monthly_last_hour` the last hour of its totals, which
+# comes with the next month.
 
 
 _SCHEMA, _NAME = "era5", "monthly_summary"
@@ -132,7 +131,7 @@ _TYPES: dict[Statistic, str] = {
     "sum_hours": "smallint",
 }
 _YEAR_COMMENT = "A year of era5.monthly_summary"
-# Wide types first: columns of eight bytes after some of two would be padded.
+# Wide types first: eight-byte columns after two-byte ones would be padded.
 _STORED = tuple(_TYPES)
 _COMMENTS: dict[Statistic, str] = {
     "mean": "mean of the month's hours",
@@ -146,9 +145,9 @@ _COMMENTS: dict[Statistic, str] = {
 
 
 def create_summaries(connection: psycopg.Connection[Any]) -> None:
-    """Create the tables and the view unless they exist, and comment them, within a transaction.
+    """Create missing tables and the view, with comments, within a transaction.
 
-    Whoever owns `weather` owns them, and whoever may read `weather` may read the view.
+    They have the same owner as `weather`, and its readers may read the view.
     """
     variables = variables_in_table(connection)
     columns, last_hours = _stored(variables), _last_hours(variables)
@@ -166,22 +165,22 @@ def create_summaries(connection: psycopg.Connection[Any]) -> None:
 
 
 def has_summaries_table(connection: psycopg.Connection[Any]) -> bool:
-    """Whether the table exists: without it, loads write no summaries."""
+    """Whether the table exists; without it, loads write no summaries."""
     return _exists(connection, _NAME)
 
 
 def year_partition(month: Month) -> sql.Identifier:
-    """The partition that holds the month's summaries, such as `era5.monthly_summary_2023`."""
+    """The partition with the month's summaries, such as `era5.monthly_summary_2023`."""
     return sql.Identifier(_SCHEMA, _year_name(month))
 
 
 def has_year(connection: psycopg.Connection[Any], month: Month) -> bool:
-    """Whether there is a partition for the month's year."""
+    """Whether the month's year has a partition."""
     return _exists(connection, _year_name(month))
 
 
 def is_ready(connection: psycopg.Connection[Any], month: Month, columns: Iterable[str]) -> bool:
-    """Whether there is a partition for the month's year, with the columns for these variables."""
+    """Whether the month's year has a partition with the columns for these variables."""
     return not _lacking(connection, _year_name(month), columns)
 
 
@@ -193,10 +192,10 @@ def make_ready(
     timeout_seconds: float,
     on_wait: Callable[[str], None],
 ) -> None:
-    """Make the partition of the month's year, and the columns for these variables, if they are missing.
+    """Create the partition of the month's year, and the columns for these variables, if missing.
 
-    Each is a short transaction of its own, before the load, so that loads of other months do not wait for it. The
-    connection is in autocommit mode.
+    Each uses its own short transaction before the load, so that loads of other months do not wait for it. The
+    connection must be in autocommit mode.
 
     Raises:
         MonthLockedError: if other sessions used the table for too long.
@@ -225,7 +224,7 @@ def make_ready(
 
 
 def _lacking(connection: psycopg.Connection[Any], table: str, columns: Iterable[str]) -> tuple[Variable, ...]:
-    """The variables of these columns that the table, if it exists, has no columns of."""
+    """The variables of these columns that are not in the table, if it exists."""
     rows = connection.execute(
         "SELECT attname FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped AND attrelid = "
         "(SELECT oid FROM pg_class WHERE relname = %s AND relnamespace = to_regnamespace(%s))",
@@ -251,7 +250,7 @@ def _add_columns(connection: psycopg.Connection[Any], variables: Sequence[Variab
 
 
 def _comment_years(connection: psycopg.Connection[Any], columns: Sequence[str] | None = None) -> None:
-    """Give the partitions the comments that the table has, on all columns or these."""
+    """Copy the table's comments to the partitions, for all columns or these."""
     parameters = {"columns": columns, "comment": _YEAR_COMMENT}
     rows = connection.execute(read_sql("monthly_year_comments"), parameters).fetchall()
     if rows:
@@ -260,10 +259,10 @@ def _comment_years(connection: psycopg.Connection[Any], columns: Sequence[str] |
 
 def _make_year(connection: psycopg.Connection[Any], month: Month) -> None:
     connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCK_CLASS, SCHEMA_LOCK))
-    if has_year(connection, month):  # another load made it in the meantime
+    if has_year(connection, month):  # another load created it in the meantime
         return
     partition = year_partition(month)
-    # Created by itself and attached: CREATE TABLE ... PARTITION OF would wait for every reader.
+    # Create it separately and attach it: CREATE TABLE ... PARTITION OF would wait for every reader.
     connection.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(partition, SUMMARIES))
     connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(partition, sql.Literal(_YEAR_COMMENT)))
     give_to_owner_of_weather(connection, partition, "TABLE")
@@ -278,13 +277,13 @@ def _make_year(connection: psycopg.Connection[Any], month: Month) -> None:
 
 
 def _stored(variables: Iterable[Variable]) -> Sequence[SummaryColumn]:
-    """The columns of the summaries of these variables, in the order in which they are stored."""
+    """The summary columns of these variables, in storage order."""
     columns = [column for column in _columns_of(variables) if column.statistic != "first"]
     return sorted(columns, key=lambda column: _STORED.index(column.statistic))
 
 
 def _last_hours(variables: Iterable[Variable]) -> Sequence[SummaryColumn]:
-    """Those that are another month's last hour."""
+    """The columns that are another month's last hour."""
     return [column for column in _columns_of(variables) if column.statistic == "first"]
 
 
@@ -293,7 +292,7 @@ def _columns_of(variables: Iterable[Variable]) -> Sequence[SummaryColumn]:
 
 
 def last_hour_name(column: SummaryColumn) -> str:
-    """The name of a month's first value in the table of last hours, where it is that of the month before."""
+    """The name of a month's first value in the table of last hours, where it belongs to the previous month."""
     return f"{column.variable.column}_last"
 
 
@@ -323,7 +322,7 @@ def _year_name(month: Month) -> str:
 
 
 def _exists(connection: psycopg.Connection[Any], name: str) -> bool:
-    # Not by to_regclass, which may remember within a transaction that there was no such table.
+    # Not by to_regclass, which may cache within a transaction that the table did not exist.
     return connection.execute(
         "SELECT EXISTS (SELECT FROM pg_class WHERE relname = %s AND relnamespace = to_regnamespace(%s))",
         (name, _SCHEMA),

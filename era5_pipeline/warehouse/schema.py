@@ -1,4 +1,4 @@
-"""Create the project's objects in a database where they are missing, and recognize the existing ones."""
+"""Create the project's missing objects in a database, and recognize existing ones."""
 
 from __future__ import annotations
 
@@ -34,45 +34,45 @@ if TYPE_CHECKING:
 
 _ANOTHER_TABLE = "Use another database, or rename that table: ALTER TABLE weather RENAME TO ...;"
 
-# An upgrade changes tables that others use: it gives up after this time, so that they do not wait behind it.
+# Upgrades change tables that others use: give up after this time, so that they do not wait behind it.
 _UPGRADE_LOCK_MS = 10_000
-# Comments, functions and summaries are no reason to keep a load waiting for a lock: the next load tries again.
+# A load does not wait long for a lock to add comments, functions and summaries: the next load retries.
 _DESCRIBE_LOCK_MS = 1000
-# Without the privileges of the owner, or on a read-only server, the load does without them, or says so itself.
+# Without the owner's privileges, or on a read-only server, the load does without them or reports it itself.
 _MAY_FAIL = (pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction, pg.LockNotAvailable)
 
-# The columns of every table; those of other variables are added when they are first loaded (`variable_columns`).
+# The columns of every table; other variables' columns are added at their first load (`variable_columns`).
 _COLUMNS = (*KEYS, *(variable.column for variable in DEFAULT_VARIABLES))
 _TYPES = dict.fromkeys(_COLUMNS, "real") | {"time": "timestamp with time zone", "location_id": "integer"}
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The database's server, and the layout of its table."""
+    """A database's server, and the layout of its table."""
 
     server: Server
     layout: Layout
 
 
 def ensure_schema(connection: psycopg.Connection[Any], *, steps: Sequence[Step] = STEPS) -> Schema:
-    """Create the extension (if the server offers it), the ledger and the table, unless they exist.
+    """Create the extension (if available), the ledger and the table, unless they exist.
 
-    Tables of an older version are upgraded by the `steps` that they lack. Views, functions, comments and summaries that
-    are missing are added, if the user may.
+    Tables of an older version are upgraded by the missing `steps`. Missing views, functions, comments and summaries are
+    added, if the user may.
 
     Raises:
-        SchemaVersionError: if the tables are of a newer version, of none, or of an older one that cannot be upgraded.
-        ServerUnsuitableError: if a privilege is missing, or there is a table `weather` of another project.
+        SchemaVersionError: if the tables have a newer version, no version, or one that cannot be upgraded.
+        ServerUnsuitableError: if a privilege is missing, or the table `weather` belongs to another project.
     """
     with _schema_lock(connection):
         return _ensure(connection, steps)
 
 
 def upgrade_schema(connection: psycopg.Connection[Any], *, steps: Sequence[Step] = STEPS) -> None:
-    """Upgrade tables of an older version; creates none.
+    """Upgrade tables of an older version; create none.
 
     Raises:
-        SchemaVersionError: as `ensure_schema` does.
+        SchemaVersionError: as in `ensure_schema`.
     """
     with server_errors("looking at the schema's version"):
         version = schema_version(connection)
@@ -83,7 +83,7 @@ def upgrade_schema(connection: psycopg.Connection[Any], *, steps: Sequence[Step]
 
 @contextmanager
 def _schema_lock(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Of two first loads or upgrades at the same time, the second waits here, then finds everything done."""
+    """Serialize first loads and upgrades: the second waits here, then finds everything done."""
     with server_errors("setting up the database"):
         connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, SCHEMA_LOCK))
         try:
@@ -94,7 +94,7 @@ def _schema_lock(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 
 def _take_steps(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> None:
-    """Take the steps that the tables lack in order, each in a transaction that also writes its number."""
+    """Take the missing steps in order, each in a transaction that also writes its number."""
     found = schema_version(connection)
     require_usable(connection, found, known=len(steps), upgrades=True)
     for number, step in enumerate(steps[found:], start=found + 1):
@@ -118,10 +118,10 @@ def _take_steps(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> N
 
 
 def require_may_load(connection: psycopg.Connection[Any]) -> None:
-    """Raise, before a month is begun, if this user may read the warehouse but not load into it.
+    """Raise, before starting a month, if this user may read the warehouse but not load into it.
 
     Raises:
-        ServerUnsuitableError: if it is a reader.
+        ServerUnsuitableError: if the user can only read.
     """
     with server_errors("looking at this user's privileges"):
         if not _exists(connection, "era5.ledger"):
@@ -138,10 +138,10 @@ def require_may_load(connection: psycopg.Connection[Any]) -> None:
 
 
 def existing_layout(connection: psycopg.Connection[Any]) -> Layout | None:
-    """Recognize the layout of the table `weather`; None if there is no such table. Creates nothing.
+    """Recognize the layout of the table `weather`; None if it does not exist. Creates nothing.
 
     Raises:
-        ServerUnsuitableError: if it is a table of another project.
+        ServerUnsuitableError: if the table belongs to another project.
     """
     with server_errors("looking at the table weather"):
         if not _exists(connection, "weather"):
@@ -157,7 +157,7 @@ def _ensure(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> Schem
         layout_for(server).create(connection)
     schema = Schema(server, _existing_layout(connection, server))
     _describe(connection)
-    # Its statements call era5.at(), which is missing if the attempt above gave up: the next load makes both.
+    # These statements call era5.at(), which is missing if the attempt above failed: the next load creates both.
     with suppress(*_MAY_FAIL, psycopg.errors.UndefinedFunction):
         ensure_locations(connection)
     ensure_views(connection)
@@ -165,7 +165,7 @@ def _ensure(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> Schem
 
 
 def _describe(connection: psycopg.Connection[Any]) -> None:
-    """Add the comments, functions and summaries that are missing; usually that is one query."""
+    """Add missing comments, functions and summaries; usually a single query."""
     row = connection.execute(read_sql("missing_objects")).fetchone()
     functions_are_missing, summaries_are_missing, uncommented = row or (False, False, [])
     # Others may have added columns to the table.
@@ -183,14 +183,14 @@ def _describe(connection: psycopg.Connection[Any]) -> None:
 
 @contextmanager
 def _brief_attempt(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """A transaction that does not wait long for locks, and may fail."""
+    """Run a transaction that does not wait long for locks, and may fail."""
     with suppress(*_MAY_FAIL), connection.transaction():
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_DESCRIBE_LOCK_MS}ms",))
         yield
 
 
 def weather_comments() -> sql.Composed:
-    """Compose the statements that comment the table and the columns that it is created with."""
+    """Compose the statements that comment on the table and its initial columns."""
     return sql.SQL(read_sql("weather_comments")).format(variables=comments_on(DEFAULT_VARIABLES))
 
 
@@ -199,8 +199,8 @@ def _exists(connection: psycopg.Connection[Any], name: str) -> bool:
 
 
 def _ensure_timescaledb(connection: psycopg.Connection[Any]) -> None:
-    """Create the extension if the server offers it and has preloaded it, unless the table exists already."""
-    # Only administrators may read shared_preload_libraries; the settings of a preloaded library are visible to all.
+    """Create the extension if it is available and preloaded, unless the table already exists."""
+    # Only administrators may read shared_preload_libraries; a preloaded library's settings are visible to all.
     row = connection.execute(
         "SELECT FROM pg_available_extensions WHERE name = 'timescaledb' AND installed_version IS NULL "
         "AND EXISTS (SELECT FROM pg_settings WHERE name LIKE 'timescaledb.%')"
@@ -218,7 +218,7 @@ def _ensure_timescaledb(connection: psycopg.Connection[Any]) -> None:
 
 def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Layout:
     row = connection.execute(
-        # Reads catalogues only, so that it does not wait for a locked table.
+        # Reads catalogues only, so as not to wait for a locked table.
         "SELECT relkind, "
         "(SELECT partstrat = 'r' AND partattrs::text = a.attnum::text FROM pg_partitioned_table p "
         "JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attname = 'time' WHERE p.partrelid = c.oid) "
@@ -244,7 +244,7 @@ def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Lay
 
 
 def _require_own_columns(found: dict[str, str]) -> None:
-    """Raise if it is a table of another project, whose rows must not be replaced."""
+    """Refuse a table of another project, whose rows must not be replaced."""
     for column, kind in _TYPES.items():
         if found.get(column) != kind:
             raise ServerUnsuitableError(

@@ -1,8 +1,8 @@
-"""Disk space of the table `weather` on the server: the whole table, and each month.
+"""Disk space of the table `weather` on the server: in total and per month.
 
-Here: asking the server, in a number of queries that does not depend on the number of chunks, and assigning chunks to
-months. Partitions of plain PostgreSQL are called chunks here too. Not here: files under `ERA5_HOME`, or showing the
-numbers (`cli/status.py`).
+Queries the server, with a number of queries that does not depend on the number of chunks, and assigns chunks to
+months. Partitions of plain PostgreSQL are called chunks here too. For the display and files under `ERA5_HOME` see
+`cli/status.py`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     import psycopg
 
-# Measuring a chunk waits for an exclusive lock on it, which VACUUM FULL holds for long.
+# Measuring a chunk waits for exclusive locks on it, which VACUUM FULL holds for long.
 _LOCK_TIMEOUT = "2s"
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A chunk or partition, from `start` to before `end` in seconds since 1970, which may be infinite.
+    """A chunk or partition from `start` to `end` (excluded), in seconds since 1970, which may be infinite.
 
     Bounds of None mean a partition without a range of times, which holds no month. `bytes` includes indexes, TOAST and
     columnstore.
@@ -43,9 +43,9 @@ class Chunk:
 
 @dataclass(frozen=True)
 class MonthSpace:
-    """A month's rows according to the ledger, the number of chunks that hold it, and their bytes.
+    """A month's row count from the ledger, the number of its chunks, and their bytes.
 
-    `bytes` is None if one of these chunks holds another month too, or if there are no chunks.
+    `bytes` is None if one of these chunks is shared with another month, or without chunks.
     """
 
     rows: int
@@ -54,22 +54,22 @@ class MonthSpace:
 
     @property
     def bytes_per_row(self) -> float | None:
-        """Bytes per row; None if the month has no size of its own, or no rows."""
+        """Bytes per row; None if the month has no separate size, or no rows."""
         return _bytes_per_row(self.bytes, self.rows)
 
     @property
     def is_sharing(self) -> bool:
-        """Whether one of its chunks holds another month too."""
+        """Whether one of its chunks is shared with another month."""
         return self.chunks > 0 and self.bytes is None
 
 
 @dataclass(frozen=True)
 class Space:
-    """The disk space of the table, with indexes, TOAST and columnstore; `layout` is None if there is no table.
+    """The disk space of the table, with indexes, TOAST and columnstore; `layout` is None without a table.
 
     `rows` and `months` come from the ledger. `bytes_before_columnstore` and `bytes_after_columnstore` are sizes of the
-    chunks that were converted to the columnstore after loading; None if there are none. Rows that were compressed while
-    they were loaded have no size before. `summary_bytes` are those of the monthly summaries, which are not in `bytes`.
+    chunks converted to the columnstore after loading; None without any. Rows compressed during loading have no size
+    before. `summary_bytes` is the size of the monthly summaries, which are not in `bytes`.
     """
 
     layout: str | None = None
@@ -84,17 +84,17 @@ class Space:
 
     @property
     def bytes_per_row(self) -> float | None:
-        """Bytes per row; None if there are no chunks or no rows."""
+        """Bytes per row; None without chunks or rows."""
         return _bytes_per_row(self.bytes if self.chunks else None, self.rows)
 
 
 def read_space(connection: psycopg.Connection[Any]) -> Space:
-    """Measure the table. This needs no more privileges than reading the ledger, and creates nothing.
+    """Measure the table, with no more privileges than reading the ledger needs; creates nothing.
 
     Raises:
         MonthLockedError: if a chunk is locked, by an ALTER TABLE or VACUUM FULL, for more than two seconds.
-        ServerUnsuitableError: if `weather` is a table of another project.
-        Era5Error: otherwise as `server_errors` says.
+        ServerUnsuitableError: if `weather` belongs to another project.
+        Era5Error: otherwise as in `server_errors`.
     """
     with server_errors("measuring the table weather"), connection.transaction():
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (_LOCK_TIMEOUT,))
@@ -110,7 +110,7 @@ def read_space(connection: psycopg.Connection[Any]) -> Space:
             layout=layout.name,
             chunks=len(chunks),
             chunks_in_columnstore=in_columnstore,
-            # The hypertable's own indexes have some pages, although they hold no row.
+            # The hypertable's own indexes have some pages, although it holds no rows.
             bytes=_own_bytes(connection) + sum(chunk.bytes for chunk in chunks),
             rows=sum(rows.values()),
             bytes_before_columnstore=before,
@@ -121,7 +121,7 @@ def read_space(connection: psycopg.Connection[Any]) -> Space:
 
 
 def share_out(chunks: Iterable[Chunk], rows: Mapping[Month, int]) -> dict[Month, MonthSpace]:
-    """Assign chunks to the months in `rows` (rows by month) that they hold; the result is in the order of months."""
+    """Assign chunks to the months in `rows` (row counts by month) that they hold; the result is in month order."""
     months = sorted(rows)
     starts = [month.start.timestamp() for month in months]
     ends = [month.end.timestamp() for month in months]
@@ -158,8 +158,8 @@ def _summary_bytes(connection: psycopg.Connection[Any]) -> int:
 
 
 def _conversion_bytes(connection: psycopg.Connection[Any]) -> tuple[int | None, int | None]:
-    """Bytes before and after the conversion of chunks that were converted to the columnstore after loading."""
-    # Since TimescaleDB 2.18 this is also called hypertable_columnstore_stats, a name that older versions lack.
+    """Bytes, before and after, of the chunks converted to the columnstore after loading."""
+    # Since TimescaleDB 2.18 also named hypertable_columnstore_stats, but not in older versions.
     row = connection.execute(
         "SELECT before_compression_total_bytes, after_compression_total_bytes "
         "FROM hypertable_compression_stats('weather')"

@@ -1,4 +1,4 @@
-"""Compare the month in the table with its flat file: rows, the count, range and checksum of each column, summaries."""
+"""Compare a month's table rows with its flat file: row count, each column's count, range and checksum, summaries."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
-    # What is compared, and of which column; None: of whole rows.
+    # The compared quantity and its column; None: whole rows.
     Measure = tuple[DifferenceKind, str | None]
 
-# The greatest power of two that a bigint holds.
+# The largest power of two in a bigint.
 _BIGINT_LIMIT = 2.0**62
 
 
 def verify_month(
     warehouse: Warehouse, flat: FlatMonth, *, connection: psycopg.Connection[Any] | None = None
 ) -> tuple[Difference, ...]:
-    """Find every difference between the table and the flat month; an empty tuple means that they hold the same.
+    """Find every difference between the table and the flat month; an empty tuple means they are equal.
 
-    Where the ledger has other locations of the month too, rows of the flat month's locations alone are compared. Scans
-    the month once. The checksum is exact and does not depend on the order of rows (see `checksum_of`). `connection` is
-    the one to use, None: a new one.
+    If the ledger has other locations of the month too, only rows of the flat month's locations are compared. Scans the
+    month once. The checksum is exact and independent of row order (see `checksum_of`). `connection` is the connection
+    to use; None opens a new one.
 
     Raises:
-        Era5Error: as `server_errors` says.
+        Era5Error: as in `server_errors`.
     """
     opened = warehouse.connect() if connection is None else nullcontext(connection)
     with server_errors(f"verifying {flat.month}"), opened as used:
@@ -51,7 +51,7 @@ def verify_month(
         facts = flat.columns if part is None else (*flat.columns, *_facts_besides(part, flat))
         expected = _measures_of_file(flat, columns, facts)
         if part is not None and len(facts) > len(flat.columns) and part.rows != flat.rows:
-            # The part has hours that the file lacks: the ledger alone says how many rows there are.
+            # The part has hours that are not in the file: only the ledger knows the row count.
             expected["rows", None] = part.rows
             del expected["sum of location_id", None]
         actual = _measures_of_table(used, flat, columns, facts)
@@ -66,7 +66,7 @@ def verify_month(
 
 
 def _part_of(connection: psycopg.Connection[Any], flat: FlatMonth) -> LedgerEntry | None:
-    """The part of the ledger that has exactly the flat month's locations."""
+    """The ledger's part with exactly the flat month's locations."""
     if connection.execute("SELECT to_regclass('era5.ledger') IS NOT NULL").fetchone() != (True,):
         return None
     parts = read_overlapping(connection, flat.month, flat.location_ids)
@@ -74,7 +74,7 @@ def _part_of(connection: psycopg.Connection[Any], flat: FlatMonth) -> LedgerEntr
 
 
 def _facts_besides(part: LedgerEntry, flat: FlatMonth) -> tuple[ColumnFacts, ...]:
-    """The facts of columns that other loads brought to the same rows, if this is one of the loads that the part has."""
+    """The facts of columns that other loads brought to the same rows, if this load is one of the part's."""
     if part.is_cut or not part.additions or flat.fingerprint not in part.fingerprints:
         return ()
     return tuple(facts for facts in part.columns if facts.column not in flat.column_names)
@@ -82,7 +82,7 @@ def _facts_besides(part: LedgerEntry, flat: FlatMonth) -> tuple[ColumnFacts, ...
 
 def _measures_of_file(flat: FlatMonth, columns: Iterable[str], held: Iterable[ColumnFacts]) -> dict[Measure, Number]:
     measures: dict[Measure, Number] = {("rows", None): flat.rows, ("sum of location_id", None): flat.location_id_sum}
-    # Columns that no load of these rows brought are NULL throughout.
+    # Columns that no load of these rows brought are entirely NULL.
     measures |= {("values", column): 0 for column in columns}
     for facts in held:
         measures["values", facts.column] = facts.values
@@ -105,7 +105,7 @@ def _measures_of_table(
         column, scale = sql.Identifier(facts.column), BY_COLUMN[facts.column].checksum_scale
         aggregates["minimum", facts.column] = sql.SQL("min({})").format(column)
         aggregates["maximum", facts.column] = sql.SQL("max({})").format(column)
-        # NaN, and values too large for a bigint, are left out: they show in minimum and maximum.
+        # NaN and values too large for a bigint are excluded: they show in minimum and maximum.
         aggregates["checksum", facts.column] = sql.SQL(
             "coalesce(sum(CASE WHEN abs({0}) < {2} THEN floor({0}::float8 * {1})::bigint END), 0)::numeric"
         ).format(column, sql.Literal(scale), sql.Literal(_BIGINT_LIMIT / scale))
@@ -113,7 +113,7 @@ def _measures_of_table(
     has_ledger = connection.execute("SELECT to_regclass('era5.ledger') IS NOT NULL").fetchone() == (True,)
     if has_ledger and locations_besides(connection, flat.month, flat.location_ids):
         where += sql.SQL(" AND ") + locations_where(flat.location_ids)
-    # Binary results: text would round float4 to fewer digits than it has.
+    # Binary results, because text would round float4 to fewer digits than it has.
     row = connection.execute(
         sql.SQL("SELECT {} FROM {} WHERE {}").format(sql.SQL(", ").join(aggregates.values()), WEATHER, where),
         binary=True,

@@ -1,4 +1,4 @@
-"""Views for other programs: locations, units and descriptions, cells where PostGIS is installed; and their rights."""
+"""Views for other programs: locations, units and descriptions, cell polygons with PostGIS; and their privileges."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.variables import StepType, Variable
 
-# --- Ownership and rights of a relation that the pipeline adds beside `weather`, those of `weather` ---
+# --- Relations added beside `weather` get its owner and privileges ---
 #
-# A relation is created by whoever runs the load that finds it missing, and is to be used by all.
+# A relation is created by the user whose load finds it missing, but is meant for all.
 
 
 Kind = Literal["TABLE", "VIEW"]
@@ -42,7 +42,7 @@ def give_to_owner_of_weather(connection: psycopg.Connection[Any], relation: sql.
 
 
 def give_function_to_owner_of_weather(connection: psycopg.Connection[Any], function: sql.Composable) -> None:
-    """As `give_to_owner_of_weather`, for a function, written with the types of its arguments."""
+    """Like `give_to_owner_of_weather`, for a function, written with its argument types."""
     row = connection.execute(
         "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'weather'::regclass "
         "AND relowner <> (SELECT proowner FROM pg_proc WHERE oid = to_regprocedure(%s))",
@@ -53,7 +53,7 @@ def give_function_to_owner_of_weather(connection: psycopg.Connection[Any], funct
 
 
 def let_readers_of_weather_read(connection: psycopg.Connection[Any], *relations: sql.Composable) -> None:
-    """Grant SELECT on the relations to every role that has it on `weather`."""
+    """Grant SELECT on the relations to every role with SELECT on `weather`."""
     rows = connection.execute(
         "SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END "
         "FROM pg_class, aclexplode(relacl) WHERE oid = 'weather'::regclass AND privilege_type = 'SELECT' "
@@ -64,22 +64,22 @@ def let_readers_of_weather_read(connection: psycopg.Connection[Any], *relations:
 
 
 def schema_of_weather(connection: psycopg.Connection[Any]) -> str:
-    """The schema that the table `weather` is in."""
+    """The schema of the table `weather`."""
     row = connection.execute(
         "SELECT nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = 'weather'::regclass"
     ).fetchone()
     return str(row[0]) if row is not None else "public"
 
 
-# --- The view `weather_daily`, and the function of that name, which gives its rows for a period ---
+# --- The view `weather_daily`, and the function of that name, which returns its rows for a period ---
 #
-# A condition on the location reaches the scan of the hours through the view. A condition on the day does not, because
-# a day is computed from its hours: the view reads all months of a place, the function those of the period alone.
+# A condition on the location is pushed through the view to the scan of the hours. A condition on the day is not, as a
+# day is computed from its hours: the view reads all months of a place, the function only those of the period.
 
 
 DAILY_VIEW = "weather_daily"
-# Of values of the hour that ends at the time, by step type: the aggregate of the day's hours from 01:00 to 23:00, and
-# how the last hour, which ends at 00:00 of the next day, joins it. `n` is the number of hours.
+# For values of the hour that ends at the valid time, by step type: the aggregate of the day's hours from 01:00 to
+# 23:00, and how the last hour, which ends at 00:00 of the next day, joins it. `n` is the number of hours.
 _PARTS: Mapping[StepType, str] = {
     "accum": "sum({v}::float8)",
     "avg": "sum({v}::float8)",
@@ -125,7 +125,7 @@ _COMMENTS = {
 def create_daily_view(connection: psycopg.Connection[Any]) -> None:
     """Create or replace the view and the function, with comments, within a transaction.
 
-    Columns stay in their order, and those of other variables follow, as in `weather`: so the view is replaced in place.
+    Columns keep their order, and other variables follow, as in `weather`, so the view is replaced in place.
     """
     schema, variables = schema_of_weather(connection), _in_order_of_table(connection)
     view, weather = sql.Identifier(schema, DAILY_VIEW), sql.Identifier(schema, "weather")
@@ -224,7 +224,7 @@ def _columns(variable: Variable) -> Iterable[sql.Composable]:
 
 
 def _statistics(variable: Variable) -> tuple[str, str]:
-    """Of a variable whose values are of an hour: the names of its statistic, and of the number of hours."""
+    """For a variable with hourly totals, means or extremes: the names of its statistic and of the hour count."""
     name = _NAMES[variable.step_type]
     return name, "sum_hours" if name == "sum" else "hours"
 
@@ -253,14 +253,14 @@ def _texts(variable: Variable) -> Iterable[tuple[str, str]]:
     yield hours, "number of hours in it; 24 if none is missing. The last one comes with the next day"
 
 
-# --- The view `weather_monthly_map`, where PostGIS is installed: `weather_monthly` with each cell as a polygon ---
+# --- The view `weather_monthly_map`, with PostGIS: `weather_monthly` with each cell as a polygon ---
 #
-# For programs that draw maps: a month of it is a layer, with `location_id` as its key.
+# For mapping programs: a month of it is a layer, with `location_id` as its key.
 
 
 MAP_VIEW = "weather_monthly_map"
 _KEYS = ("location_id", "month")
-# Half a step of the grid. Cells of the poles end there.
+# Half a grid step. Polar cells end at the pole.
 _VIEW = """CREATE OR REPLACE VIEW {view} AS
 SELECT {keys},
        {postgis}.ST_MakeEnvelope(
@@ -276,7 +276,7 @@ _CELL = "The cell of 0.25 degrees around the point (EPSG:4326), a geometry of Po
 
 
 def create_map_view(connection: psycopg.Connection[Any], postgis: str) -> None:
-    """Create or replace the view, with comments, within a transaction; `postgis` is the schema of that extension."""
+    """Create or replace the view, with comments, within a transaction; `postgis` is the extension's schema."""
     schema, columns = schema_of_weather(connection), monthly_columns(connection)
     view, monthly = sql.Identifier(schema, MAP_VIEW), sql.Identifier(schema, "weather_monthly")
     if not set(_KEYS) <= set(columns):
@@ -307,7 +307,7 @@ def create_map_view(connection: psycopg.Connection[Any], postgis: str) -> None:
 
 
 def monthly_columns(connection: psycopg.Connection[Any]) -> Sequence[str]:
-    """The columns of `weather_monthly` in their order; none if there is no such view."""
+    """The columns of `weather_monthly` in order; empty if the view does not exist."""
     rows = connection.execute(
         "SELECT attname FROM pg_attribute JOIN pg_class AS c ON c.oid = attrelid WHERE relname = 'weather_monthly' "
         "AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'weather'::regclass) "
@@ -318,8 +318,8 @@ def monthly_columns(connection: psycopg.Connection[Any]) -> Sequence[str]:
 
 # --- Units and descriptions as rows: the table `era5.catalogue`, the views `era5.variable` and `era5.table_column` ---
 #
-# Comments are for people at psql. A program that joins units, or that sees the database through another one, reads
-# these.
+# Comments are for people using psql. Programs that join units, or see the database through another program, read these
+# relations.
 
 
 RELATIONS = ("catalogue", "variable", "table_column", "missing_hours", "preliminary_hours")
@@ -331,7 +331,7 @@ _OURS = "SELECT {fields} FROM jsonb_populate_recordset(NULL::era5.catalogue, %s)
 
 
 def catalogue_rows() -> Sequence[Mapping[str, Any]]:
-    """The rows of `era5.catalogue`, one for each variable that can be loaded."""
+    """The rows of `era5.catalogue`, one per loadable variable."""
     return [_row(variable) for variable in VARIABLES]
 
 
@@ -344,7 +344,7 @@ def create_variable_views(connection: psycopg.Connection[Any]) -> None:
 
 
 def fill_catalogue(connection: psycopg.Connection[Any]) -> None:
-    """Write the variables that this version knows, where the table has them otherwise or not at all."""
+    """Write the variables that this version knows, if the table has them differently or not at all."""
     fields = sql.SQL(", ").join(map(sql.Identifier, _FIELDS))
     ours = sql.SQL(_OURS).format(fields=fields)
     changes = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in _FIELDS[1:])
@@ -368,24 +368,23 @@ def _row(variable: Variable) -> Mapping[str, Any]:
     return dict(zip(_FIELDS, values, strict=True))
 
 
-# --- The views for other programs, created or brought up to date where they lack something; usually that is three
-#     queries ---
+# --- Create views for other programs, or update incomplete ones; usually three queries ---
 
 
-# A load does not wait longer for a lock, nor fail because of a view: the next load tries again. What a view is made of
-# may be missing where the user may not create it.
+# A load does not wait longer for a lock, nor fail because of a view: the next load retries. The objects behind a view
+# may be missing if the user may not create them.
 _LOCK_MS = 1000
 _MAY_FAIL = (
     *(pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction, pg.LockNotAvailable),
-    pg.InvalidFunctionDefinition,  # a function weather_daily that is somebody else's
-    pg.InvalidTableDefinition,  # somebody renamed a column of the table: the view stays as it is until it is dropped
+    pg.InvalidFunctionDefinition,  # a foreign function weather_daily
+    pg.InvalidTableDefinition,  # a column of the table was renamed: the view stays unchanged until it is dropped
 )
 
 
 def ensure_views(connection: psycopg.Connection[Any]) -> None:
-    """Create or replace the views that are missing, or lack a column or a comment, as far as this user may.
+    """Create missing views, and replace those with a missing column or comment, if this user may.
 
-    A relation of such a name that is somebody else's is left alone. The connection is in autocommit mode.
+    Foreign relations of such names are left alone. The connection must be in autocommit mode.
     """
     names = {"in_era5": list(RELATIONS), "beside_weather": [DAILY_VIEW, MAP_VIEW]}
     row = connection.execute(read_sql("described_columns"), names).fetchone()
@@ -411,21 +410,21 @@ def ensure_views(connection: psycopg.Connection[Any]) -> None:
 
 @contextmanager
 def _attempt(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """A transaction that does not wait long for locks, and may fail."""
+    """Run a transaction that does not wait long for locks, and may fail."""
     with suppress(*_MAY_FAIL), connection.transaction():
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_LOCK_MS}ms",))
         yield
 
 
-# --- The view `era5.location`, with the share of land of each cell; where PostGIS is installed, with geometries ---
+# --- The view `era5.location`, with the land share of each cell; with PostGIS, also geometries ---
 #
 # The statements are in `sql/locations.sql`.
 
 
 def ensure_locations(connection: psycopg.Connection[Any]) -> None:
-    """Create the view, its table and the function, unless they are there; usually that is one query.
+    """Create the view, its table and the function, unless they exist; usually a single query.
 
-    Where PostGIS was installed since the view was made, it gains these columns.
+    If PostGIS was installed after the view was created, the view gains these columns.
 
     Raises:
         psycopg.Error: if this user may not, or the objects are locked.
@@ -441,7 +440,7 @@ def ensure_locations(connection: psycopg.Connection[Any]) -> None:
 
 
 def _statements(postgis: str | None) -> sql.Composed:
-    """The statements that create the objects; `postgis` is the schema of that extension, if it is installed."""
+    """The statements that create the objects; `postgis` is the extension's schema, if installed."""
     statements = sql.SQL(read_sql("locations"))
     if postgis is None:
         return statements.format(geography=sql.SQL(""), describe_geography=sql.SQL(""))
@@ -463,8 +462,8 @@ def _statements(postgis: str | None) -> sql.Composed:
 
 
 def _fill_land(connection: psycopg.Connection[Any]) -> None:
-    """Write the percentages of land, a row for each latitude."""
-    # numpy and the file of a megabyte are needed once in the life of a database.
+    """Write the land percentages, one row per latitude."""
+    # numpy and the 1 MB file are needed only once in a database's life.
     from era5_pipeline.model.cells import land_percent  # noqa: PLC0415
 
     connection.execute(

@@ -134,7 +134,7 @@ class TcpAccess:
         """
         with disk_errors("keeping the server's password", self._password):
             if not self._password.exists():
-                # The file must stay private, as mkstemp creates it.
+                # Create the file privately too: `replacing` only makes its folder private (mkstemp).
                 with replacing(self._password) as temporary:
                     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                     with os.fdopen(descriptor, "w", encoding="ascii") as file:

@@ -1,1 +1,1 @@
-"""The source `cds`: months from the Copernicus Climate Data Store, one request a month, through its own client."""
+"""The source `cds`: months from the Copernicus Climate Data Store, one request per month, through its own client."""

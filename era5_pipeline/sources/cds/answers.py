@@ -1,4 +1,4 @@
-"""Errors of the Climate Data Store and of HTTP: what each answer means, whether it is retried, what the user reads."""
+"""Errors of the Climate Data Store and of HTTP: what each means, whether it is retried, what the user reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
 
-# --- Errors of the HTTP libraries in words that a user can read, and the header Retry-After ---
+# --- HTTP library errors in the user's terms, and the Retry-After header ---
 
 
 INVALID_URL_ERRORS = (
@@ -37,7 +37,7 @@ INVALID_URL_ERRORS = (
 
 
 def describe_connection_error(error: BaseException) -> str:
-    """Say in a few words how a connection failed, without its URL, which may hold a signature."""
+    """Describe briefly how a connection failed, without its URL, which may hold a signature."""
     if isinstance(error, requests.exceptions.Timeout):
         return "no answer in time"
     for cause in _causes(error):
@@ -47,7 +47,7 @@ def describe_connection_error(error: BaseException) -> str:
 
 
 def describe_tls_error(error: BaseException) -> str:
-    """Say in a few words why there is no secure connection."""
+    """Describe briefly why there is no secure connection."""
     for cause in _causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"its certificate cannot be verified: {cause.verify_message}"
@@ -57,12 +57,12 @@ def describe_tls_error(error: BaseException) -> str:
 
 
 def host_of(error: requests.RequestException) -> str | None:
-    """The host that the failed call was sent to, if it is known."""
+    """The host of the failed call, if known."""
     return urlsplit(str(error.request.url)).hostname if error.request is not None else None
 
 
 def retry_after(response: requests.Response) -> float | None:
-    """Seconds of the header Retry-After, which may be a date; None if it is absent or invalid."""
+    """Seconds from the Retry-After header, which may be a date; None if it is absent or invalid."""
     text = response.headers.get("retry-after", "").strip()
     if not text:
         return None
@@ -78,7 +78,7 @@ def retry_after(response: requests.Response) -> float | None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The exception and its causes, wherever the HTTP libraries keep them."""
+    """The exception and its causes, wherever the HTTP libraries store them."""
     cause: object = error
     while isinstance(cause, BaseException):
         yield cause
@@ -86,13 +86,12 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__ or cause.__context__ or inner or getattr(cause, "reason", None)
 
 
-# --- Errors of the Climate Data Store: what each answer means, whether it is retried, and the text that the user
-#     reads ---
+# --- Errors of the Climate Data Store: what each response means, whether it is retried, and the text for the user ---
 #
-# A new error text goes into one of the two tables: `_HTTP_ERRORS` for answers with an error status, `_CLIENT_ERRORS`
-# for all other exceptions of the client. In both, the first row that fits counts.
+# A new error text goes into one of the two tables: `_HTTP_ERRORS` for responses with an error status, `_CLIENT_ERRORS`
+# for all other exceptions of the client. In both, the first matching row wins.
 #
-# Source: the statuses and titles of the service (cads-processing-api-service), as its client passes them on.
+# Source: the statuses and titles of the service (cads-processing-api-service), as passed on by its client.
 
 
 _CDS = "the Climate Data Store"
@@ -106,32 +105,32 @@ _INVALID_REQUEST = (
     *("request is too large", "too many fields"),
 )
 _RETRYABLE_STATUS = frozenset({408, 425, 429})
-# What operators write where they close a dataset for a while; the words are their own, so several are known.
+# Operators' notices for a temporarily closed dataset; the wording is free, so several patterns are known.
 _MAINTENANCE = re.compile(r"temporar|maintenance|try again|later", re.IGNORECASE)
-# The archive's errors quote the request, as a list of dicts on a line of its own, besides the reason.
+# The archive's errors quote the request, as a list of dicts on its own line, beside the reason.
 _QUOTED_REQUEST = re.compile(r"Request submitted to the MARS server:\s*\[.*?\]\s*(?=\n|$)", re.DOTALL)
 _LONGEST_REASON = 400
-# The title of an answer about a request that failed: "The job has failed", "The job has been rejected".
+# The title of a response about a failed request: "The job has failed", "The job has been rejected".
 _FAILED_JOB = re.compile(r"job has (failed|been rejected)", re.IGNORECASE)
-# With waits that double, half a day of a service that contradicts itself.
+# With doubling waits, half a day of contradictory responses.
 _MAX_CONTRADICTIONS = 12
-# A request that its owner dismissed is sent once more.
+# A request dismissed by its owner is sent once more.
 _MAX_DISMISSALS = 2
 
 
 class RequestFailedError(MonthFailedError):
-    """The service accepted the request, and it failed there for a permanent reason."""
+    """The service accepted the request, which then failed for a permanent reason."""
 
 
 class RequestRefusedError(SourceError):
-    """The service refuses what is asked for: a smaller request may be accepted."""
+    """The service refuses the request; a smaller one may be accepted."""
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """An answer with an error status about a request of `dataset`.
+    """A response with an error status to a request for `dataset`.
 
-    `title`, `detail` and `traceback` are fields of its JSON, else empty.
+    `title`, `detail` and `traceback` are fields of its JSON, or empty.
     """
 
     status: int
@@ -154,7 +153,7 @@ class _Answer:
 
     @property
     def text(self) -> str:
-        """All that it says, on one line."""
+        """Its complete text on one line."""
         return " ".join(f"{self.title}. {self.detail} {self.traceback}".split())
 
     @property
@@ -168,10 +167,10 @@ class _Answer:
 
 
 def error_of(subject: Month | str, error: Exception, *, dataset: str = DATASET) -> Exception:
-    """Translate an exception of the client, about a request of the dataset for `subject`, which messages name.
+    """Translate a client exception about a request for `subject` (named in messages) of the dataset.
 
     Returns:
-        A `RetryableError`, or an `Era5Error` if it is permanent; an exception that is in no table as it is.
+        A `RetryableError`, or an `Era5Error` if it is permanent; exceptions in neither table are unchanged.
     """
     if isinstance(error, Era5Error | RetryableError):
         return error
@@ -182,7 +181,7 @@ def error_of(subject: Month | str, error: Exception, *, dataset: str = DATASET) 
 
 
 def is_about_failed_job(error: Exception) -> bool:
-    """Whether the exception is an answer about a request that the service accepted, and that failed there."""
+    """Whether the exception reports a request that the service accepted and that then failed."""
     return (
         isinstance(error, requests.HTTPError)
         and error.response is not None
@@ -197,7 +196,7 @@ def _of_failed_job(subject: Month | str, answer: _Answer) -> Exception:
     reason = _shortened(_QUOTED_REQUEST.sub(" ", answer.traceback or answer.title))
     lower = f"{answer.title} {reason}".lower()
     if "been rejected" in lower:
-        # Only the rules of its queue reject, in words that change: a limit on the requests of one user, or of all.
+        # Only queue rules reject, in changing words: limits on the requests of one user, or of all users.
         return RetryableError(f"the request was rejected: {reason}", kind="rejected", needs_new_request=True)
     if any(phrase in lower for phrase in _INVALID_REQUEST):
         return RequestFailedError(
@@ -244,7 +243,7 @@ def _not_yet(subject: Month | str, answer: _Answer) -> NotYetAvailableError:
 
 def _of_other_host(subject: Month | str, error: Any) -> Exception:  # noqa: ANN401  # an OtherHostError
     if not error.is_permanent:
-        # A page of maintenance, or of a network that wants a login.
+        # A maintenance page, or a network's login page.
         reason = f"the answer redirects to another host ({error.host}); the key was not sent there"
         return RetryableError(reason, kind="other host", max_in_a_row=_MAX_CONTRADICTIONS)
     return SourceError(
@@ -254,7 +253,7 @@ def _of_other_host(subject: Month | str, error: Any) -> Exception:  # noqa: ANN4
 
 
 def _shortened(text: str) -> str:
-    """The text on one line, cut off where it gets long."""
+    """The text on one line, truncated if long."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} ..."
 

@@ -1,4 +1,4 @@
-"""Download of the results to disk: resumed where it was cut off, verified by size, checksum and contents."""
+"""Download results to disk: resumable, verified by size, checksum and contents."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
     from era5_pipeline.sources.cds.service import Asset
 
-# --- Verification of a file by the checksum that the service announces for it ---
+# --- Verify a file by the checksum that the service announces ---
 #
-# The checksum is the ETag of the service's object store as a number in hex: the MD5 of a file that was stored in one
-# piece, and for a larger one the MD5 of the MD5s of its parts. Leading zeros are lost, and so is the number of parts.
+# The checksum is the ETag of the service's object store as a hex number: the MD5 of a file stored in one piece; for a
+# larger one, the MD5 of the MD5s of its parts. Leading zeros are lost, and so is the number of parts.
 # Source: cacholote (`file:checksum`) and s3fs (`checksum`; `put`, which stores files of 100 MiB and more in parts of
 # 50 MiB).
 
 
 _MIB = 1 << 20
-# The part size of s3fs comes first; the others are those of other programs.
+# The part size of s3fs comes first, then those of other programs.
 PART_BYTES = (50 * _MIB, 5 * _MIB, 8 * _MIB, 16 * _MIB, 64 * _MIB, 100 * _MIB, 128 * _MIB)
 _READ_BYTES = _MIB
 # An MD5 has 32 digits; fewer than one in a million begins with more than five zeros.
@@ -39,13 +39,13 @@ _NUMBER = re.compile(r"[0-9a-f]{26,32}")
 
 
 def announced_number(text: str | None) -> int | None:
-    """The checksum as a number; None: none was announced, or it is of an unknown kind."""
+    """Parse the announced checksum as a number; None if it is absent or of an unknown kind."""
     lowered = (text or "").strip().strip('"').lower().partition("-")[0]
     return int(lowered, 16) if _NUMBER.fullmatch(lowered) else None
 
 
 def has_checksum(path: Path, announced: int, *, md5: str) -> bool:
-    """Whether the file has the announced checksum: as its MD5, or as that of its parts, which are read again."""
+    """Whether the file has the announced checksum, as its MD5 or as that of its parts, which rereads the file."""
     if int(md5, 16) == announced:
         return True
     size = path.stat().st_size
@@ -53,7 +53,7 @@ def has_checksum(path: Path, announced: int, *, md5: str) -> bool:
 
 
 def digests(path: Path) -> tuple[str, str]:
-    """The file's MD5 and its SHA-256, in hex."""
+    """The file's MD5 and SHA-256 in hex."""
     md5, sha256 = hashlib.md5(usedforsecurity=False), hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(_READ_BYTES):
@@ -77,9 +77,9 @@ def _etag(path: Path, part_bytes: int) -> int:
             whole.update(part.digest())
 
 
-# --- Download of the results to disk: resumed where it was cut off, verified by size and checksum (`checksums`) ---
+# --- Download results to disk: resumable, verified by size and checksum ---
 #
-# The client's own download (multiurl) is not used: it deletes the file first, appends where a server ignores `Range`
+# The client's own download (multiurl) is not used: it deletes the file first, appends even if a server ignores `Range`
 # and sends the file from its start, and compares no checksum.
 
 
@@ -87,24 +87,24 @@ _TIMEOUT_SECONDS = (30.0, 120.0)
 # Bytes of an incomplete block are lost when a connection is cut, so blocks are small.
 _BLOCK_BYTES = 1 << 16
 _GONE = (400, 401, 403, 404, 410)
-# A file that is not the announced one: downloaded twice, then twice from a new request (`service_request`).
+# A file other than the announced one is downloaded twice, then twice from a new request (`service_request`).
 MAX_MISMATCHES = 4
-# Downloads in a row that end where they began, although the server answers: the file may be cut off in its store, or
-# the server be overloaded. With waits that double, an hour passes before half of them, half a day before all.
+# Downloads in a row that end where they began although the server responds: the file may be truncated in its store, or
+# the server overloaded. With doubling waits, an hour passes before half of them, half a day before all.
 MAX_STALLS = 16
 _PARTIAL, _NOT_SATISFIABLE = 206, 416
 
 
 @dataclass(frozen=True)
 class ReceivedFile:
-    """A complete file: its SHA-256 in hex, and whether it has the announced checksum (None: none was announced)."""
+    """A complete file: its SHA-256 in hex, and whether it has the announced checksum (None: not announced)."""
 
     sha256: str
     has_checksum: bool | None
 
 
 class WrongChecksumError(RetryableError):
-    """The file, of digest `sha256`, has the announced size, but not the announced checksum."""
+    """The file, with digest `sha256`, has the announced size but not the announced checksum."""
 
     def __init__(self, sha256: str) -> None:
         super().__init__(
@@ -116,17 +116,17 @@ class WrongChecksumError(RetryableError):
 def download(
     subject: Month | str, asset: Asset, part: Path, *, verify: bool, came_before: frozenset[str]
 ) -> ReceivedFile:
-    """Complete `part` to the whole file, resuming from the bytes that it holds.
+    """Complete the file `part`, resuming from the bytes that it holds.
 
-    A file that comes twice with the same bytes is accepted, though another checksum was announced: `came_before` holds
-    the SHA-256 of files that were refused for their checksum. The announced checksum depends on how the service's store
-    was written, and `checksums` does not know every way.
+    A file that arrives twice with the same bytes is accepted even if another checksum was announced: `came_before` has
+    the SHA-256 of files refused for their checksum. The announced checksum depends on how the service's store was
+    written, and `has_checksum` does not know every way.
 
     Raises:
-        RetryableError: if the download was cut off (`part` keeps the bytes received), or the file is gone or differs
-            from what was announced.
+        RetryableError: if the download was interrupted (`part` keeps the received bytes), or the file is gone or not
+            the announced one.
         SourceError: if the certificate of the file server cannot be verified.
-        LocalDiskError: if the disk has no room.
+        LocalDiskError: if the disk is full.
     """
     part.parent.mkdir(parents=True, exist_ok=True)
     held = part.stat().st_size if part.exists() else 0
@@ -138,7 +138,7 @@ def download(
         _receive(subject, asset, part, held, verify=verify)
     size = part.stat().st_size
     if size != asset.bytes:
-        # The server sent the file to its end: the announced size is wrong, or this is another file.
+        # The server sent the whole file: the announced size is wrong, or this is another file.
         part.unlink()
         raise RetryableError(
             f"{size:,} bytes were received, {asset.bytes:,} were announced", kind="size", max_in_a_row=MAX_MISMATCHES
@@ -156,7 +156,7 @@ def _require_room(subject: Month | str, needed: int, part: Path) -> None:
 
 
 def _receive(subject: Month | str, asset: Asset, part: Path, held: int, *, verify: bool) -> None:
-    # Sent without the user's key, which is for the service, not for its file server.
+    # Without the user's key, which is for the service, not its file server.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={held}-"} if held else {})
     before, begun_at = held, None
     try:
@@ -189,12 +189,12 @@ def _chunks(response: requests.Response) -> Iterator[bytes]:
 
 
 def _begin(response: requests.Response, part: Path, held: int) -> int:
-    """The offset in the file at which the response begins; bytes held beyond it are dropped."""
+    """The file offset at which the response begins; bytes held beyond it are dropped."""
     status = response.status_code
     if status == _PARTIAL and response.headers.get("content-range", "").startswith(f"bytes {held}-"):
         return held
     if status in (200, _PARTIAL, _NOT_SATISFIABLE) and part.exists():
-        # The server does not resume, or at another offset: start again.
+        # The server does not resume, or resumes at another offset: start over.
         part.unlink()
     if status == 200:
         return 0

@@ -1,4 +1,4 @@
-"""What one request asks for, its note, kept as JSON between runs, and its other files in the source's folder."""
+"""A request's query, its note (JSON kept between runs), and its other files in the source's folder."""
 
 from __future__ import annotations
 
@@ -23,21 +23,20 @@ if TYPE_CHECKING:
     from era5_pipeline.runtime.file_store import DataFile, FileStore
     from era5_pipeline.sources.source import Request
 
-# --- The note of a request: the state of its request at the service, and the newest file ---
+# --- The note of a request: its state at the service, and the newest file ---
 #
-# Kept as JSON between runs.
-#
-# A run that was killed is continued from it by the next one, in another process, days later: with the same request and
+# Kept as JSON between runs, so that the next run, in another process and days later, continues a killed one: with the
+# same request and the bytes received so far.
 # the bytes received so far.
 
 
 _FORM = 1
-# The name in notes, from the time when an order of hours was the only variant.
+# The name in notes, from when an order of hours was the only variant.
 _VARIANT = "time_order"
 
 
 class State(Enum):
-    """The states of a request; `service_request` has the table of transitions."""
+    """The states of a request; see `service_request` for the transitions."""
 
     NOTHING_ASKED = "nothing asked"
     SENDING = "sending"
@@ -47,10 +46,10 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Fetched:
-    """The file that was received: `name` in the folder of the note; `job` is the request that it answers.
+    """A received file: `name` in the folder of the note; `job` is the request that it answers.
 
-    `checksum` is the announced one; None where none was announced, or where the file has another (and came with it
-    twice). `short`: hours or values are missing, or the file is unusable.
+    `checksum` is the announced one; None if none was announced, or if the file has another (and arrived with it twice).
+    `short`: hours or values are missing, or the file is unusable.
     """
 
     name: str
@@ -67,10 +66,10 @@ class Fetched:
 class Note:
     """The state of a request.
 
-    `sending_at`: when a request was about to be sent, which may have arrived; by the clock of the service. `job`: id of
-    a request that did arrive, and whose answer has not been received. `variant`: that of its inputs, where it asked for
-    a fresh retrieval (see `Query`); the next request asks for one too. `given_up`: id of the last request that came
-    to nothing. `fetched`: the newest file.
+    `sending_at`: the service's time just before a request was sent, which may have arrived. `job`: id of a request that
+    did arrive and whose result has not been received. `variant`: that of its inputs, if it asked for a fresh retrieval
+    (see `Query`); the next request asks for one too. `given_up`: id of the last request that failed. `fetched`: the
+    newest file.
     """
 
     sending_at: str | None = None
@@ -81,7 +80,7 @@ class Note:
 
     @property
     def state(self) -> State:
-        """The state; a file that was fetched before is kept in every state."""
+        """The state; a previously fetched file is kept in every state."""
         if self.job is not None:
             return State.QUEUED
         if self.sending_at is not None:
@@ -100,35 +99,35 @@ class Note:
         return self.variant is not None
 
     def sending(self, now: str, *, variant: tuple[str, ...] | None) -> Self:
-        """About to send a request: now `SENDING`."""
+        """Before sending a request: move to `SENDING`."""
         return replace(self, sending_at=now, job=None, variant=variant)
 
     def refused(self) -> Self:
-        """The service refused the request, so that there is no job: as before `sending`."""
+        """The service refused the request and made no job: return to the state before `sending`."""
         return replace(self, sending_at=None)
 
     def queued(self, job: str) -> Self:
-        """The service accepted the request: now `QUEUED`."""
+        """The service accepted the request: move to `QUEUED`."""
         return replace(self, sending_at=None, job=job)
 
     def dropped(self) -> Self:
-        """The request has come to nothing: as before `sending`, but with its job noted as given up."""
+        """The request failed: return to the state before `sending`, with its job noted as given up."""
         return replace(self, sending_at=None, job=None, given_up=self.job or self.given_up)
 
     def distrusted(self, variant: tuple[str, ...]) -> Self:
-        """Its answer is unusable, and the service's cache would give it again: as `dropped`, and fresh from now on."""
+        """The result is unusable, and would come from the cache again: like `dropped`, and fresh from now on."""
         return replace(self.dropped(), variant=variant)
 
     def received(self, fetched: Fetched) -> Self:
-        """The answer is on disk: now `FETCHED`."""
+        """The result is on disk: move to `FETCHED`."""
         return replace(self, sending_at=None, job=None, fetched=fetched)
 
 
 def read_note(path: Path, file_store: FileStore = LOCAL) -> Note:
-    """Read the note at `path`; an empty note if there is no readable one.
+    """Read the note at `path`; an empty note if it is missing or unreadable.
 
     Raises:
-        InputError: if a newer era5-pipeline wrote it: its request may be under way.
+        InputError: if a newer era5-pipeline wrote it, as its request may be under way.
     """
     value: Any = file_store.read_record(path)
     try:
@@ -152,24 +151,22 @@ def read_note(path: Path, file_store: FileStore = LOCAL) -> Note:
 def write_note(
     path: Path, note: Note, inputs: dict[str, Any], file_store: FileStore = LOCAL, files: Iterable[DataFile] = ()
 ) -> None:
-    """Write the note, with the inputs of the request for a human reader; `files` are those that it names."""
+    """Write the note, with the request's inputs for human readers; `files` are the files that it names."""
     value = asdict(note)
     value[_VARIANT] = value.pop("variant")
     file_store.write_record(path, {"form": _FORM, **value, "inputs": inputs}, files)
 
 
-# --- What one request asks the Climate Data Store for: months of the grid here, all hours of a point in
-#     `sources.point` ---
+# --- What one request asks the Climate Data Store for: gridded months here, all hours of a point in `sources.point` ---
 #
-# Sending it, keeping its state, downloading and validating its answer are the same for all queries
-# (`service_request`, `request_files`).
+# Sending it, keeping its state, downloading and validating the result are the same for all queries (`service_request`).
 
 
 class Query(Protocol):
     """What one request asks for.
 
-    The service answers equal inputs from a cache. A `variant` of a query asks for the same with other inputs, so
-    that the data are retrieved afresh; None: with those that everybody sends.
+    The service answers equal inputs from a cache. A `variant` of a query requests the same data with different inputs,
+    so that they are retrieved afresh; None: the usual inputs.
     """
 
     @property
@@ -179,39 +176,39 @@ class Query(Protocol):
 
     @property
     def subject(self) -> Month | str:
-        """What it is about, as messages name it."""
+        """The subject as named in messages."""
         ...
 
     @property
     def stem(self) -> str:
-        """How the names of its files begin: the same for all variants, another one for each other query."""
+        """The prefix of its file names: the same for all variants, different for every other query."""
         ...
 
     def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
-        """The inputs that are sent."""
+        """The inputs to send."""
         ...
 
     def new_variant(self, previous: tuple[str, ...] | None) -> tuple[str, ...]:
-        """A variant that probably no cached answer has, and certainly not the one to the previous request."""
+        """A variant probably not in the cache, and certainly not the previous request's."""
         ...
 
     def must_be_fresh(self, now: datetime) -> bool:
-        """Whether a cached answer may be out of date."""
+        """Whether a cached result may be out of date."""
         ...
 
     def validate(self, path: Path) -> str:
-        """Read the answer through; return the suffix for its name, `.nc` or `.zip`.
+        """Read the whole result; return the suffix for its name, `.nc` or `.zip`.
 
         Raises:
-            RetryableError: if it is damaged; the answer to a new request may not be.
-            MonthFailedError: if it is not what was asked for.
+            RetryableError: if it is damaged; a new request may give an intact one.
+            MonthFailedError: if it is not what was requested.
         """
         ...
 
 
 @dataclass(frozen=True)
 class MonthsQuery:
-    """Consecutive months, ascending, of one year of the gridded dataset: the variables and the area of `request`.
+    """Consecutive, ascending months of one year of the gridded dataset, with the variables and area of `request`.
 
     A variant is an order of the hours.
     """
@@ -242,7 +239,7 @@ class MonthsQuery:
 
     def new_variant(self, previous: tuple[str, ...] | None) -> tuple[str, ...]:
         """See `Query`."""
-        del previous  # one of 24! orders
+        del previous  # a collision is unlikely: there are 24! orders
         return fresh_time_order()
 
     def must_be_fresh(self, now: datetime) -> bool:
@@ -254,14 +251,14 @@ class MonthsQuery:
         return validate_download(self.subject, path)
 
 
-# --- The files of one query in the source's folder: note, lock, partial download and data file ---
+# --- A query's files in the source's folder: note, lock, partial download and data file ---
 
 
 @dataclass(frozen=True)
 class RequestFiles:
     """The files of `query`; their names begin with its stem.
 
-    `file_store` has their durable copies, if there is a store.
+    `file_store` has their durable copies, if a store is set.
     """
 
     folder: Path
@@ -270,16 +267,16 @@ class RequestFiles:
 
     @property
     def lock(self) -> Path:
-        """The file that is locked while the answer is being fetched."""
+        """The file locked while the result is being fetched."""
         return self.folder / f"{self._stem}.lock"
 
     def read_note(self) -> Note:
-        """Read the note; an empty one if there is none."""
+        """Read the note; an empty one if it is missing."""
         note = read_note(self._note, self.file_store)
         if self.file_store.is_shared and note.job is not None:
             own = read_note(self._note)
             if own.fetched is not None and own.fetched.job == note.job:
-                return own  # the answer was received, but its note could not be written to the store
+                return own  # the result was received, but the note could not be written to the store
         return note
 
     def write_note(self, note: Note) -> None:
@@ -288,7 +285,7 @@ class RequestFiles:
         write_note(self._note, note, self.query.inputs(note.variant), self.file_store, files)
 
     def share(self, note: Note) -> None:
-        """Write the note to the store, if that has another one; no-op without a store."""
+        """Write the note to the store if it differs there; no-op without a store."""
         if self.file_store.is_shared:
             self.write_note(note)
 
@@ -297,7 +294,7 @@ class RequestFiles:
         return RawFile(self.folder / fetched.name, fetched.sha256, fetched.bytes)
 
     def keep(self, note: Note) -> None:
-        """Write the note, and remove files of the query that it does not name."""
+        """Write the note, and remove the query's other files."""
         self.write_note(note)
         kept = {note.fetched.name if note.fetched else None, self.part(note.job).name if note.job else None}
         for path in self.folder.glob(f"{self._stem}*"):
@@ -305,7 +302,7 @@ class RequestFiles:
                 path.unlink(missing_ok=True)
 
     def part(self, job: str) -> Path:
-        """The file that the answer to a request is downloaded to."""
+        """The file to which a request's result is downloaded."""
         return self.folder / f"{self._stem}.{job}.part"
 
     def place(self, part: Path, sha256: str, suffix: str) -> str:
@@ -323,15 +320,15 @@ class RequestFiles:
         return name
 
     def has(self, fetched: Fetched) -> bool:
-        """Whether the file is on disk or in the store, with its full size."""
+        """Whether the file is on disk or in the store at full size."""
         return self.file_store.has(self.file_of(fetched))
 
     def obtain(self, fetched: Fetched) -> bool:
-        """Have the file on disk, from the store if need be; False if it is in neither."""
+        """Make sure the file is on disk, fetching it from the store if needed; False if it is in neither."""
         return self.file_store.obtain(self.file_of(fetched))
 
     def discard(self, fetched: Fetched) -> None:
-        """Remove a file that a newer one has replaced."""
+        """Remove a file replaced by a newer one."""
         self.file_store.discard(self.file_of(fetched))
 
     @property

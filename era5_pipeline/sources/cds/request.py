@@ -1,6 +1,6 @@
-"""The request for months as the Climate Data Store takes it: its inputs, their digest, its cost in fields.
+"""The inputs of a request to the Climate Data Store for months, their digest, and their cost in fields.
 
-Not here: sending it (`service`).
+For sending it see `service`.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from era5_pipeline.sources.source import Request
 
 DATASET = "reanalysis-era5-single-levels"
-# Requests of 16,368 fields as netCDF are accepted, those of 17,856 exceed the cost limit (seen in August 2026); a
-# smaller area does not lower the cost.
+# netCDF requests of 16,368 fields are accepted, those of 17,856 exceed the cost limit (seen in August 2026); a smaller
+# area does not lower the cost.
 MAX_FIELDS = 16_368
 _LONGEST_MONTH_HOURS = 744
-# Months are final two to three months after their end. Until then the service's cache of answers may hold a preliminary
-# one: they are asked for alone, with an order of hours of their own.
+# Months become final two to three months after their end. Until then the service's cache may hold a preliminary
+# result: they are requested alone, with their own order of hours.
 _RECENT = timedelta(days=125)
-# An answer to several months is cut into files of one, so it is small: at most so many bytes of float32.
+# Size limit, in bytes of float32, of a result with several months, which is then cut into monthly files.
 _MAX_BYTES_TOGETHER = 500_000_000
 _HOURS = tuple(f"{hour:02d}:00" for hour in range(24))
 
 
 def portions_of(request: Request) -> tuple[Request, ...]:
-    """Divide the variables into as few requests of a month as the cost limit allows, of about equally many each.
+    """Split the variables into as few requests for a month as the cost limit allows, of similar size.
 
-    A month of 31 days may have 22 variables. Divided by the longest month, so that every month is divided alike.
+    A month of 31 days may have 22 variables. The longest month decides, so that all months are split alike.
     """
     variables = request.wanted
     count = -(-len(variables) // (MAX_FIELDS // _LONGEST_MONTH_HOURS))
@@ -51,29 +51,29 @@ def portions_of(request: Request) -> tuple[Request, ...]:
 
 
 def may_be_preliminary(month: Month, now: datetime) -> bool:
-    """Whether data of the month may have been replaced lately, or will be."""
+    """Whether the month's data may have been replaced recently, or will be."""
     return now - month.end < _RECENT
 
 
 def months_a_request(request: Request) -> int:
-    """The number of months that one request may ask for: a divisor of 12, 1 unless the area is small.
+    """The number of months per request: a divisor of 12; 1 unless the area is small.
 
     Three for the six default variables: 3 x 6 x 744 fields are 13,392 of the 16,368 allowed. The service multiplies the
-    listed months by the listed days, so that days a month lacks are counted too, and no fourth month fits.
+    listed months by the listed days, counting days that a month does not have, so a fourth month does not fit.
     """
     area, fields = request.area, len(request.wanted) * _LONGEST_MONTH_HOURS
     if area is None:
         return 1
     locations = area.latitude_indices().size * area.longitude_indices().size
     most = min(12, MAX_FIELDS // fields, _MAX_BYTES_TOGETHER // (4 * fields * max(1, locations)))
-    # As equal parts of the year: with five allowed, three requests of four rather than two of five and one of two.
+    # Equal parts of the year: with five allowed, three requests of four instead of two of five and one of two.
     return 12 // -(-12 // most) if most > 1 else 1
 
 
 def months_together(month: Month, request: Request, now: datetime) -> tuple[Month, ...]:
-    """The months that one request asks for with this one, ascending: a fixed part of its year, or the month alone.
+    """The months requested together with this one, ascending: a fixed part of its year, or the month alone.
 
-    Alone if one of them may be preliminary. Fixed, so that all processes divide a year alike.
+    Alone if one of them may be preliminary. Fixed, so that all processes split a year alike.
     """
     size = months_a_request(request)
     first = month.number - (month.month - 1) % size
@@ -82,32 +82,32 @@ def months_together(month: Month, request: Request, now: datetime) -> tuple[Mont
 
 
 def fields_of(month: Month, variables: int) -> int:
-    """The number of fields (one variable at one hour) of a month, which the service counts as its cost."""
+    """The number of fields (one variable at one hour) of a month, by which the service measures cost."""
     return variables * month.hours
 
 
 def fresh_time_order() -> tuple[str, ...]:
-    """The 24 hours of `time` in a random order, which makes the service retrieve the data again.
+    """Return the 24 hours of `time` in random order, which makes the service retrieve the data again.
 
-    The service caches its answers, for all users, by the request as it was sent; the order of `time` is part of the
-    cache's key (that of days is not). It has no switch for a fresh retrieval: it refuses `no_cache: true`, and a text
-    as its value would be part of a key again (read in cads-adaptors, and tried on the service's own code).
+    The service caches results, for all users, by the request as sent; the order of `time` is part of the cache key
+    (that of days is not). It has no switch for a fresh retrieval: it refuses `no_cache: true`, and a text as the value
+    would be part of a key again (read in cads-adaptors, and tried on the service's own code).
     """
     hours = list(_HOURS)
     while tuple(hours) == _HOURS:
-        random.shuffle(hours)  # no secret: one of 24! orders
+        random.shuffle(hours)  # not a secret
     return tuple(hours)
 
 
 def month_inputs(month: Month, request: Request, *, time_order: tuple[str, ...] | None = None) -> dict[str, Any]:
-    """The inputs for a month; `time_order`: from `fresh_time_order`, for a fresh retrieval."""
+    """The inputs for a month; `time_order`, from `fresh_time_order`, asks for a fresh retrieval."""
     return inputs_of((month,), request, time_order=time_order)
 
 
 def inputs_of(
     months: Sequence[Month], request: Request, *, time_order: tuple[str, ...] | None = None
 ) -> dict[str, Any]:
-    """The inputs for months of one year; `time_order` as for `month_inputs`."""
+    """The inputs for months of one year; `time_order` as in `month_inputs`."""
     inputs: dict[str, Any] = {
         "product_type": ["reanalysis"],
         "variable": [variable.cds_name for variable in request.wanted],
@@ -126,12 +126,12 @@ def inputs_of(
 
 
 def _on_grid(area: Area) -> list[float]:
-    """North, west, south, east moved to the outermost grid points within: the service lays its grid from the borders.
+    """North, west, south, east shrunk to grid points: the service starts its grid at the borders.
 
-    For an area all around the globe, the first meridian is not repeated at its end.
+    For an area around the whole globe, the first meridian is not repeated at the end.
     """
     latitudes, longitudes = latitudes_of(area.latitude_indices()), longitudes_of(area.longitude_indices())
-    # Half a step of slack: a border slightly off its grid point must not move that point by 360 degrees.
+    # Half a step of slack: a border slightly off its grid point must not shift that point by 360 degrees.
     eastward = (longitudes.astype(np.float64) - area.west + STEP_DEGREES / 2) % 360.0 - STEP_DEGREES / 2
     west = round((area.west + float(eastward.min())) / STEP_DEGREES) * STEP_DEGREES
     east = west + (longitudes.size - 1) * STEP_DEGREES
@@ -139,5 +139,5 @@ def _on_grid(area: Area) -> list[float]:
 
 
 def digest_of_inputs(inputs: dict[str, Any]) -> str:
-    """The digest of the inputs, independent of the order of the hours."""
+    """Compute the digest of the inputs, ignoring the order of the hours."""
     return digest_of({**inputs, "time": sorted(inputs["time"])})

@@ -1,6 +1,6 @@
 """The retry policy of a request: which errors are retried, how long each wait is, and when to give up.
 
-Here: waiting and reporting it. Not here: which answers of the service are retryable (`answers`).
+Waits and reports it. For which of the service's responses are retryable see `answers`.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# How many failures in a row, for reasons of the service, make a permanent one.
+# Consecutive failures, for reasons of the service, that count as permanent.
 MAX_FAILURES = 3
-# Kinds of errors that are over once the service answers.
+# Kinds of errors that end once the service responds.
 _OVER_WITH_ANY_ANSWER = ("status", "connection", "answer", "unknown job")
 _LONGEST_SECONDS = 1800.0
 _FIRST_POLL_SECONDS = 1.0
 _POLL_FACTOR = 1.5
-# A request that stays in the queue is reported again after this time.
+# A request still in the queue is reported again after this time.
 _REPORT_AGAIN_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
 class RetrySettings:
-    """Waits for the service (see `Settings.cds_*`): between two polls, after a first error, and all together."""
+    """Waits for the service (see `Settings.cds_*`): between polls, after a first error, and in total."""
 
     poll_seconds: float = 60.0
     retry_seconds: float = 30.0
@@ -45,11 +45,11 @@ class RetrySettings:
 
 
 class RetryableError(Exception):
-    """An error that may be gone on a later try.
+    """An error that may be gone on a later attempt.
 
-    `after_seconds` is the wait that the service asks for, None where it names none. `needs_new_request`: the current
-    request has come to nothing. `max_in_a_row`: how many errors of this `kind` in a row are retried, None: any number
-    until the time limit.
+    `after_seconds` is the wait requested by the service, None if it names none. `needs_new_request`: the current
+    request has failed. `max_in_a_row`: how many consecutive errors of this `kind` are retried; None: any number until
+    the time limit.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class RetryableError(Exception):
 
 
 class RetriesExhaustedError(SourceError):
-    """The time limit of all waits has passed; the request goes on at the service."""
+    """The time limit of all waits has passed; the request continues at the service."""
 
 
 class RetryPolicy:
-    """Waits and retries of the request for one month, or of another `subject`, which messages name.
+    """Waits and retries of one request, for a month or another `subject` (named in messages).
 
-    Waits double with each error in a row, up to half an hour, and are lengthened by up to a quarter at random, so that
+    Waits double with each consecutive error, up to half an hour, and are randomly extended by up to a quarter, so that
     many months do not retry at the same moment. All waits together last up to `patience_hours`.
     """
 
@@ -89,11 +89,11 @@ class RetryPolicy:
         self.waited_seconds = 0.0
 
     def retry(self, attempt: Callable[[], T]) -> T:
-        """Return the result of `attempt`, called again after each retryable error.
+        """Return the result of `attempt`, repeated after each retryable error.
 
         Raises:
-            RetriesExhaustedError: if the errors lasted longer than the limit.
-            MonthFailedError: if an error came more often in a row than its kind allows.
+            RetriesExhaustedError: if the errors last longer than the limit.
+            MonthFailedError: if more consecutive errors occur than their kind allows.
         """
         retrying = Retrying(
             retry=retry_if_exception_type(RetryableError),
@@ -115,15 +115,15 @@ class RetryPolicy:
             ) from error
 
     def reset(self, *kinds: str) -> None:
-        """Forget earlier errors of these kinds; without kinds, of those that are over once the service answers.
+        """Forget earlier errors of these kinds; without kinds, of those that end once the service responds.
 
-        The wait after the next error of the kind is short again.
+        The next error of the kind then has a short wait again.
         """
         for kind in kinds or _OVER_WITH_ANY_ANSWER:
             self._in_a_row.pop(kind, None)
 
     def wait_until(self, is_ready: Callable[[], bool], describe: Callable[[], str]) -> None:
-        """Poll `is_ready` at growing intervals until it is true; report `describe` when it changes.
+        """Poll `is_ready` at growing intervals until it is true; report `describe` whenever it changes.
 
         Raises:
             RetriesExhaustedError: if that takes longer than the limit.
@@ -155,7 +155,7 @@ class RetryPolicy:
         error, first = _error_of(state), self._settings.retry_seconds
         count = self._in_a_row[error.kind] = self._in_a_row.get(error.kind, 0) + 1
         doubled = first * 2.0 ** min(16, count - 1)
-        spread = min(doubled, _LONGEST_SECONDS) * random.uniform(1.0, 1.25)  # noqa: S311  # no secret
+        spread = min(doubled, _LONGEST_SECONDS) * random.uniform(1.0, 1.25)  # noqa: S311  # not a secret
         if error.after_seconds is not None:
             spread = max(error.after_seconds, min(spread, first))
         return min(spread, self._left_seconds)
@@ -168,7 +168,7 @@ class RetryPolicy:
         return self._is_too_often(_error_of(state)) or self.waited_seconds >= self._limit_seconds
 
     def _is_too_often(self, error: RetryableError) -> bool:
-        # tenacity calls `_seconds`, which counts, before it asks whether to stop.
+        # tenacity calls `_seconds`, which counts, before this check.
         return error.max_in_a_row is not None and self._in_a_row.get(error.kind, 0) >= error.max_in_a_row
 
     def _report(self, state: RetryCallState) -> None:

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
 
-# --- The address and the key for the Climate Data Store, from where its own client takes them ---
+# --- The Climate Data Store's address and key, from the same places as its own client ---
 #
-# CDSAPI_URL and CDSAPI_KEY win over `~/.cdsapirc` (or CDSAPI_RC), which cdsapi reads. The key is kept as a secret: no
-# repr, log or event shows it.
+# CDSAPI_URL and CDSAPI_KEY override `~/.cdsapirc` (or CDSAPI_RC), which cdsapi reads. The key is a secret: it appears
+# in no repr, log or event.
 
 
 DEFAULT_URL = "https://cds.climate.copernicus.eu/api"
@@ -41,7 +41,7 @@ _GET_KEY = (
     "Sign in at https://cds.climate.copernicus.eu, copy the key from your profile page, and set CDSAPI_KEY to it in "
     "the environment (.env is not read for it), or write it into ~/.cdsapirc, as a line `key: ...`."
 )
-# Characters allowed in an HTTP header; with any other, the HTTP library's error would show the key.
+# Characters allowed in an HTTP header; any other would make the HTTP library show the key in its error.
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
 
 
@@ -55,10 +55,10 @@ class Credentials:
 
 
 def read_credentials() -> Credentials:
-    """Read the user's credentials, as cdsapi finds them.
+    """Read the user's credentials from the same places as cdsapi.
 
     Raises:
-        SourceError: if there are none, they are invalid, or of the Climate Data Store as it was until 2024.
+        SourceError: if they are missing, invalid, or from before the Climate Data Store of 2024.
     """
     url, key, verify = _read()
     if ":" in key:
@@ -68,7 +68,7 @@ def read_credentials() -> Credentials:
     if not _PRINTABLE.fullmatch(key):
         raise SourceError("the key is invalid: it is empty, or has blanks or non-ASCII characters", remedy=_GET_KEY)
     if not is_http_url(url) or url.rstrip("/").endswith("/api/v2"):
-        # Not shown: it may be the key, put there by mistake, or hold a password.
+        # Not shown: it may be the key, entered by mistake, or contain a password.
         raise SourceError(
             "the address in CDSAPI_URL, or url in ~/.cdsapirc, is not that of the Climate Data Store's API",
             remedy=_GET_KEY,
@@ -83,7 +83,7 @@ def read_credentials() -> Credentials:
 
 def _read() -> tuple[str, str, bool]:
     given = os.environ.get("CDSAPI_URL")
-    # The address has a default; cdsapi demands both.
+    # The address has a default, but cdsapi demands both.
     for url in (None, None if given else DEFAULT_URL):
         try:
             found: tuple[str, str, bool] = get_url_key_verify(url, None, None)
@@ -107,13 +107,13 @@ def _what_is_missing(error: Exception) -> str:
 
 # --- Calls to the Climate Data Store through its own client (`ecmwf.datastores`, which cdsapi wraps) ---
 #
-# Every call is made once, and its errors are translated (`answers`): the client by itself would retry within one call,
-# up to 500 times with sleeps of two minutes, and report nothing.
+# Every call is made once and its errors are translated (`answers`): the client itself would retry within one call, up
+# to 500 times with sleeps of two minutes, reporting nothing.
 
 
 _TIMEOUT_SECONDS = 60.0
-# A request that was sent, but whose job id was never received, is looked for in one page of the user's newest jobs. The
-# list does not hold the requests themselves: those of up to three jobs of the same minutes are read, two calls each.
+# A request that was sent but whose job id never arrived is searched in one page of the user's newest jobs. The list
+# does not contain the requests: those of up to three jobs from the same minutes are read, two calls each.
 _RECENT_JOBS = 100
 _MAX_CANDIDATES = 3
 _STATUS_REQUEST_TIMEOUT = 408
@@ -121,7 +121,7 @@ _STATUS_REQUEST_TIMEOUT = 408
 
 @dataclass(frozen=True)
 class Asset:
-    """The results of a request: URL, size, and the checksum as the service announces it (None: it announces none)."""
+    """The results of a request: URL, size, and the checksum announced by the service, if any."""
 
     url: str
     bytes: int
@@ -129,7 +129,7 @@ class Asset:
 
 
 class CdsService:
-    """The service, called about one `subject` of a dataset: a month, say. `say` is told its messages to its users."""
+    """The service, called about one `subject` of a dataset, such as a month. `say` gets its messages to users."""
 
     def __init__(
         self, credentials: Credentials, subject: Month | str, say: Callable[[str], None], dataset: str = DATASET
@@ -145,7 +145,7 @@ class CdsService:
         self.verify = credentials.verify
 
     def prepare(self) -> None:
-        """Make the call that comes before sending a request, so that the service's clock is known: see `now`.
+        """Make the call that precedes sending a request, to learn the service's clock (`now`).
 
         Raises:
             RetryableError, SourceError: see `answers`.
@@ -154,7 +154,7 @@ class CdsService:
             self._process = self._client.get_process(self._dataset)
 
     def now(self) -> datetime:
-        """The time by the service's clock, as its latest answer gave it; by this machine's before the first answer."""
+        """The service's time, from its latest response; this machine's time before the first response."""
         return datetime.now(tz=UTC) + self._session.clock_ahead
 
     def submit(self, inputs: dict[str, Any]) -> Job:
@@ -169,7 +169,7 @@ class CdsService:
             return Job(process.submit(inputs), self._subject, self._dataset)
 
     def take_up(self, job_id: str) -> Job:
-        """Look up a request that was sent before.
+        """Look up a previously sent request.
 
         Raises:
             RetryableError, SourceError: see `answers`.
@@ -180,10 +180,10 @@ class CdsService:
     def find(
         self, inputs: dict[str, Any], sent_at: datetime, clock_difference: timedelta, finished: frozenset[str]
     ) -> str | None:
-        """Find the id of a job with exactly these inputs that was sent at `sent_at` and may still be answered.
+        """Find the id of a job with exactly these inputs, sent at `sent_at`, whose result may still come.
 
         `sent_at` is by the service's clock (`now`), whose machines may differ by `clock_difference`; `finished` are ids
-        of jobs that are finished or abandoned.
+        of finished or abandoned jobs.
 
         Raises:
             RetryableError, SourceError: see `answers`.
@@ -210,7 +210,7 @@ class CdsService:
     def _client(self) -> Client:
         if self._opened_client is None:
             with warnings.catch_warnings():
-                # It warns if the service's messages cannot be read; the next call raises the error itself.
+                # The client warns if it cannot read the service's messages; the next call raises the error itself.
                 warnings.simplefilter("ignore")
                 self._opened_client = Client(
                     url=self._credentials.url,
@@ -227,7 +227,7 @@ class CdsService:
         return self._opened_client
 
     def _pass_on(self, level: int, message: str, *_: object) -> None:
-        """Report the service's warnings, each once; the client's own messages on each call are dropped."""
+        """Report each of the service's warnings once; the client's own messages on each call are dropped."""
         if level >= logging.WARNING and message not in self._messages_said:
             self._messages_said.add(message)
             self._say(f"{self._subject}: the Climate Data Store says: {' '.join(str(message).split())}")
@@ -249,7 +249,7 @@ class Job:
         return f"request {self.id} is {words.get(status, status)}"
 
     def answered_at(self) -> datetime | None:
-        """When the request was answered; None: not yet, or unknown.
+        """When the request was completed; None: not yet, or unknown.
 
         Raises:
             RetryableError, SourceError: see `answers`.
@@ -267,7 +267,7 @@ class Job:
             return bool(self._remote.results_ready)
 
     def asset(self) -> Asset:
-        """The results of a request that is ready.
+        """The results of a finished request.
 
         Raises:
             RetryableError, SourceError: see `answers`.
@@ -282,19 +282,19 @@ class Job:
 
 @contextmanager
 def translated_errors(subject: Month | str, dataset: str) -> Iterator[None]:
-    """Replace each exception of the client by the error that `answers` translates it to."""
+    """Replace each client exception by its translation from `answers`."""
     try:
         yield
     except Exception as error:
         translated = error_of(subject, error, dataset=dataset)
         if translated is error:
             raise
-        # The text of an answer about a failed job holds the whole request.
+        # The text of a response about a failed job contains the whole request.
         raise translated from (None if is_about_failed_job(error) else error)
 
 
 def was_refused(error: Exception) -> bool:
-    """Whether an error of `submit` proves that the service made no job of the request."""
+    """Whether an error of `submit` proves that the service created no job."""
     cause = error.__cause__
     if not isinstance(cause, requests.HTTPError) or cause.response is None:
         return False
@@ -303,6 +303,6 @@ def was_refused(error: Exception) -> bool:
 
 
 def _time(text: str) -> datetime:
-    """Parse a time of the service: UTC, with or without an offset."""
+    """Parse a time from the service: UTC, with or without an offset."""
     time = datetime.fromisoformat(text)
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

@@ -1,7 +1,7 @@
-"""One request to the service: its states, and which event leads from one to the next.
+"""One request to the service: its states and transitions.
 
-The state is that of its note (`note`), which is written before the next step, so that a killed run is continued from
-it. A query has one request at a time: one is sent only in the states `nothing asked` and `fetched`.
+The state is that of its note (`note`), written before each next step, so that a killed run can be continued. A query
+has one request at a time, sent only in the states `nothing asked` and `fetched`.
 
     state          event                                                            next state
     -------------  ---------------------------------------------------------------  ---------------------------------
@@ -28,8 +28,8 @@ it. A query has one request at a time: one is sent only in the states `nothing a
                                                                                     it up
     fetched        as nothing asked; the file stays until a newer one is received
 
-If a request of an earlier run was dropped, no new one was sent, and the error is of the service as a whole (such as a
-wrong key), the note of the earlier run is restored: a run with another key may take its request up.
+If a request of an earlier run was dropped, no new one was sent, and the error concerns the service as a whole (such as
+a wrong key), the earlier note is restored: a run with another key may take its request up.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ if TYPE_CHECKING:
 
 # The clocks of the service's machines may differ by this much.
 _CLOCK_DIFFERENCE = timedelta(minutes=5)
-# A request that was just sent may be unknown for a moment; one that stays unknown is gone.
+# A new request may be unknown for a moment; one that stays unknown is gone.
 _MAX_UNKNOWN = 5
-# A result that stays damaged is so in the service's store, and its cache would give it again.
+# A result that stays damaged is damaged in the service's store, and would come from its cache again.
 _DISTRUSTED_AFTER = {
     "damaged": 1,
     **dict.fromkeys(("size of results", "checksum of results", "range of results"), MAX_MISMATCHES // 2),
     "stall of results": MAX_STALLS // 2,
 }
-# A fresh retrieval that was answered longer ago is older than the user who asks for one expects.
+# A fresh retrieval completed longer ago is older than the user asking for one expects.
 _STALE_AFTER = timedelta(days=1)
 
 
@@ -92,13 +92,13 @@ class ServiceRequest:
         self._query = files.query
         self._subject = self._query.subject
         self._say = say
-        # A request that may be answered from the service's cache is no answer to --refetch.
+        # A request that the service may answer from its cache does not satisfy --refetch.
         self._note = note.dropped() if refetch and not note.is_fresh else note
         self._retry_policy = RetryPolicy(self._subject, retry_settings, say)
         self._service = CdsService(read_credentials(), self._subject, say, self._query.dataset)
         self._current_job: Job | None = None
         self._job_of_earlier_run = self._note.job
-        # Jobs whose files this run began to download; SHA-256 of files that it refused for their checksum.
+        # Jobs whose files this run began to download; SHA-256 of files refused for their checksum.
         self._begun: set[str] = set()
         self._refused: set[str] = set()
         self._unknown_in_a_row = 0
@@ -111,7 +111,7 @@ class ServiceRequest:
         self._job()
 
     def run(self) -> Fetched:
-        """Go on from the note's state to `fetched`."""
+        """Continue from the note's state to `fetched`."""
         started, before = time.monotonic(), self._note
         try:
             fetched = self._retry_policy.retry(self._attempt)
@@ -129,7 +129,7 @@ class ServiceRequest:
         return fetched
 
     def _attempt(self) -> Fetched:
-        """Go on from the note's state to a file that is received and valid; called again after a retryable error."""
+        """Continue from the note's state to a received, valid file; called again after retryable errors."""
         try:
             job = self._job()
             self._retry_policy.wait_until(lambda: self._is_ready(job), job.describe)
@@ -141,7 +141,7 @@ class ServiceRequest:
             is_of_earlier_run = self._job_of_earlier_run is not None and self._note.job == self._job_of_earlier_run
             if isinstance(error, MonthFailedError | RetriesExhaustedError) or not is_of_earlier_run:
                 raise
-            # It may belong to another account, or be gone: a new request does not.
+            # The job may belong to another account, or be gone; a new request avoids both.
             self._drop()
             reason = f"request {self._job_of_earlier_run} of an earlier run cannot be taken up ({error.message})"
             raise RetryableError(
@@ -149,7 +149,7 @@ class ServiceRequest:
             ) from error
 
     def _apply(self, error: RetryableError) -> None:
-        """Make the transition of a retryable error."""
+        """Make the transition for a retryable error."""
         if isinstance(error, WrongChecksumError):
             self._refused.add(error.sha256)
         if error.kind == "unknown job":
@@ -157,7 +157,7 @@ class ServiceRequest:
         self._mismatches[error.kind] += 1
         if self._mismatches[error.kind] >= _DISTRUSTED_AFTER.get(error.kind, math.inf):
             error.needs_new_request = True
-            # Noted, so that the next run does not take the same answer either, should this one end here.
+            # Noted, so that the next run does not take the same result either if this one ends here.
             self._must_be_fresh = True
             self._keep(self._note.distrusted(self._query.new_variant(self._note.variant)))
         elif error.needs_new_request or self._unknown_in_a_row >= _MAX_UNKNOWN:
@@ -167,7 +167,7 @@ class ServiceRequest:
             self._mismatches.clear()
 
     def _job(self) -> Job:
-        """Return the request under way, or send one."""
+        """Return the request under way, or send a new one."""
         if self._note.state is State.SENDING:
             self._find_sent_request()
         if self._note.job is not None:
@@ -194,7 +194,7 @@ class ServiceRequest:
         return job
 
     def _find_sent_request(self) -> None:
-        """Look for a request whose job id was never received: sent again, it would be made twice."""
+        """Look for a request whose job id never arrived: sending it again would duplicate it."""
         inputs = self._query.inputs(self._note.variant)
         sent_at = datetime.fromisoformat(str(self._note.sending_at))
         found = self._service.find(inputs, sent_at, _CLOCK_DIFFERENCE, self._note.finished_jobs)
@@ -207,7 +207,7 @@ class ServiceRequest:
         return self._current_job
 
     def _is_stale(self, job: Job) -> bool:
-        """Whether it is a fresh retrieval of an earlier run, answered so long ago that it may be out of date."""
+        """Whether it is a fresh retrieval of an earlier run, completed so long ago that it may be out of date."""
         if job.id != self._job_of_earlier_run or not self._note.is_fresh:
             return False
         answered_at = job.answered_at()
@@ -245,14 +245,14 @@ class ServiceRequest:
             with translated_errors(self._subject, self._query.dataset):
                 asset = job.asset()
                 if announced_number(asset.checksum) is None and job.id not in self._begun:
-                    # Bytes that a machine wrote before it lost power can only be verified by a checksum.
+                    # Bytes written before a power failure can only be verified by a checksum.
                     part.unlink(missing_ok=True)
                 self._begun.add(job.id)
                 refused = frozenset(self._refused)
                 return asset, download(self._subject, asset, part, verify=self._service.verify, came_before=refused)
         except RetryableError as error:
-            # The poll before each download succeeds and resets the waits: errors of results are counted apart, and
-            # reset only by bytes received.
+            # The poll before each download succeeds and resets the waits: errors of results are counted separately, and
+            # only received bytes reset them.
             error.kind = f"{error.kind} of results"
             if _size(part) > held:
                 self._retry_policy.reset(error.kind, "stall of results")

@@ -1,7 +1,7 @@
-"""An HTTP session that sends the user's key to the service only, and reads the service's clock from its answers.
+"""An HTTP session that sends the user's key to the service only, and reads the service's clock from its responses.
 
-The client sends the key in a header of its own (`PRIVATE-TOKEN`) and follows URLs in answers; on a redirect to another
-host requests strips only `Authorization`: the key would be sent along.
+The client sends the key in its own header (`PRIVATE-TOKEN`) and follows URLs in responses; on a redirect to another
+host, requests strips only `Authorization`: the key would be sent along.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _PERMANENT = (301, 308)
 
 
 class OtherHostError(Exception):
-    """An answer redirects to `host`, which is not the service's; nothing was sent there.
+    """A response redirects to `host`, which is not the service's; nothing was sent there.
 
-    `is_permanent`: the redirect is permanent (status 301 or 308, or a URL in the text of an answer).
+    `is_permanent`: the redirect is permanent (status 301 or 308, or a URL in a response body).
     """
 
     def __init__(self, host: str, *, is_permanent: bool) -> None:
@@ -32,7 +32,7 @@ class OtherHostError(Exception):
 class OneOriginSession(requests.Session):
     """A session that sends requests to the origin (scheme, host and port) of `url` only.
 
-    `clock_ahead` is by how much the service's clock is ahead of this machine's, to a second: times of its answers are
+    `clock_ahead` is how far the service's clock is ahead of this machine's, to a second: times in its responses are
     compared with its own clock, since this machine's may be hours off.
 
     Raises:
@@ -52,7 +52,7 @@ class OneOriginSession(requests.Session):
         return response
 
     def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
-        """Check the origin before a redirect is followed; requests calls this then."""
+        """Check the origin before following a redirect, when requests calls this."""
         self._require_origin(prepared_request, is_permanent=response.status_code in _PERMANENT)
         super().rebuild_auth(prepared_request, response)  # type: ignore[no-untyped-call]
 

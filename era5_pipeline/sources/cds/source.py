@@ -1,8 +1,8 @@
-"""The source `cds`: each month as one request to the Climate Data Store; its answer is kept in a folder.
+"""The source `cds`: each month as one request to the Climate Data Store; the result is kept in a folder.
 
-A month of more variables than one request may have is divided into several. Months of a small area may be asked for
-together; the answer is cut into files of a month at once, so that nothing else knows of it.
-Here: whether there is anything to ask. Not here: the request (`service_request`), its files (`request_files`).
+A month with more variables than one request allows is split into several requests. Months of a small area may be
+requested together; the result is cut into monthly files at once, so nothing else needs to know. This module decides
+whether a request is needed; for the request see `service_request`, for its files `note`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 class CdsSource:
     """Months of the Climate Data Store, kept in `folder`.
 
-    The user's key is needed only when there is something to ask. `refetch`: fetch months again that are in the folder.
-    `say` reports every wait, with its reason. The store of `file_store`, if there is one, has the month's note and file
-    too: a run on another machine takes up the request, and does not download again.
+    The user's key is needed only if a request is. `refetch`: fetch months again that are in the folder. `say` reports
+    every wait with its reason. If a store is set, `file_store` has the month's note and file too: a run on another
+    machine takes up the request, and does not download again.
     """
 
     folder: Path
@@ -54,16 +54,16 @@ class CdsSource:
         """See `Source`: return the file in the folder, take up the request under way, or send one.
 
         Raises:
-            SourceError: if there is no key, the service refuses, or the time limit of the retry policy has passed.
-            MonthFailedError: if the service fails repeatedly at this month.
-            NotYetAvailableError: if it has no data of the month yet.
-            LocalDiskError: if the disk has no room.
+            SourceError: if the key is missing, the service refuses, or the time limit of the retry policy has passed.
+            MonthFailedError: if the service fails repeatedly for this month.
+            NotYetAvailableError: if it has no data for the month yet.
+            LocalDiskError: if the disk is full.
         """
         self._fetch_together(month)
         return self._raw_month(month, [self._fetch(month, files) for files in self._portions(month)])
 
     def _fetch(self, month: Month, files: RequestFiles) -> Fetched:
-        """Fetch one portion of the month's variables."""
+        """Fetch one request's share of the month's variables."""
         with locked_month(month, files.lock, self.say, self._lasts):
             note = files.read_note()
             fetched = note.fetched
@@ -73,10 +73,10 @@ class CdsSource:
             return self._request(files, note).run()
 
     def ask(self, month: Month) -> None:
-        """Send the month's first request so that it queues while another month is fetched; do not wait for it.
+        """Send the month's first request without waiting, so that it queues while another month is fetched.
 
-        Does nothing if the month is in the folder, under way (also with others), or locked by another run. Errors are
-        left to `fetch`, which meets them again.
+        No-op if the month is in the folder, under way (also with others), or locked by another run. Errors are left to
+        `fetch`, which meets them again.
         """
         files, together = self._portions(month)[0], self.months_together(month)
         with suppress(Era5Error, RetryableError), try_lock_month(month, files.lock) as is_locked:
@@ -104,11 +104,11 @@ class CdsSource:
                 self._request(files, note).send()
 
     def _is_sent(self, months: tuple[Month, ...]) -> bool:
-        """Whether there is one request for these months, or its answer, which is not cut yet."""
+        """Whether a joint request for these months exists, or its result, not cut yet."""
         return self._files_of(months, self.request).read_note().state is not State.NOTHING_ASKED
 
     def _is_begun(self, month: Month) -> bool:
-        """Whether the month alone was requested: its request is under way, or its file there, or unusable."""
+        """Whether the month was requested alone: its request is under way, or its file exists, usable or not."""
         files = self._files_of((month,), self.request)
         note = files.read_note()
         if note.state is State.FETCHED and note.fetched is not None:
@@ -116,10 +116,10 @@ class CdsSource:
         return note.state is not State.NOTHING_ASKED
 
     def _fetch_together(self, month: Month) -> None:
-        """Take up the request for several months with this one, or send it if all are due, and cut its answer.
+        """Take up the joint request for this month and others, or send it if all are due, and cut its result.
 
-        If it comes to nothing, or its answer cannot be cut, the month is left to a request of its own. A key or a
-        licence that is not accepted would not be accepted for the month alone either, and is an error.
+        If it fails, or its result cannot be cut, the month gets its own request. A rejected key or licence would be
+        rejected for the month alone too, and is an error.
         """
         months = self.months_together(month)
         if len(months) == 1:
@@ -128,14 +128,14 @@ class CdsSource:
         before = files.read_note()
         if before.state is State.NOTHING_ASKED and not (are_due(months) and self.can_go_together(months)):
             return
-        # An answer that is there is cut in any case: a run was killed before it had removed it.
+        # An existing result is always cut: a run was killed before removing it.
         if before.state is not State.FETCHED and self._is_begun(month):
             return
         subject = str(files.query.subject)
         with locked_month(subject, files.lock, self.say, self._lasts):
             note = files.read_note()
             if note.state is State.NOTHING_ASKED and (note != before or not self.can_go_together(months)):
-                return  # another run has finished it, or given it up
+                return  # another run has finished or abandoned it
             try:
                 fetched = note.fetched if note.state is State.FETCHED else None
                 if fetched is None or not files.obtain(fetched):
@@ -150,11 +150,11 @@ class CdsSource:
                 files.discard(note.fetched)
 
     def _cut(self, file: RawFile, fetched: Fetched, months: tuple[Month, ...]) -> None:
-        """Cut the answer into files of a month; months that another run is fetching are left to it."""
+        """Cut the result into monthly files; months that another run is fetching are left to it."""
         lacking = [month for month in months if not self._is_begun(month)]
         with disk_errors(f"{file.path.name}: cutting it into months", self.folder), ExitStack() as stack:
             scratch = stack.enter_context(temporary_folder(self.folder, "cut-"))
-            # All of them first: if one cannot be cut, no month has a file.
+            # Cut all of them first: if one fails, no month gets a file.
             for month, path in list(cut_months(file.path, lacking, scratch)):
                 self._keep_cut(month, path, fetched, len(months))
 
@@ -170,13 +170,13 @@ class CdsSource:
             files.keep(files.read_note().received(own))
 
     def known(self, month: Month) -> RawMonth | None:
-        """See `Source`: by the note alone, so the data file may have been removed."""
+        """See `Source`: from the note alone, so the data file may be gone."""
         portions = [files.read_note().fetched for files in self._portions(month)]
         fetched = [one for one in portions if one is not None and not one.short]
         return self._raw_month(month, fetched) if len(fetched) == len(portions) and not self.refetch else None
 
     def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
-        """See `Source`: an incomplete month is asked for again the next time."""
+        """See `Source`: an incomplete month is requested again next time."""
         for files, file in zip(self._portions(raw.month), raw.files, strict=False):
             note = files.read_note()
             fetched = note.fetched
@@ -200,7 +200,7 @@ class CdsSource:
         )
 
     def _portions(self, month: Month) -> tuple[RequestFiles, ...]:
-        """The files of each of the month's requests: one, unless there are more variables than one may have."""
+        """The files of each of the month's requests: one, unless the variables exceed a request's limit."""
         portions = portions_of(self.request)
         return tuple(self._files_of((month,), portion) for portion in portions)
 
@@ -209,18 +209,18 @@ class CdsSource:
 
     @property
     def _lasts(self) -> str:
-        """How long another run may hold a lock, as a message says it."""
+        """How long another run may hold a lock, for messages."""
         longest = spoken(self.retry_settings.patience_hours * 3600)
         return f"up to {longest} of waiting for the service, by ERA5_CDS_PATIENCE_HOURS"
 
 
 def _job_of(note: Note) -> str | None:
-    """The last request of the note that is finished."""
+    """The last finished request of the note."""
     return note.given_up if note.fetched is None else note.fetched.job
 
 
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> CdsSource:
-    """Open the source as the settings describe it."""
+    """Open the source described by the settings."""
     retries = RetrySettings(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
     folder = settings.home / "raw" / CdsSource.name
     return CdsSource(

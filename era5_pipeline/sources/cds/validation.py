@@ -1,6 +1,6 @@
 """Validation of a download: a netCDF file, or a complete and harmless ZIP with one.
 
-Here: reading the file through once, after the download. Not here: its variables and hours (`era5_pipeline.netcdf`).
+Reads the whole file once, after the download. For its variables and hours see `era5_pipeline.netcdf`.
 """
 
 from __future__ import annotations
@@ -19,28 +19,27 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
     from era5_pipeline.netcdf.recognise import Kind
 
-# The members are compressed netCDF, which a ZIP hardly shrinks; only small members, of fields with one value, shrink
-# much.
+# The members are compressed netCDF, which a ZIP hardly shrinks; only small members, with constant fields, shrink much.
 _LARGEST_RATIO = 100
 _ALWAYS_ALLOWED_BYTES = 100_000_000
-# A file that is damaged at the service stays so in its cache: a new request is sent once.
+# A file damaged at the service stays damaged in its cache: a new request is sent once.
 _MAX_DAMAGED = 2
 _READ_BYTES = 1 << 20
 _CSV = "what came is a point series as CSV, not netCDF"
 
 
 class HostileFileError(MonthFailedError):
-    """A file made to do harm when it is unpacked."""
+    """A file designed to do harm when unpacked."""
 
 
 def validate_download(subject: Month | str, path: Path) -> str:
-    """Read the file through, verifying the checksums of a ZIP's members.
+    """Read the whole file, verifying the checksums of a ZIP's members.
 
     Returns:
         The suffix for its name, `.nc` or `.zip`.
 
     Raises:
-        RetryableError: if it is damaged; the file of a new request may not be.
+        RetryableError: if it is damaged; a new request may give an intact one.
         HostileFileError: if a member of the ZIP would be unpacked outside its folder, or to an extreme size.
     """
     kind = kind_of(path)
@@ -77,7 +76,7 @@ def _read_through(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Kind:
 
 
 def damaged(what: str) -> RetryableError:
-    """The error for an answer that cannot be used; a new request is sent once."""
+    """Build the error for an unusable result; a new request is sent once."""
     return RetryableError(what, kind="damaged", needs_new_request=True, max_in_a_row=_MAX_DAMAGED)
 
 

@@ -1,4 +1,4 @@
-"""The layouts of the table `weather`, chosen by what the server offers."""
+"""The layouts of the table `weather`, chosen by the server's features."""
 
 from __future__ import annotations
 

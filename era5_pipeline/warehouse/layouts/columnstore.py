@@ -1,12 +1,12 @@
-"""TimescaleDB's columnstore, in the Community edition: a month takes a quarter of the space and is as fast to read.
+"""TimescaleDB's columnstore, in the Community edition: a month takes a quarter of the space and reads as fast.
 
-There is one chunk for each calendar month, in it one batch per location (`segmentby`), with its hours in order
-(`orderby`). Flat files are location-major, so that since TimescaleDB 2.21 COPY can write batches directly (direct
-compress): measured at 18.3 bytes per row and 1.9 million rows/s, against 76.7 bytes and 2.1 million rows/s in the heap.
-Older versions compress the heap rows afterwards, at 1.0 million rows/s.
+Each calendar month has one chunk, with one batch per location (`segmentby`) and its hours in order (`orderby`). Flat
+files are location-major, so since TimescaleDB 2.21 COPY can write batches directly (direct compress): measured at 18.3
+bytes per row and 1.9 million rows/s, against 76.7 bytes and 2.1 million rows/s in the heap. Older versions compress the
+heap rows afterwards, at 1.0 million rows/s.
 
-A month is replaced by DELETE and COPY in one transaction, for which readers never wait. The space of deleted batches is
-freed afterwards.
+A month is replaced by DELETE and COPY in one transaction, during which readers never wait. The space of deleted batches
+is freed afterwards.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ if TYPE_CHECKING:
 
 _SEGMENT_BY = "location_id,latitude,longitude"
 _ORDER_BY = "time"
-# The names of these settings changed in TimescaleDB 2.18; the old ones are deprecated since then.
+# The names of these settings changed in TimescaleDB 2.18; the old ones are deprecated.
 _COLUMNSTORE_VERSION = (2, 18)
 
 _OLD_NAMES = ("compress", "compress_segmentby", "compress_orderby")
 
 _DIRECT_SETTINGS = {
     "enable_direct_compress_copy": "on",
-    # The rows are sorted: sorting them again would cost a third of the rate, and declared as unsorted, each batch would
-    # hold one row.
+    # The rows are sorted already: sorting again would cost a third of the rate, and if declared unsorted, each batch
+    # would hold one row.
     "enable_direct_compress_copy_client_sorted": "on",
 }
 _LOAD_SETTINGS = {
-    # A chunk shared by two months may have batches with rows of both, which the DELETE decompresses. 0: no limit.
+    # The DELETE decompresses batches with rows of two months, in chunks that they share. 0: no limit.
     "max_tuples_decompressed_per_dml_transaction": "0",
 }
 
-# VACUUM FULL keeps the month's readers waiting: 0.4 s for 85 MB of which half was free. The free space of larger chunks
-# stays for the month's next replacement.
+# VACUUM FULL blocks the month's readers: 0.4 s for 85 MB, half of it free. Larger chunks keep their free space for the
+# month's next replacement.
 _MAX_COMPACTED_BYTES = 128 * (1 << 20)
 _COMPACT_LOCK_MS = 200
 
@@ -65,7 +65,7 @@ class Columnstore:
     direct: bool = True
 
     name: ClassVar[str] = "columnstore"
-    # Each connection would commit its share separately, and readers would see parts of the month.
+    # Each connection would commit its share separately, showing readers parts of the month.
     shares_months: ClassVar[bool] = False
 
     def create(self, connection: psycopg.Connection[Any]) -> None:
@@ -82,7 +82,7 @@ class Columnstore:
             )
 
     def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
-        """DELETE the old rows and COPY the new ones, directly into batches if the server can."""
+        """DELETE the old rows and COPY the new ones, directly into batches if supported."""
         month = replacement.month
         make_calendar_chunk(connection, month)
         vacuum_failed_loads(connection, month)
@@ -94,13 +94,13 @@ class Columnstore:
         return rows
 
     def remove(self, connection: psycopg.Connection[Any], removal: Removal) -> None:
-        """DELETE the rows' batches. VACUUM returns the space at the end of the chunk; what lies between is reused."""
+        """DELETE the rows' batches. VACUUM returns the space at the end of the chunk; gaps before it are reused."""
         with connection.transaction():
             _apply(connection, _LOAD_SETTINGS)
             delete_rows(connection, removal.month, removal.locations, by_ids=True)
             removal.summarise()
             removal.finish()
-        # The rows are gone whether or not this succeeds; autovacuum does the same later.
+        # The rows are gone even if this fails; autovacuum does the same later.
         with suppress(pg.Error):
             for chunk in chunks_of(connection, removal.month):
                 for table in tables_of(connection, chunk):
@@ -109,10 +109,10 @@ class Columnstore:
     def settle(
         self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool, is_whole: bool
     ) -> tuple[str, ...]:
-        """Compress rows that are not compressed yet, vacuum, analyze, and free the space of a replaced month.
+        """Compress remaining rows, vacuum, analyze, and free the space of a replaced month.
 
-        Where other locations stay, the space of deleted batches is left for later ones: rewriting the chunk of 7.4
-        million rows, of which a hundredth was replaced, took 3 s.
+        If other locations stay, the space of deleted batches is left for later ones: rewriting the chunk of 7.4 million
+        rows to replace a hundredth of them took 3 s.
         """
         notes = []
         for chunk in chunks_of(connection, month):
@@ -131,7 +131,7 @@ class Columnstore:
 
 
 def _apply(connection: psycopg.Connection[Any], settings: dict[str, str]) -> None:
-    """Apply those settings, for the transaction, that this version of TimescaleDB has."""
+    """Apply the settings known to this TimescaleDB version, for the transaction."""
     for name, value in settings.items():
         connection.execute(
             "SELECT set_config(name, %s, true) FROM pg_settings WHERE name = %s", (value, f"timescaledb.{name}")
@@ -149,7 +149,7 @@ def _has_heap(connection: psycopg.Connection[Any], chunk: str) -> bool:
 
 
 def _compact(connection: psycopg.Connection[Any], chunk: sql.Identifier) -> bool:
-    """Free the chunk's unused space if readers need not wait long for that; return whether it was done."""
+    """Free the chunk's unused space unless readers would wait long; return whether it was done."""
     row = connection.execute(
         "SELECT total_bytes FROM chunks_detailed_size('weather') "
         "WHERE format('%%I.%%I', chunk_schema, chunk_name)::regclass = %s::regclass",
@@ -159,7 +159,7 @@ def _compact(connection: psycopg.Connection[Any], chunk: sql.Identifier) -> bool
         return False
     (before,) = connection.execute("SHOW lock_timeout").fetchone() or ("0",)
     try:
-        # While this waits for the lock, every later reader waits behind it: so it gives up soon.
+        # While this waits for the lock, every later reader waits behind it, so give up soon.
         connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{_COMPACT_LOCK_MS}ms",))
         for table in tables_of(connection, chunk):
             connection.execute(sql.SQL("VACUUM FULL {}").format(table))

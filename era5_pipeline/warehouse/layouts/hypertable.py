@@ -1,4 +1,4 @@
-"""TimescaleDB without columnstore: a hypertable of heap chunks, the only kind that the Apache edition has."""
+"""TimescaleDB without columnstore: a hypertable of heap chunks, the only kind in the Apache edition."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
     from era5_pipeline.warehouse.layouts.layout import Removal, Replacement
 
-# --- The chunks of the hypertable `weather`: listing them, and creating those of a month before it is loaded ---
+# --- Chunks of the hypertable `weather`: list them, and create a month's chunks before it is loaded ---
 #
-# They are created before the load, because a load whose rows create a chunk holds a lock on the hypertable until its
-# commit, and every other load that needs a new chunk waits for that lock.
+# Created before the load, because a load whose rows create a chunk locks the hypertable until its commit, and every
+# other load that needs a new chunk waits for that lock.
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,9 +39,9 @@ def chunks_of(connection: psycopg.Connection[Any], month: Month) -> list[sql.Ide
 
 
 def tables_of(connection: psycopg.Connection[Any], chunk: sql.Identifier) -> list[sql.Identifier]:
-    """List the tables to vacuum for a chunk: itself, and the table of its compressed batches.
+    """List the tables to vacuum for a chunk: itself and the table of its compressed batches.
 
-    Before TimescaleDB 2.28, VACUUM of a chunk leaves out that table.
+    Before TimescaleDB 2.28, VACUUM of a chunk skips that table.
     """
     is_older = connection.execute(
         "SELECT FROM pg_attribute WHERE attrelid = '_timescaledb_catalog.chunk'::regclass "
@@ -59,10 +59,10 @@ def tables_of(connection: psycopg.Connection[Any], chunk: sql.Identifier) -> lis
 
 
 def make_calendar_chunk(connection: psycopg.Connection[Any], month: Month) -> None:
-    """Create a chunk for exactly the month, which only the Community edition can.
+    """Create a chunk for exactly the month, which only the Community edition supports.
 
-    If a chunk already covers a part of the month (created under the Apache edition, or by rows that others inserted),
-    the rest of the month gets chunks by rows.
+    If a chunk already covers part of the month (created under the Apache edition, or by rows inserted by others), the
+    rest of the month gets chunks by rows.
     """
     if chunks_of(connection, month):
         make_chunks_by_rows(connection, month)
@@ -76,7 +76,7 @@ def make_calendar_chunk(connection: psycopg.Connection[Any], month: Month) -> No
 def make_chunks_by_rows(connection: psycopg.Connection[Any], month: Month) -> None:
     """Create the month's chunks by inserting and deleting two rows in one transaction.
 
-    The Apache edition offers no other way. A month is no longer than a chunk, so that its first and its last hour are
+    The Apache edition offers no other way. A month is no longer than a chunk, so its first and last hour together are
     in all chunks that it touches.
     """
     ends = (month.start, month.end - _HOUR)
@@ -84,7 +84,7 @@ def make_chunks_by_rows(connection: psycopg.Connection[Any], month: Month) -> No
         return
     with connection.transaction():
         for time in ends:
-            # These rows have no location, which tells them from all others of the month.
+            # These rows have no location, which distinguishes them from all others of the month.
             connection.execute(sql.SQL("INSERT INTO {} (time) VALUES ({})").format(WEATHER, sql.Literal(time)))
         connection.execute(
             sql.SQL("DELETE FROM {} WHERE location_id IS NULL AND {}").format(WEATHER, month_where(month))
@@ -106,21 +106,21 @@ def _chunks_between(connection: psycopg.Connection[Any], start: datetime, end: d
     return [sql.Identifier(schema, name) for schema, name in rows]
 
 
-# --- TimescaleDB without columnstore: a hypertable of heap chunks, the only kind that the Apache edition has ---
+# --- TimescaleDB without columnstore: a hypertable of heap chunks, the only kind in the Apache edition ---
 #
-# The Apache edition's chunk intervals have a fixed width: 31 days here. Measured with a month of 10,000 locations,
-# loading it and reading one location's month: 31-day chunks 1.9 million rows/s and 0.95 ms, 7-day 1.9 and 1.4, 1-day
-# 1.7 and 5.2; 85 years are 1,000 chunks instead of 31,000. On the Community edition, a table that was created without
-# a columnstore gets one chunk for each calendar month.
+# The Apache edition has fixed chunk intervals: 31 days here. Measured with a month of 10,000 locations, loading it and
+# reading one location's month: 31-day chunks 1.9 million rows/s and 0.95 ms, 7-day 1.9 and 1.4, 1-day 1.7 and 5.2; 85
+# years are 1,000 chunks instead of 31,000. On the Community edition, a table created without a columnstore gets one
+# chunk per calendar month.
 #
-# A month is replaced by DELETE and COPY in one transaction. Readers see the old rows until the commit, and wait for no
-# lock except that of the VACUUM afterwards, which takes it for milliseconds to return free space.
+# A month is replaced by DELETE and COPY in one transaction. Readers see the old rows until the commit, and only wait
+# for the lock of the VACUUM afterwards, which takes it for milliseconds to return free space.
 
 
 def create_hypertable(connection: psycopg.Connection[Any]) -> None:
     """Create `weather` as a hypertable without an index.
 
-    The interval applies to rows for which no chunk was created beforehand.
+    The interval applies to rows without a chunk created beforehand.
     """
     create_weather(connection, sql.SQL(""))
     connection.execute(
@@ -136,10 +136,10 @@ def delete_and_copy(connection: psycopg.Connection[Any], replacement: Replacemen
 
 
 def vacuum_failed_loads(connection: psycopg.Connection[Any], month: Month) -> None:
-    """Make the space of rows that failed loads left in the month's chunks available again.
+    """Reclaim the space of rows left by failed loads in the month's chunks.
 
-    Chunks that another session vacuums or analyzes are skipped. Truncating free pages at the end is off: it would wait
-    five seconds for other months' loads into the same chunk.
+    Chunks being vacuumed or analyzed by another session are skipped. Free pages at the end are not truncated: that
+    would wait five seconds for other months' loads into the same chunk.
     """
     for chunk in chunks_of(connection, month):
         for table in tables_of(connection, chunk):
@@ -169,12 +169,12 @@ class _HeapHypertable:
         return rows
 
     def remove(self, connection: psycopg.Connection[Any], removal: Removal) -> None:
-        """DELETE the rows. VACUUM returns the space at the end of the chunk; what lies between is reused."""
+        """DELETE the rows. VACUUM returns the space at the end of the chunk; gaps before it are reused."""
         with connection.transaction():
             delete_rows(connection, removal.month, removal.locations)
             removal.summarise()
             removal.finish()
-        # The rows are gone whether or not this succeeds; autovacuum does the same later.
+        # The rows are gone even if this fails; autovacuum does the same later.
         with suppress(psycopg.Error):
             for chunk in chunks_of(connection, removal.month):
                 connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(chunk))
@@ -183,19 +183,19 @@ class _HeapHypertable:
         self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool, is_whole: bool
     ) -> tuple[str, ...]:
         """Vacuum and analyze the month's chunks: the next replacement reuses the space of deleted rows."""
-        # Also after a first load: VACUUM marks the rows as visible to all, which saves readers from checking each one.
+        # Also after a first load: VACUUM marks the rows as visible to all, so that readers need not check each one.
         del replaced, is_whole
         for chunk in chunks_of(connection, month):
             connection.execute(sql.SQL("VACUUM (ANALYZE, TRUNCATE off) {}").format(chunk))
         return ()
 
     def _make_chunks(self, connection: psycopg.Connection[Any], month: Month) -> None:
-        """Create the month's chunks in a short transaction of their own, before the load."""
+        """Create the month's chunks in their own short transaction, before the load."""
         raise NotImplementedError
 
 
 class ChunkedHypertable(_HeapHypertable):
-    """Apache edition: chunks of 31 days, which adjacent months share."""
+    """Apache edition: chunks of 31 days, shared by adjacent months."""
 
     name: ClassVar[str] = "hypertable"
 
@@ -204,7 +204,7 @@ class ChunkedHypertable(_HeapHypertable):
 
 
 class CalendarHypertable(_HeapHypertable):
-    """Community edition, a table without a columnstore: one chunk for each calendar month."""
+    """Community edition, a table without columnstore: one chunk per calendar month."""
 
     name: ClassVar[str] = "calendar hypertable"
 

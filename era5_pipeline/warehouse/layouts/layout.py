@@ -1,4 +1,4 @@
-"""What every layout of the table `weather` offers: creating the table, and replacing a month of it."""
+"""The interface of all layouts of the table `weather`: creating it, and replacing a month in it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
 
 WEATHER = sql.Identifier("weather")
-# More rectangles than this are deleted otherwise: see `delete_rows`.
+# More rectangles than this are deleted differently: see `delete_rows`.
 _MOST_RECTANGLES = 64
 _IDS = 1000
-# With latitude and longitude as well, building the index took 20 % of a load's CPU time more (docs/decisions.md).
+# Adding latitude and longitude, building the index took 20 % more of a load's CPU time (docs/decisions.md).
 _INDEX_COLUMNS = ("location_id",)
 
 
 @dataclass(frozen=True)
 class LocationSpan:
-    """Locations from `first` to before `end`; None means no bound."""
+    """Locations from `first` up to, but not including, `end`; None: unbounded."""
 
     first: int | None = None
     end: int | None = None
@@ -49,15 +49,15 @@ class CopyInto(Protocol):
         freeze: bool,
         span: LocationSpan = EVERYWHERE,
     ) -> int:
-        """Copy the rows of these locations; return how many the server accepted."""
+        """Copy the rows of these locations; return the number of accepted rows."""
         ...
 
 
 @dataclass(frozen=True)
 class Shares:
-    """The shares of a month that several connections load, one span each.
+    """A month's shares, loaded by several connections, one span each.
 
-    `connect` opens a connection with the name given; `stop` makes all copies under way fail, once one has failed.
+    `connect` opens a connection with the given name; `stop` makes all running copies fail once one has failed.
     """
 
     spans: tuple[LocationSpan, ...]
@@ -69,15 +69,15 @@ class Shares:
 class Replacement:
     """The new contents of a month or of some of its locations, and how to put them in place.
 
-    The rows of `locations` give way to the new ones, and all others stay; None: the whole month gives way.
+    The new rows replace those of `locations` and all others stay; None: they replace the whole month.
 
-    `finish` is called with the number of rows copied, in the transaction that makes the new rows visible: what it
-    writes is committed with them, and what it raises rolls them back. `summarise` is called in that transaction before,
-    once, and before a lock for which readers wait: it may take seconds. If other sessions lock the table, `on_wait` is
-    called with a message that names one, and the load waits up to `lock_timeout_seconds`.
+    `finish` is called with the number of copied rows, in the transaction that makes the new rows visible: what it
+    writes is committed with them, and an exception rolls them back. `summarise` is called once in that transaction
+    before `finish`, and before any lock that blocks readers, as it may take seconds. If other sessions lock the table,
+    `on_wait` is called with a message that names one, and the load waits up to `lock_timeout_seconds`.
 
-    `shares` is None where one connection loads the month: on every layout without `shares_months`, and always where
-    other locations stay.
+    `shares` is None if one connection loads the month: on layouts without `shares_months`, and always if other
+    locations stay.
     """
 
     month: Month
@@ -92,7 +92,7 @@ class Replacement:
 
 @dataclass(frozen=True)
 class Removal:
-    """Rows of a month to delete: those of `locations`, None: the whole month. The rest is as in `Replacement`."""
+    """Rows of a month to delete: those of `locations` (None: the whole month). The rest is as in `Replacement`."""
 
     month: Month
     locations: LocationSet | None = None
@@ -103,10 +103,10 @@ class Removal:
 
 
 class Layout(Protocol):
-    """How the table is divided by time, and how rows of a month are replaced, on one kind of server."""
+    """How one kind of server partitions the table by time, and replaces rows of a month."""
 
     name: ClassVar[str]
-    # Whether several connections can load one month that is still replaced in one transaction.
+    # Whether several connections can load a month that is still replaced in one transaction.
     shares_months: ClassVar[bool]
 
     def create(self, connection: psycopg.Connection[Any]) -> None:
@@ -114,10 +114,10 @@ class Layout(Protocol):
         ...
 
     def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
-        """Replace the month, or the locations that are named, by the rows copied; return their number.
+        """Replace the month, or the named locations, by the copied rows; return their number.
 
-        Until the commit, and if anything fails, readers see the old contents. Loads of other months at the same time do
-        not wait for each other's rows.
+        Until the commit, and if anything fails, readers see the old contents. Concurrent loads of other months do not
+        wait for each other's rows.
 
         Raises:
             MonthLockedError: if readers held the table for too long.
@@ -139,7 +139,7 @@ class Layout(Protocol):
     ) -> tuple[str, ...]:
         """After the commit, update statistics and free the space of replaced rows; return notes for the user.
 
-        `replaced` says whether rows were deleted, `is_whole` whether nothing of the month was left as it was.
+        `replaced` says whether rows were deleted, `is_whole` whether the whole month was replaced.
         """
         ...
 
@@ -150,13 +150,13 @@ def create_weather(connection: psycopg.Connection[Any], partitioning: sql.Compos
 
 
 def weather_table(partitioning: sql.Composable) -> sql.Composed:
-    """Compose the statement that creates the table, with a column for each default variable."""
+    """Compose the statement that creates the table with a column per default variable."""
     columns = [sql.SQL("{} real").format(sql.Identifier(variable.column)) for variable in DEFAULT_VARIABLES]
     return sql.SQL(read_sql("weather")).format(variables=sql.SQL(",\n    ").join(columns), partitioning=partitioning)
 
 
 def create_location_index(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
-    """Create a BRIN index on locations, with the columns that the index of `weather` has if there is one.
+    """Create a BRIN index on locations, with the same columns as the index of `weather`, if it has one.
 
     Rows are location-major, so an index of 131 kB finds a location's month in under a millisecond. A range of 16 pages
     holds about 1,700 rows: two or three locations of a month.
@@ -169,9 +169,9 @@ def create_location_index(connection: psycopg.Connection[Any], table: sql.Identi
 
 
 def _index_columns(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
-    """The columns of the BRIN index on locations: those of `weather`, to which a user may have added some.
+    """The columns of the BRIN index on locations: those of `weather`, which users may have extended.
 
-    A partition needs the index that its table has: if it lacked that, attaching it would build it while readers wait.
+    A partition needs its table's index: if missing, attaching would build it while readers wait.
     """
     row = connection.execute(
         "SELECT array_agg(a.attname::text ORDER BY a.attnum) FROM pg_index i "
@@ -186,10 +186,10 @@ def _index_columns(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
 def delete_rows(
     connection: psycopg.Connection[Any], month: Month, locations: LocationSet | None, *, by_ids: bool = False
 ) -> None:
-    """Delete the rows of these locations, None: of the whole month, in one statement for each rectangle of them.
+    """Delete the rows of these locations (None: of the whole month), with one statement per rectangle.
 
-    Where there are more rectangles than `_MOST_RECTANGLES`, one statement deletes all; with `by_ids`, one for each
-    thousand ids, which is the only form in which TimescaleDB deletes compressed batches without decompressing them.
+    For more than `_MOST_RECTANGLES`, one statement deletes all; with `by_ids`, one per thousand ids, the only form in
+    which TimescaleDB deletes compressed batches without decompressing them.
     """
     if locations is None:
         conditions: Iterable[sql.Composable] = (sql.SQL("true"),)
@@ -208,7 +208,7 @@ def delete_rows(
 
 
 def locations_where(locations: LocationSet) -> sql.Composed:
-    """The condition for rows of these locations, of which there must be one: a range for the index, then the set."""
+    """The condition for rows of these locations (at least one): a range for the index, then the set."""
     within = sql.SQL("location_id BETWEEN {} AND {}").format(
         sql.Literal(locations.first_id), sql.Literal(locations.last_id)
     )
@@ -231,7 +231,7 @@ def _rectangle_where(rectangle: Rectangle) -> sql.Composed:
 
 
 def index_new_pages(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
-    """Add pages of this transaction to the BRIN indexes of a table, and of its partitions, before the commit.
+    """Add this transaction's pages to the BRIN indexes of a table and its partitions, before the commit.
 
     VACUUM would do so only after the commit. Until then, a query for one location would read every new page: half a
     second for a month of 5 million rows.
@@ -247,5 +247,5 @@ def index_new_pages(connection: psycopg.Connection[Any], table: sql.Identifier) 
 
 
 def month_where(month: Month) -> sql.Composed:
-    """The condition for the month's rows, with literals, so that the planner can exclude other months."""
+    """The condition for the month's rows, with literals so that the planner can exclude other months."""
     return sql.SQL("time >= {} AND time < {}").format(sql.Literal(month.start), sql.Literal(month.end))

@@ -1,4 +1,4 @@
-"""Plain PostgreSQL: one partition per month, loaded in a staging table and attached in place of the old one."""
+"""Plain PostgreSQL: one partition per month, loaded as a staging table and attached in place of the old one."""
 
 from __future__ import annotations
 
@@ -28,19 +28,18 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
     from era5_pipeline.warehouse.layouts.layout import Removal, Replacement, Shares
 
-# --- Staging tables: a month is loaded in the ledger's schema, where no reader looks, as one table or in several
-#     shares ---
+# --- Staging tables: a month is loaded in the ledger's schema, unseen by readers, as one table or several shares ---
 #
 # COPY FREEZE works only in the transaction that empties the table: with `wal_level=minimal` it writes no WAL, and its
-# rows never need vacuuming. Several connections cannot do that to one table. So each fills a table of its own, with
-# its index, and these tables become partitions of the month by `location_id`: the slow part runs in parallel, and
-# readers see the month as a whole.
+# rows never need vacuuming. Several connections cannot do that to one table. So each fills its own table, with its
+# index, and these tables become partitions of the month by `location_id`: the slow part runs in parallel, and readers
+# see the month as a whole.
 
 
 _SCHEMA = "era5"
-# The suffix of the constraint that saves ATTACH PARTITION a scan of all rows; dropped once the month is in place.
+# Suffix of the constraint that saves ATTACH PARTITION a scan of all rows; dropped once attached.
 _BOUNDS = "bounds"
-# These commits need not reach the disk before the next: that of the exchange does, and all before it.
+# These commits need not be synced: that of the exchange is, which includes all before it.
 _NO_WAIT = sql.SQL("SET LOCAL synchronous_commit = off")
 
 
@@ -50,14 +49,14 @@ def partition_of(month: Month) -> str:
 
 
 def drop_staging(connection: psycopg.Connection[Any], month: Month) -> None:
-    """Drop the month's staging tables, which a load leaves behind if it is killed before it attaches them."""
+    """Drop the month's staging tables, left behind by loads that are killed before attaching them."""
     rows = connection.execute(
         "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "WHERE n.nspname = %s AND c.relkind IN ('r', 'p') AND c.relname ~ %s",
         (_SCHEMA, f"^{partition_of(month)}(_[0-9]+)?$"),
     ).fetchall()
     for (name,) in rows:
-        # Dropping the month drops its shares.
+        # Dropping the month's table drops its shares.
         connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(_SCHEMA, name)))
 
 
@@ -76,9 +75,9 @@ def fill_staging(connection: psycopg.Connection[Any], replacement: Replacement) 
 
 
 def add_missing_columns(connection: psycopg.Connection[Any], month: Month) -> None:
-    """Within a transaction, add columns to the month's staging table that `weather` was given meanwhile.
+    """Within a transaction, add columns to the month's staging table that `weather` got in the meantime.
 
-    Another month's load may have brought the first values of a variable; a partition needs all columns.
+    Another month's load may have introduced a variable; a partition needs all columns.
     """
     _add_missing_columns(connection, sql.Identifier(_SCHEMA, partition_of(month)))
 
@@ -97,7 +96,7 @@ def _add_missing_columns(connection: psycopg.Connection[Any], table: sql.Identif
 
 
 def move_staging_to(connection: psycopg.Connection[Any], month: Month, schema: str) -> None:
-    """Within a transaction, move the month, and its shares if it has any, into `schema`."""
+    """Within a transaction, move the month and any shares into `schema`."""
     for name in _members(connection, _SCHEMA, month):
         connection.execute(
             sql.SQL("ALTER TABLE {} SET SCHEMA {}").format(sql.Identifier(_SCHEMA, name), sql.Identifier(schema))
@@ -121,7 +120,7 @@ def _members(connection: psycopg.Connection[Any], schema: str, month: Month) -> 
         "SELECT relname FROM pg_partition_tree(%s::regclass) t JOIN pg_class c ON c.oid = t.relid ORDER BY level, 1",
         (sql.Identifier(schema, partition_of(month)).as_string(connection),),
     ).fetchall()
-    # The tree of a table that neither is a partition nor has partitions is empty.
+    # The tree of a table that is not a partition and has no partitions is empty.
     return [name for (name,) in rows] or [partition_of(month)]
 
 
@@ -130,8 +129,8 @@ def _like_weather() -> sql.Composable:
 
 
 def _create_table(connection: psycopg.Connection[Any], month: Month, name: str, span: LocationSpan) -> None:
-    # In a transaction of its own: LIKE locks weather until the transaction ends. Replacing another month would wait for
-    # that lock, and all readers behind it.
+    # In its own transaction: LIKE locks weather until the transaction ends. Replacing another month would wait for that
+    # lock, and all readers behind it.
     with connection.transaction():
         connection.execute(_NO_WAIT)
         connection.execute(
@@ -146,9 +145,9 @@ def _create_table(connection: psycopg.Connection[Any], month: Month, name: str, 
 
 
 def _give_to_owner_of_weather(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
-    """Give the table to the role that owns `weather`, of which this user is a member.
+    """Give the table to the role that owns `weather`, if this user is a member of it.
 
-    If it stayed this user's, no other member could replace or drop the month.
+    Otherwise no other member could replace or drop the month.
     """
     row = connection.execute(
         "SELECT pg_get_userbyid(relowner) FROM pg_class "
@@ -172,7 +171,7 @@ def _fill(connection: psycopg.Connection[Any], replacement: Replacement, name: s
     table = sql.Identifier(_SCHEMA, name)
     with connection.transaction():
         connection.execute(_NO_WAIT)
-        connection.execute(sql.SQL("TRUNCATE {}").format(table))  # FREEZE requires it in the same transaction
+        connection.execute(sql.SQL("TRUNCATE {}").format(table))  # required by FREEZE in the same transaction
         rows = replacement.copy(connection, table, freeze=True, span=span)
         create_location_index(connection, table)
         connection.execute(sql.SQL("ANALYZE {}").format(table))
@@ -180,7 +179,7 @@ def _fill(connection: psycopg.Connection[Any], replacement: Replacement, name: s
 
 
 def _fill_shares(replacement: Replacement, shares: Shares, spans: dict[str, LocationSpan]) -> int:
-    """Fill the staging tables, one per span by name, from one connection each; return the number of rows."""
+    """Fill the staging tables, one per named span, from one connection each; return the number of rows."""
 
     def fill(number: int, name: str, span: LocationSpan) -> int:
         with shares.connect(f"worker {number}") as connection:
@@ -216,11 +215,11 @@ def _join_shares(connection: psycopg.Connection[Any], month: Month, spans: dict[
             )
 
 
-# --- Plain PostgreSQL: one partition per month, loaded in a staging table and attached in place of the old one ---
+# --- Plain PostgreSQL: one partition per month, loaded as a staging table and attached in place of the old one ---
 #
-# The staging table (see `staging`) is filled, by several connections if asked, and committed before any reader has to
-# wait. Readers wait for the few milliseconds of the exchange. If a reader holds the table, the exchange is tried again
-# and again, and other readers wait for no more than half a second at a time (see `brief_locks`).
+# The staging table is filled, by several connections if requested, and committed before any reader has to wait. Readers
+# wait for the few milliseconds of the exchange. If a reader holds the table, the exchange is retried, and other readers
+# wait for at most half a second at a time (see `with_short_lock`).
 
 
 class MonthPartitions:
@@ -236,7 +235,7 @@ class MonthPartitions:
             create_location_index(connection, WEATHER)
 
     def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
-        """Exchange the month's partition for a filled staging table; where other locations stay, add to it instead."""
+        """Exchange the month's partition for a filled staging table; if other locations stay, add to it instead."""
         if replacement.locations is not None and _has_partition(connection, replacement.month):
             return _replace_within(connection, replacement)
         drop_staging(connection, replacement.month)
@@ -269,16 +268,16 @@ class MonthPartitions:
             delete_rows(connection, month, removal.locations)
             removal.summarise()
             removal.finish()
-        # The rows are gone whether or not this succeeds; autovacuum does the same later.
+        # The rows are gone even if this fails; autovacuum does the same later.
         with suppress(psycopg.Error):
             connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(_partition(connection, month)))
 
     def settle(
         self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool, is_whole: bool
     ) -> tuple[str, ...]:
-        """Vacuum and analyze a partition that was added to.
+        """Vacuum and analyze a partition that rows were added to.
 
-        A partition that was exchanged is frozen and analyzed already, and dropping the old one freed its space.
+        An exchanged partition is already frozen and analyzed, and dropping the old one freed its space.
         """
         del replaced
         if not is_whole:
@@ -287,10 +286,10 @@ class MonthPartitions:
 
 
 def _replace_within(connection: psycopg.Connection[Any], replacement: Replacement) -> int:
-    """DELETE the locations' old rows and COPY the new ones in one transaction, for which no reader waits.
+    """DELETE the locations' old rows and COPY the new ones in one transaction, without blocking readers.
 
-    Rows are appended. They are location-major in themselves, so that the BRIN index finds a location as fast as before:
-    it reads one range of pages for each load that the location's neighbours came with.
+    Rows are appended. They are location-major among themselves, so the BRIN index finds a location as fast as before:
+    it reads one range of pages for each load that brought the location's neighbours.
     """
     partition = _partition(connection, replacement.month)
     with connection.transaction():
@@ -305,7 +304,7 @@ def _replace_within(connection: psycopg.Connection[Any], replacement: Replacemen
 def _when_unused(
     connection: psycopg.Connection[Any], change: Replacement | Removal, exchange: Callable[[], None]
 ) -> None:
-    # In one transaction, of which the exchange alone is tried again: the summaries wait for no reader, and take longer.
+    # In one transaction, retrying only the exchange: the summaries wait for no reader, and take longer.
     with connection.transaction():
         change.summarise()
         with_short_lock(
@@ -347,7 +346,7 @@ def _has_partition(connection: psycopg.Connection[Any], month: Month) -> bool:
 
 
 def _drop_partition(connection: psycopg.Connection[Any], month: Month, schema: str) -> None:
-    """Drop the month's partition if there is one; raise if a table of its name is no partition of weather."""
+    """Drop the month's partition, if any; raise if the table of that name is not a partition of weather."""
     partition = partition_of(month)
     found = connection.execute(
         "SELECT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = c.oid AND inhparent = 'weather'::regclass) "

@@ -1,4 +1,4 @@
-"""The columns of variables in the table: which it has, and adding others; changes that lock the table for a moment."""
+"""The table's variable columns: listing and adding them; changes that briefly lock the table."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.variables import Variable
 
-# --- Changes that lock the whole table for a moment, tried again and again while readers use it ---
+# --- Changes that briefly lock the whole table, retried while readers use it ---
 #
-# While a session waits for such a lock, every later reader waits behind it. So each attempt waits briefly, and lets
-# the readers pass before the next one.
+# While a session waits for such a lock, every later reader waits behind it. So each attempt waits briefly, and lets the
+# readers pass before the next one.
 
 
 _LOCK_MS = 500
@@ -41,12 +41,12 @@ def with_short_lock(
     timeout_seconds: float,
     on_wait: Callable[[str], None],
 ) -> None:
-    """Call `change`, which locks the whole table, in a transaction; again while other sessions use the table.
+    """Call `change`, which locks the whole table, in a transaction; retry while other sessions use the table.
 
     `ready` and `refused` begin the messages: `2023-07 is ready`, `2023-07 cannot be replaced`.
 
     Raises:
-        MonthLockedError: naming the session that uses the table, if it did not finish in time.
+        MonthLockedError: naming the session that uses the table, if it does not finish in time.
     """
     deadline = time.monotonic() + timeout_seconds
     for pause in _pauses():
@@ -72,7 +72,7 @@ def _pauses() -> Iterator[float]:
 
 
 def _attempt(connection: psycopg.Connection[Any], change: Callable[[], None]) -> str | None:
-    """Call `change` in one transaction; return the session that prevents it, None if it is done."""
+    """Call `change` in one transaction; return the session that blocks it, or None on success."""
     try:
         with connection.transaction():
             connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_LOCK_MS}ms",))
@@ -82,10 +82,10 @@ def _attempt(connection: psycopg.Connection[Any], change: Callable[[], None]) ->
     return None
 
 
-# --- The columns of variables in the table: which ones it has, and adding those of other variables of the catalogue ---
+# --- The table's variable columns: listing them, and adding those of other catalogue variables ---
 #
-# A new table has the columns of the default variables. Those of others are added by the first load that brings values
-# of them. That changes the catalogue alone: rows loaded before are not rewritten, and read as NULL.
+# A new table has the columns of the default variables. The first load with values of another variable adds its column.
+# That changes the system catalogue alone: rows loaded before are not rewritten, and read as NULL.
 
 
 _TYPE = "real"
@@ -93,16 +93,16 @@ _TYPE = "real"
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column of the table `weather`: its type, and its comment, which tells whose it is."""
+    """A column of the table `weather`: its type, and its comment, which shows who created it."""
 
     type: str
     comment: str | None
 
 
 def table_columns(connection: psycopg.Connection[Any]) -> Mapping[str, TableColumn]:
-    """The columns of the table `weather` by name; none if there is no such table.
+    """The columns of the table `weather` by name; empty if it does not exist.
 
-    Reads catalogues only, so that it does not wait for a locked table.
+    Reads catalogues only, so as not to wait for a locked table.
     """
     rows = connection.execute(
         "SELECT attname, format_type(atttypid, atttypmod), col_description(attrelid, attnum) FROM pg_attribute "
@@ -112,16 +112,16 @@ def table_columns(connection: psycopg.Connection[Any]) -> Mapping[str, TableColu
 
 
 def variables_in_table(connection: psycopg.Connection[Any]) -> tuple[Variable, ...]:
-    """The variables that the table has a column of, made by this project, in table order."""
+    """The variables with a column of this project in the table, in table order."""
     columns = table_columns(connection)
     return in_table_order(name for name, column in columns.items() if _is_own(name, column))
 
 
 def missing_variables(connection: psycopg.Connection[Any], columns: Iterable[str]) -> tuple[Variable, ...]:
-    """The variables of these columns that the table has no column of yet.
+    """The variables of these columns that are not in the table yet.
 
     Raises:
-        ServerUnsuitableError: if it has a column of that name that somebody else added.
+        ServerUnsuitableError: if somebody else added a column of that name.
     """
     wanted, there = in_table_order(columns), table_columns(connection)
     for variable in wanted:
@@ -138,13 +138,13 @@ def add_columns(
     timeout_seconds: float,
     on_wait: Callable[[str], None],
 ) -> None:
-    """Add a column for each of the variables, with its comment; rows that exist are NULL there, and not rewritten.
+    """Add a commented column for each variable; existing rows are NULL there and not rewritten.
 
-    The connection is in autocommit mode.
+    The connection must be in autocommit mode.
 
     Raises:
         MonthLockedError: if other sessions used the table for too long.
-        ServerUnsuitableError: if the user is not the owner of the table; the remedy is what the owner has to run.
+        ServerUnsuitableError: if the user does not own the table; the remedy is the statement for the owner to run.
         psycopg.Error: if the server refuses otherwise.
     """
     added = tuple(variables)
@@ -154,7 +154,7 @@ def add_columns(
 
     def add() -> None:
         for variable in added:
-            # Another load may have added it in the meantime. TimescaleDB accepts one column a statement.
+            # Another load may have added it in the meantime. TimescaleDB accepts one column per statement.
             connection.execute(
                 sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {} {}").format(
                     WEATHER, sql.Identifier(variable.column), sql.SQL(_TYPE)
@@ -195,14 +195,14 @@ def comments_on(variables: Iterable[Variable]) -> sql.Composed:
 
 
 def comment_on(variable: Variable) -> str:
-    """The comment of the variable's column: what it is, when, its unit, and its short name in ERA5."""
-    # The descriptions of totals, means and extremes say of which hour they are.
+    """The comment of the variable's column: description, time reference, unit, and short name in ERA5."""
+    # The descriptions of totals, means and extremes name their hour.
     when = ", at that instant" if variable.step_type == "instant" else ""
     return f"{variable.description}{when}; {variable.unit}. {_mark(variable)}"
 
 
 def _mark(variable: Variable) -> str:
-    """The words of the comment by which a column is recognized as one of this project."""
+    """The words of the comment that identify a column as this project's."""
     return f"ERA5: {variable.short_name}"
 
 
@@ -210,7 +210,7 @@ def _is_own(name: str, column: TableColumn) -> bool:
     variable = BY_COLUMN.get(name)
     if variable is None or column.type != _TYPE:
         return False
-    # The table is created with the default variables, and commented in another transaction.
+    # The table is created with the default variables, and commented on in another transaction.
     return variable in DEFAULT_VARIABLES or _mark(variable) in (column.comment or "")
 
 
