@@ -147,7 +147,7 @@ class Database:
 
         Raises:
             UsageError: if the place, a column or a time is unknown or wrong.
-            NoDataError: if the table has nothing of it; it says what it has.
+            NoDataError: if the table holds none of it; the message says what it holds.
             WarehouseError, TransientError: if the server fails.
 
         Warns:
@@ -184,7 +184,7 @@ class Database:
 
         Raises:
             UsageError: if the column, time, month or area is unknown or wrong.
-            NoDataError: if the table has nothing of it; it says what it has.
+            NoDataError: if the table holds none of it; the message says what it holds.
             WarehouseError, TransientError: if the server fails.
 
         Warns:
@@ -215,7 +215,7 @@ class Database:
         columns: str | Iterable[str] | None = None,
         chunked: bool = True,
     ) -> xr.Dataset:
-        """All hours of a rectangle of the grid, lazily: values are read when they are asked for, and only those.
+        """All hours of a rectangle of the grid, lazily: values are read on demand, and no others.
 
         Args:
             area: `"NORTH/WEST/SOUTH/EAST"` in degrees, or a tuple of the four; all that the table holds if not given.
@@ -232,7 +232,7 @@ class Database:
 
         Raises:
             UsageError: if the area, a column or a time is unknown or wrong.
-            NoDataError: if the table has nothing of it; it says what it has.
+            NoDataError: if the table holds none of it; the message says what it holds.
             WarehouseError, TransientError: if the server fails, now or when values are read.
 
         Warns:
@@ -274,7 +274,7 @@ class Database:
 
         Raises:
             UsageError: if the path, the place, the area, a column or a time is unknown or wrong.
-            NoDataError: if the table has nothing of it; it says what it has.
+            NoDataError: if the table holds none of it; the message says what it holds.
             WarehouseError, TransientError: if the server fails, or months of it are replaced again and again.
             LocalDiskError: if the disk is full or not writable.
 

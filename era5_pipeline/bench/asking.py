@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 # --- The table for the questions: 1,020 generated months of 100 places, 1,600 in the last year, with its files ---
 
 
-# The 85 years of the question about climate; fewer months are the last of them.
+# The 85 years of the question about climate; with fewer months, the last ones.
 MOST_MONTHS = 1020
 LAST = Month(2024, 12)
 # The north-western corner of the places: Java with Jakarta, on land and at sea.

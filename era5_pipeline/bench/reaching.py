@@ -388,7 +388,7 @@ def load_figures(result: HttpLoadResult, server_seconds: float) -> Numbers:
 
 
 def _spans(months: tuple[Month, ...]) -> list[tuple[date, date]]:
-    """First and last day of each whole year; if there is none, of all months."""
+    """First and last day of each whole year; without a whole year, of all months."""
     there = set(months)
     years = sorted({month.year for month in months})
     whole = [year for year in years if all(Month(year, number) in there for number in range(1, 13))]

@@ -160,7 +160,7 @@ def require_asked_place(
 def find_asked_place(
     place: str | None, lat: float | None, lon: float | None, cell: Literal["nearest", "land"] = "nearest"
 ) -> "AskedPlace | None":
-    """The place given by these options; None if there is none.
+    """The place given by these options; None if not given.
 
     Raises:
         UsageError: if they give two, an unknown place, or an impossible point.

@@ -48,7 +48,7 @@ def fail_run(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> 
 
 
 def retry_if_interrupted(instance: dg.DagsterInstance, run_id: str) -> None:
-    """Let a run be restarted, however often it was, if it was interrupted but not cancelled by somebody."""
+    """Let a run be restarted, however often it was, if it was interrupted rather than cancelled."""
     run = instance.get_run_by_id(run_id)
     if run is not None and run.tags.get(_FAILURE_REASON) == RunFailureReason.UNEXPECTED_TERMINATION.value:
         _uncount_start(instance, run, **{_WILL_RETRY: "true"})

@@ -26,7 +26,7 @@ def export_format(path: Path, format_: str | None) -> ExportFormat:
     """The format of an export to this path: the named one, or else that of its suffix.
 
     Raises:
-        UsageError: if there is none, the suffix is of another, or the path holds something that is not replaced.
+        UsageError: if it is unknown, does not match the suffix, or the path holds something that must not be replaced.
     """
     suffix = suffix_of(path)
     of_suffix = _FORMATS.get(suffix)

@@ -81,7 +81,7 @@ class Plan:
 
     @property
     def fields_of_largest_request(self) -> int:
-        """The fields of the largest request; one for several months also counts days that some of them do not have."""
+        """The fields of the largest request; one for several months counts 31 days for each."""
         if self.has_requests_for_several:
             return self.load.months_a_request * fields_of(_LONGEST_MONTH, len(self.load.variables))
         return self.load.fields_of_largest_request(self.largest.fields)

@@ -1,8 +1,8 @@
 """The credit line to print below data, and the notice above generated data, from the sources that the ledger records.
 
 Copernicus's licence asks for "Contains modified Copernicus Climate Change Service information [Year]" and does not say
-which year. It is that of the data here, as in the credit of Copernicus's Sentinel data: it follows from the table, so
-that the same data give the same picture on any day. From data of several years it is "1940 to 2024".
+which year. Here it is the year of the data, as in the credit of Copernicus's Sentinel data: it follows from the table,
+so the same data give the same picture on any day. For several years it is "1940 to 2024".
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def point_words(latitude: float, longitude: float) -> str:
 
 
 def verdict(answer: ClimateAnswer) -> tuple[str, str]:
-    """The answer: a word or two, and the sentence with its interval; or why there is none."""
+    """The answer: a word or two, and the sentence with its interval; or why there is no answer."""
     if answer.provenance.notice:
         begin, _, rest = answer.provenance.notice.partition(": ")
         return f"{begin}.", f"{rest[:1].upper()}{rest[1:]} No conclusion is drawn from them."

@@ -243,7 +243,7 @@ def choice_page(name: str, places: list[Place]) -> bytes:
 
 
 def failure_page(title: str, reason: str, link: ET.Element | None = None) -> bytes:
-    """The page that says why there is none, with a link to one that exists."""
+    """The page that says why a page is missing, with a link to one that exists."""
     lines = [line.strip() for line in reason.splitlines() if line.strip()]
     return framed(title, *(element("p", line) for line in lines), *([link] if link is not None else []))
 
