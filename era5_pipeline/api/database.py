@@ -135,7 +135,7 @@ class Database:
             start: the first time, in UTC unless it has an offset: text (`"2023"`, `"2023-07"`, `"2023-07-15T12:00"`) or
                 an object of datetime, numpy or pandas.
             end: the last; a year, month or day is included whole, an instant with its hour.
-            columns: names, in a list or with commas between them; all columns with values if none are given.
+            columns: names, as a list or separated by commas; by default all columns with values.
             local_time: write times with the standard offset of the place's zone (one for all hours, no summer time).
             cell: `"land"` for the nearest grid point whose cell is at least half land.
 
@@ -222,13 +222,13 @@ class Database:
             start: the first time, as for `series`; the first month of the area if not given.
             end: the last.
             columns: names, as for `series`; those of the ledger's months if not given.
-            chunked: make arrays of Dask, a chunk for each month. Otherwise values are read when they are first used.
+            chunked: use Dask arrays, with a chunk for each month. Otherwise values are read when first used.
 
         Returns:
             A variable (time, latitude, longitude) for each column, float32 in the table's unit, NaN where the table
             has nothing. `time` has every hour of the range, in UTC; latitudes and longitudes as for `field`. `attrs`
             are those of CF; a variable's `missing_months` and the dataset's `incomplete_months` name what is missing.
-            It reads the database as long as that is open; Dask's workers must reach its server.
+            It can be read while the database is open; Dask's workers must reach its server.
 
         Raises:
             UsageError: if the area, a column or a time is unknown or wrong.
@@ -261,8 +261,8 @@ class Database:
         """Write a place, a rectangle or all of the table to a file, as `era5 export` does, in bounded memory.
 
         Args:
-            path: `.csv`, `.csv.gz`, `.parquet`, `.nc` or `.zarr`, which says the format. An older file is replaced once
-                the new one is whole.
+            path: `.csv`, `.csv.gz`, `.parquet`, `.nc` or `.zarr`: the suffix decides the format. An older file is
+                replaced once the new one is complete.
             place: a city by its name, or `latitude` and `longitude`, as for `series`; or `area`.
             latitude: degrees north.
             longitude: degrees east.
@@ -324,7 +324,7 @@ class Database:
         local_time: bool = False,
         cell: CellChoice = "nearest",
     ) -> ClimateAnswer:
-        """How the weather of a place has changed, as `era5 climate` says it.
+        """How the weather of a place has changed, as in `era5 climate`.
 
         Args:
             place: a city by its name, or `latitude` and `longitude`, as for `series`.
@@ -332,8 +332,8 @@ class Database:
             longitude: degrees east.
             start: the first year, month or day.
             end: the last.
-            baseline: the years that anomalies are against.
-            local_time: cut days at the standard offset of the place's zone, instead of UTC.
+            baseline: the reference years of anomalies.
+            local_time: use days at the standard offset of the place's zone instead of UTC.
             cell: as for `series`.
 
         Returns:

@@ -28,7 +28,7 @@ ELEMENTS: tuple[Element, ...] = ("temperature", "precipitation", "wind")
 
 @dataclass(frozen=True)
 class YearlyQuantity:
-    """One number a year: the column `name` of the yearly table, in `unit`, written with `decimals`.
+    """One number per year: the column `name` of the yearly table, in `unit`, written with `decimals`.
 
     `definition` explains it, as the end of a sentence. `has_trend` is False for extremes of single hours.
     """

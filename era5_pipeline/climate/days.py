@@ -67,7 +67,7 @@ class DayHours:
 
 
 def hours_by_day(hours: pd.DataFrame, offset_minutes: int = 0) -> DayHours:
-    """Arrange hours by the days of an offset (local time less UTC), from the first to the last instant.
+    """Arrange hours by the days at an offset (local time minus UTC), from the first to the last instant.
 
     `hours` has an ascending UTC DatetimeIndex, and any of the columns of this module; others are ignored.
     """

@@ -155,7 +155,7 @@ _COLUMNS: dict[Element, str] = {
 
 
 def seasonal_cycle(monthly: pd.DataFrame, baseline: Baseline, complete_years: Sequence[int]) -> SeasonalCycle:
-    """The seasonal cycle of the baseline's years, and of the last ten of the complete years (fewer if there are fewer).
+    """The seasonal cycle of the baseline's years, and of the last ten complete years (or as many as there are).
 
     `monthly` holds the months of both; only complete months count.
     """

@@ -135,7 +135,7 @@ def unit_of(quantity: str) -> str:
 
 # --- Axes of the figures of a climate answer: sizes, grid, years, months, and colours ---
 #
-# A figure is drawn for a width in inches: `WIDE` for a desk, `NARROW` for a phone. Letters have the same size on both.
+# A figure is drawn for a width in inches: `WIDE` for desktops, `NARROW` for phones. Text has the same size on both.
 
 
 # Inches.

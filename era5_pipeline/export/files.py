@@ -1,4 +1,4 @@
-"""Files of an export: CSV and Parquet, a row for each value, netCDF and Zarr, every hour, latitude and longitude."""
+"""Files of an export: CSV and Parquet, a row for each value, netCDF and Zarr, a value for each hour and grid point."""
 
 from __future__ import annotations
 

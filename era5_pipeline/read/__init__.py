@@ -1,1 +1,1 @@
-"""The table to arrays: hours of a place, boxes, fields, what the table holds and what is missing."""
+"""From the table to arrays: hours of a place, boxes, fields, what the table holds and what is missing."""

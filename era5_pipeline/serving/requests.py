@@ -301,7 +301,7 @@ class ReadingPool:
 #         with reader.connected("reading the hours") as connection:
 #             ...
 #
-# Such routes are functions, not coroutines: they run in threads, of which there are as many as connections.
+# Such routes are functions, not coroutines: they run in threads, as many as there are connections.
 
 
 # Keys of a request's work in its ASGI scope, and of the pool and the limits in the state of the app.
