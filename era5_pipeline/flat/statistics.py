@@ -257,7 +257,7 @@ class ColumnRules:
 
 
 def _by_location(values: Floats, missing: Flags | None) -> LocationSums:
-    """Sum each location's values, (location, hour); `missing` marks the NaNs; None: there are no NaNs."""
+    """Sum each location's values, (location, hour); `missing` marks the NaNs; None without any."""
     # numpy sums whole rows pairwise, so each sum keeps float64 precision.
     if missing is None:
         return LocationSums(

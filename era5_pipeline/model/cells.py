@@ -148,7 +148,7 @@ class StandardOffset:
 
     @property
     def other_years_in_words(self) -> str:
-        """The years in which the offset was different: `1941 to 1944, 1970`; empty if there are none."""
+        """The years in which the offset was different: `1941 to 1944, 1970`; empty if it was always the same."""
         runs: list[list[int]] = []
         for year in self.other_years:
             if runs and runs[-1][1] == year - 1:

@@ -109,8 +109,8 @@ class _Span:
 def parse_time_range(from_text: str | None, to_text: str | None) -> tuple[datetime | None, datetime | None]:
     """Parse a range from the start of `from_text` to the end of `to_text`: (start, end), where `end` is excluded.
 
-    Each is a year, month, day or instant; None leaves that side open. `to_text` is included whole, an
-    instant with its hour: 2023-07-15T12:00 gives 13:00. Both results are aware and in UTC.
+    Each is a year, month, day or instant; None leaves that side open. `to_text` is included whole, an instant
+    with its hour: 2023-07-15T12:00 gives 13:00. Both results are aware and in UTC.
 
     Raises:
         UsageError: if one is not a time, or the range is empty.

@@ -103,8 +103,8 @@ class Axes:
     def of(cls, area: Area) -> Self:
         """The points of `area` in the CDS' order and notation.
 
-        Longitudes increase from the western border (170 to 190 across the antimeridian); if that would
-        exceed 360, they are given in -180 to 180. The full circle is 0 to 359.75.
+        Longitudes increase from the western border (170 to 190 across the antimeridian); if that would exceed 360,
+        they are given in -180 to 180. The full circle is 0 to 359.75.
         """
         latitudes = np.asarray(latitudes_of(area.latitude_indices()[::-1]), dtype=np.float64)
         degrees = np.asarray(longitudes_of(area.longitude_indices()), dtype=np.float64)

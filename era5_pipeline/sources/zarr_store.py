@@ -258,7 +258,7 @@ def open_store(
     Raises:
         UsageError: if the kind of URL is not supported.
         SourceError: if the store does not exist, or does not have ARCO-ERA5's layout; also if it could not be reached
-            several times in a row, so that not every month waits as long in vain.
+            several times in a row, so that not every month waits as long for nothing.
     """
     use_checked_blosc()
     address, url = _address(url), without_password(url)

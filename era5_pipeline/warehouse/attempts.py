@@ -49,7 +49,7 @@ def record_failure(connection: psycopg.Connection[Any], month: Month, error: str
 
 
 def settle_failures(connection: psycopg.Connection[Any], months: Iterable[Month]) -> None:
-    """Mark months whose last attempt failed as loaded correctly."""
+    """Record that months whose last attempt failed are correctly loaded now."""
     connection.execute(
         "INSERT INTO era5.load_attempt (month, finished_at, outcome) "
         "SELECT month, clock_timestamp(), 'loaded' FROM (SELECT DISTINCT ON (month) month, outcome "

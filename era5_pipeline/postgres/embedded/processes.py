@@ -77,7 +77,7 @@ class Account:
 
 
 def server_account(data_folder: Path) -> Account:
-    """Return the user that the server runs as: this one, or for root a system user with access to the folders."""
+    """Return the user that the server runs as: this one, or for root a system user, given access to the folders."""
     folders = (data_folder, binaries())
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid())

@@ -114,7 +114,7 @@ _LONGEST_REASON = 400
 _FAILED_JOB = re.compile(r"job has (failed|been rejected)", re.IGNORECASE)
 # With doubling waits, half a day of contradictory responses.
 _MAX_CONTRADICTIONS = 12
-# A request dismissed by its owner is sent once more.
+# A request dismissed by its owner is resent once.
 _MAX_DISMISSALS = 2
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 #
 # Kept as JSON between runs, so that the next run, in another process and days later, continues a killed one: with the
 # same request and the bytes received so far.
-# the bytes received so far.
 
 
 _FORM = 1

@@ -23,7 +23,7 @@ WEATHER = sql.Identifier("weather")
 # More rectangles than this are deleted differently: see `delete_rows`.
 _MOST_RECTANGLES = 64
 _IDS = 1000
-# Adding latitude and longitude, building the index took 20 % more of a load's CPU time (docs/decisions.md).
+# With latitude and longitude as well, building the index took 20 % more CPU time of a load (docs/decisions.md).
 _INDEX_COLUMNS = ("location_id",)
 
 
