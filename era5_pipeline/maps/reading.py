@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from era5_pipeline.maps.fields import unit_text, variable_title
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import Area, latitude_indices, location_ids, longitude_indices
 from era5_pipeline.model.location_set import LocationSet
@@ -193,15 +194,11 @@ def statistic_words(statistic: MapStatistic) -> str:
 
 def title_words(variable: Variable) -> str:
     """The name of a variable in figures."""
-    from era5_pipeline.maps.fields import variable_title  # noqa: PLC0415
-
     return variable_title(variable)
 
 
 def unit_words(variable: Variable, statistic: MapStatistic, period: str) -> str:
     """The unit of a statistic for a colour bar: `mm in the day`; for a total's mean or extreme, `mm in an hour`."""
-    from era5_pipeline.maps.fields import unit_text  # noqa: PLC0415
-
     unit = unit_text(variable.unit)
     if statistic == "sum":
         return f"{unit} in the {period}"
