@@ -1,4 +1,4 @@
-"""Make `era5_pipeline/query/plots/borders.npz`: the borders between countries that maps show.
+"""Make `era5_pipeline/draw/borders.npz`: the borders between countries that maps show.
 
     npm pack world-atlas@2.0.2 && tar xzf world-atlas-2.0.2.tgz
     .venv/bin/python -m era5_pipeline_tests.make_borders package/countries-10m.json

@@ -48,7 +48,8 @@ from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import VARIABLES, find_variable
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.maps.fields import FieldMap
-from era5_pipeline.query.plots import plot_map, plot_series
+from era5_pipeline.draw.maps import plot_map
+from era5_pipeline.draw.series import plot_series
 from era5_pipeline.read.hours import read_series
 from era5_pipeline.read.fields import read_snapshot
 from era5_pipeline.stages import run_flat, run_load, run_raw

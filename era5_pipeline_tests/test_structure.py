@@ -82,7 +82,7 @@ TOPICS = {
 
 
 def module_name(path: Path) -> str:
-    """The dotted name below the package: `flat.merge`; of an `__init__.py`, its folder's."""
+    """The dotted name below the package: `flat.tiles`; of an `__init__.py`, its folder's."""
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").removesuffix(".")
 
 

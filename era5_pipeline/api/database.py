@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import weakref
 from contextlib import ExitStack, contextmanager
-from datetime import time, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from era5_pipeline.api.frames import warn_of_missing
 from era5_pipeline.api.question import (
     asked_area,
     asked_column,
@@ -18,9 +16,6 @@ from era5_pipeline.api.question import (
     asked_place,
     asked_range,
 )
-from era5_pipeline.climate.anomalies import parse_baseline
-from era5_pipeline.climate.answer import ClimatePlace
-from era5_pipeline.climate.reading import DayChoice, Period, read_climate
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import read_settings
 from era5_pipeline.postgres.connect import open_warehouse
@@ -28,7 +23,7 @@ from era5_pipeline.postgres.server_errors import server_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from datetime import date, datetime
+    from datetime import date
 
     import pandas as pd
     import psycopg
@@ -37,38 +32,7 @@ if TYPE_CHECKING:
     from era5_pipeline.api.question import AskedArea, AskedTime
     from era5_pipeline.climate.answer import ClimateAnswer
     from era5_pipeline.model.cells import CellChoice
-    from era5_pipeline.model.places import AskedPlace
     from era5_pipeline.postgres.connect import Warehouse
-
-# --- The climate answer of one place for Python, with a warning if anything is missing ---
-
-
-def read_place_climate(
-    connection: psycopg.Connection[Any],
-    asked: AskedPlace,
-    period: tuple[datetime | None, datetime | None],
-    baseline: str,
-    *,
-    local_time: bool,
-) -> ClimateAnswer:
-    """Answer for the days of `start <= time < end` (None: unlimited), as documented in `Database.climate`.
-
-    Raises:
-        UsageError: if the baseline is invalid, or the period does not consist of whole days.
-        NoDataError: if the table has no whole day of it.
-    """
-    if any(instant is not None and instant.time() != time() for instant in period):
-        raise UsageError("the period is of hours", remedy="An answer is made of days: give a year, month or day.")
-    start, end = period
-    days = Period(start.date() if start else None, (end - timedelta(days=1)).date() if end else None)
-    subject = ClimatePlace.of_asked(asked, in_its_zone=local_time)
-    choice = DayChoice(zone=subject.zone) if local_time else DayChoice()
-    answer = read_climate(connection, subject, days, parse_baseline(baseline), choice)
-    warn_of_missing(asked.description, list(answer.provenance.gaps))
-    return answer
-
-
-# --- The warehouse for Python: series as pandas tables, fields and datasets of xarray, months, climate ---
 
 
 class Database:
@@ -351,6 +315,9 @@ class Database:
         asked = asked_place(place, latitude, longitude, cell)
         period = asked_range(start, end)
         with self._connected("reading the climate") as connection:
+            # It imports pandas, which takes half a second.
+            from era5_pipeline.api.climate import read_place_climate  # noqa: PLC0415
+
             return read_place_climate(connection, asked, period, baseline, local_time=local_time)
 
 

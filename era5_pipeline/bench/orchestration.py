@@ -141,7 +141,7 @@ psutil: Any = _psutil  # it has no type annotations
 # Words in a command line, by kind; the first match counts. Without a match, it is `era5 up` itself.
 _KINDS = (
     ("runs", ("multiprocessing.spawn", "multiprocessing.forkserver")),
-    ("webserver", ("running.web_server",)),
+    ("webserver", ("defs.web_server",)),
     ("daemon", ("dagster._daemon",)),
     ("code server", ("code-server", "code_server", "api grpc")),
 )

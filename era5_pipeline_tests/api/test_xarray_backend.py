@@ -1,4 +1,4 @@
-"""`query.api.xarray_backend`: `xr.open_dataset(url, engine="era5")`, by class and by the name that a user gives."""
+"""`api.xarray_backend`: `xr.open_dataset(url, engine="era5")`, by class and by the name that a user gives."""
 
 from __future__ import annotations
 

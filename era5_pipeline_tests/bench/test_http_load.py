@@ -1,4 +1,4 @@
-"""`bench.reaching.http_load`: latencies from when a request was due, of every request, from a real server."""
+"""`bench.http_load`: latencies from when a request was due, of every request, from a real server."""
 
 from __future__ import annotations
 

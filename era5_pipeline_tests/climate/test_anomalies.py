@@ -1,4 +1,4 @@
-"""`query.climate.anomalies`: the baseline, what it rests on, and differences from it."""
+"""`climate.anomalies`: the baseline, what it rests on, and differences from it."""
 
 from __future__ import annotations
 

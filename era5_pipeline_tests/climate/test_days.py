@@ -1,4 +1,4 @@
-"""`query.climate.daily_values`: hours put into days of UTC and of other offsets."""
+"""`climate.days`: hours put into days of UTC and of other offsets."""
 
 from __future__ import annotations
 

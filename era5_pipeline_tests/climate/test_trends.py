@@ -1,4 +1,4 @@
-"""`query.climate.trends`: against published numbers of thirty real years, and statsmodels."""
+"""`climate.trends`: against published numbers of thirty real years, and statsmodels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`query.climate.climate_words`: how trends are written."""
+"""`climate.words`: how trends are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`query.plots.coverage_plots`: the months of the table as a picture."""
+"""`draw.coverage`: the months of the table as a picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`query.plots`: maps, previews and series."""
+"""`draw`: maps, previews and series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`query.export.export_contents`: hours, versions and what is missing, by the ledger."""
+"""`export.contents`: hours, versions and what is missing, by the ledger."""
 
 from __future__ import annotations
 

@@ -110,13 +110,13 @@ SLOW = """
 import sys, time
 from pathlib import Path
 from era5_pipeline.cli import main
-from era5_pipeline.query.export import run_export
-read = run_export.read_piece
+from era5_pipeline.export import run
+read = run.read_piece
 def slowly(*arguments):
     time.sleep(0.2)
     return read(*arguments)
-run_export.read_piece = slowly
-run_export.export.__kwdefaults__["piece_bytes"] = 500_000
+run.read_piece = slowly
+run.export.__kwdefaults__["piece_bytes"] = 500_000
 sys.argv = ["era5", "export", "--out", sys.argv[1]]
 main()
 """

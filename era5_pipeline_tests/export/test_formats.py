@@ -1,4 +1,4 @@
-"""`query.export.export_formats`: the format of a path, and what is refused."""
+"""`export.formats`: the format of a path, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`query.export.export_pieces`: every hour and place is in one piece, pieces are small and hold whole chunks."""
+"""`export.pieces`: every hour and place is in one piece, pieces are small and hold whole chunks."""
 
 from __future__ import annotations
 

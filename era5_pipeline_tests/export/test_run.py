@@ -1,4 +1,4 @@
-"""`query.export.run_export`: the numbers of the files that were loaded, from every format, on every layout."""
+"""`export.run`: the numbers of the files that were loaded, from every format, on every layout."""
 
 from __future__ import annotations
 

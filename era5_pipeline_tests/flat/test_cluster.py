@@ -208,7 +208,7 @@ def test_a_worker_unpacks_a_month_once_and_removes_it_when_no_more_tiles_come(
     monkeypatch.setattr(tiles, "TARGET_POINT_HOURS", 1000)
     monkeypatch.setattr(tiles, "LARGEST_POINT_HOURS", 1000)
     raw = zipped_month(tmp_path / "raw")
-    preload = "from era5_pipeline.flat.cluster import tile_tasks\ntile_tasks._IDLE_SECONDS = 15.0\n"
+    preload = "from era5_pipeline.flat import cluster\ncluster._IDLE_SECONDS = 15.0\n"
     with dask_cluster(1, preload=preload) as cluster:
         folders: set[Path] = set()
 
@@ -443,7 +443,7 @@ def test_a_worker_that_comes_late_is_waited_for(tmp_path: Path) -> None:
 
 def test_a_tile_that_kills_every_worker_is_not_tried_for_ever(tmp_path: Path) -> None:
     raw = month_of_weather(tmp_path / "raw")
-    deadly = "import os\nfrom era5_pipeline.flat.cluster import tile_tasks\ntile_tasks.fill = lambda *_: os._exit(9)\n"
+    deadly = "import os\nfrom era5_pipeline.flat import cluster\ncluster.fill = lambda *_: os._exit(9)\n"
     with dask_cluster(2, preload=deadly, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as cluster:
         error = error_of(raw, tmp_path / "there", cluster.address)
     assert isinstance(error, UsageError)

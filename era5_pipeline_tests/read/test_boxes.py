@@ -1,4 +1,4 @@
-"""`query.api.boxes.box_values`: a box in pieces is the box."""
+"""`read.boxes`: a box in pieces is the box."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`query.credit`: the credit line below data, and the notice above generated data."""
+"""`read.credit`: the credit line below data, and the notice above generated data."""
 
 from __future__ import annotations
 

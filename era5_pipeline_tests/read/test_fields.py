@@ -1,4 +1,4 @@
-"""`query.snapshots`: one hour on a rectangle of the grid."""
+"""`read.fields`: one hour on a rectangle of the grid."""
 
 from __future__ import annotations
 

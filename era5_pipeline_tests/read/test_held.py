@@ -1,4 +1,4 @@
-"""`query.coverage`: which months of which variables each area has."""
+"""`read.held`: which months of which variables each area has."""
 
 from __future__ import annotations
 

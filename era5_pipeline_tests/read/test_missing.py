@@ -1,4 +1,4 @@
-"""`query.gaps`: missing months, missing hours and steps of a series, found and said."""
+"""`read.missing`: missing months, missing hours and steps of a series, found and said."""
 
 from __future__ import annotations
 
