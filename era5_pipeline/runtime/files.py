@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # 400 tries of 0.05 s, 20 s in all: an orphaned initdb may write for 2 s, several times that on a busy machine.
 _REMOVALS = 400
 _BETWEEN_REMOVALS_SECONDS = 0.05
+# A chunk of an export, which zarr compresses and writes in a thread, takes a few tenths of a second.
+_LATE_WRITES_SECONDS = 1.0
 # Errors of rmtree while another process adds or removes files.
 _STILL_WRITTEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT)
 
@@ -51,8 +53,12 @@ def temporary_folder(parent: Path, prefix: str) -> Iterator[Path]:
         _lock(held, fcntl.LOCK_EX)
     try:
         yield folder
+    except KeyboardInterrupt:
+        # Threads go on writing after an interrupt of this one, and those of zarr make the folder again for that.
+        _remove(folder)
+        time.sleep(_LATE_WRITES_SECONDS)
+        raise
     finally:
-        # Threads that were writing when the body was interrupted may still be running.
         _remove(folder)
         os.close(held)
 
