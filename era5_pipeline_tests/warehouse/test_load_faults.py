@@ -289,7 +289,7 @@ def test_rows_and_ledger_agree_at_whatever_moment_the_server_crashes(
         assert_monthly(own_warehouse)
         load_month(own_warehouse, new)
         assert_loaded(own_warehouse, new)
-    assert failed > 1, "no crash happened during a load"
+    assert failed, "no crash happened during a load"
 
 
 def test_the_servers_disk_fills_up_during_copy(
