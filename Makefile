@@ -7,18 +7,27 @@ PYTHON ?= $(shell for p in python3 python3.12 python3.13 python3.11; do \
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The tests of a module share servers and tables, so one worker runs them. The order is that of conftest.py, not that of
+# the number of tests.
+BY_MODULE := --dist loadfile --no-loadscope-reorder
+# With SKIPS=FILE, a skip for a reason that the file does not list is a failure.
+EXPECTED = $(if $(SKIPS),--expected-skips "$(SKIPS)")
+# Without bytecode every process of a test compiles the package anew, and pytest each of its modules.
+unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cds wheel test test-quick test-docker lint types check lock clean
+.PHONY: help setup demo demo-cds bench wheel test test-endurance test-quick test-docker lint types check lock clean
 
 help:
 	@echo "make demo    real months of ERA5 (data/), from files to a queryable table, a series, a map and a page on climate"
 	@echo "make demo-cds  months from a stand-in for the Climate Data Store, on this machine, without a key"
-	@echo "make test    all tests"
+	@echo "make test    the tests, without those of minutes"
+	@echo "make test-endurance  those: backfills, kills, browsers, whole benchmarks"
 	@echo "make test-quick  the quick tests that need no server (pytest -m 'not server and not slow')"
 	@echo "make test-docker  the images and services of docker/, on an engine that it starts (root, Debian or Ubuntu)"
 	@echo "make check   lint, types and tests"
+	@echo "make bench   every benchmark once, with tiny loads: whether they run here (benchmarks/README.md has those in full)"
 	@echo "make wheel   the package as a file to install anywhere (dist/)"
 	@echo "make setup   only the environment ($(VENV)), from requirements.lock"
 	@echo "make lock    update requirements.lock after a change of pyproject.toml (UPGRADE=1: everything to its newest version)"
@@ -49,10 +58,21 @@ wheel: $(READY)
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
 
 test: $(READY)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 2 $(BY_MODULE) -m "not endurance" $(EXPECTED)
+
+# Most of their time they wait, for the turns of daemons and for processes to end.
+test-endurance: $(READY)
+	@$(BIN)/python -m pytest -n 4 $(BY_MODULE) -m endurance $(EXPECTED)
 
 test-quick: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile quick -m "not server and not slow"
+
+# Trial results are kept apart, and measured anew each time.
+TRIAL := .era5/benchmarks/trial.json
+bench: $(READY)
+	@mkdir -p $(dir $(TRIAL)) && rm -f $(TRIAL)
+	@$(BIN)/python -m benchmarks run all --rows 744 --repeats 1 --workers 1,2 --batches 3 --held 1,2 --months 2 \
+		--json $(TRIAL)
 
 # With BASE=IMAGE the image is built on that, by the engine that is running, and the other images are those of
 # docker/compose.yaml. Without it, an engine is started and stand-ins are made: .ci/docker.

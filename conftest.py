@@ -9,4 +9,5 @@ pytest_plugins = (
     "era5_pipeline_tests.samples",
     "era5_pipeline_tests.weather_table",
     "era5_pipeline_tests.stores",
+    "era5_pipeline_tests.expected_skips",
 )

@@ -23,9 +23,9 @@ from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.planning.disk_space import require_room, require_room_to_flatten
-from era5_pipeline.read.fields import snapshot_of
+from era5_pipeline.read.fields import hour_field
 from era5_pipeline.runtime.progress import measured_waits
-from era5_pipeline.sources.open_source import columns_besides, source_of
+from era5_pipeline.sources.open_source import source_of, unrequested_columns
 from era5_pipeline.sources.source import RawMonth
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import Loaded, LoadSession, load_month
@@ -140,7 +140,7 @@ def _run_raw(settings: Settings, stored: StoredMonth, source: Source) -> RawResu
         outcomes=outcomes,
         seconds=seconds,
         waited_seconds=waited.seconds,
-        besides=columns_besides(settings, source, (month,)),
+        besides=unrequested_columns(settings, source, (month,)),
     )
 
 
@@ -205,8 +205,8 @@ def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory, open
 
 def _preview(middle: MiddleHour) -> bytes:
     """Draw the preview map of a month for Dagster's web UI."""
-    snapshot = snapshot_of(middle.time, middle.variable, middle.location_ids, middle.values)
-    return preview_map(FieldMap.of_snapshot(snapshot))
+    field = hour_field(middle.time, middle.variable, middle.location_ids, middle.values)
+    return preview_map(FieldMap.of_hour(field))
 
 
 def run_load(
@@ -332,6 +332,6 @@ def _require_same_request(settings: Settings, raw: RawMonth) -> None:
         where = f"point {raw.points}" if raw.points else f"area {raw.area or 'all'}"
         request = f"source {raw.source}, {where}, {variables_held}"
         raise InputError(
-            f"{raw.month}: its raw files are of another request ({request})",
+            f"{raw.month}: its raw files belong to another request ({request})",
             remedy="Materialize era5/raw of this month first, with these settings.",
         )

@@ -1,18 +1,23 @@
 """A Zarr store in the layout of ARCO-ERA5, with the hours that a test needs; and a web server for it.
 
 It has the real grid, and the real time axis from 1900 to 2050: hours that were never written have no chunk, and read as
-NaN.
+NaN. Its weather is one hour of generated weather, which moves a grid step east each hour: to generate every hour anew
+would take longer than all that the tests ask of it.
 """
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import re
+import shutil
+import tempfile
 import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
@@ -25,7 +30,6 @@ from era5_pipeline.sources.sample_weather import SampleWeather
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     import numpy.typing as npt
     from numcodecs.abc import Codec
@@ -38,19 +42,47 @@ COMPRESSOR = Blosc(cname="lz4", clevel=5, shuffle=Blosc.SHUFFLE)
 _END = datetime(2051, 1, 1, tzinfo=UTC)
 
 
+# A field of the globe takes a while to compress and to write, and tests want the same hours: written once a session.
+_chunks: dict[tuple[str, int, float, str], Path] = {}
+
+
+@functools.cache
+def _chunk_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="era5-arco-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def hours_since_1900(time: datetime) -> int:
     return int((time - _EPOCH).total_seconds()) // 3600
 
 
+def weather_at(column: str, hour: int) -> npt.NDArray[np.float32]:
+    """The globe's field in the store at `hour`, since 1970-01-01T00:00 UTC; NaN where ERA5 has no values.
+
+    What is missing over land is missing at the same places each hour, so these fields stay in place and grow instead.
+    """
+    field = _one_hour(column)
+    if BY_COLUMN[column].extent == "everywhere":
+        return np.roll(field, hour, axis=-1)
+    return field + np.float32(hour % 24 / 64)
+
+
+@functools.cache
+def _one_hour(column: str) -> npt.NDArray[np.float32]:
+    hours = np.array([int(datetime(2020, 2, 1, tzinfo=UTC).timestamp()) // 3600])
+    field: npt.NDArray[np.float32] = SampleWeather(LATITUDES, LONGITUDES).at(hours, [BY_COLUMN[column]])[column][0]
+    return field
+
+
 class ArcoStore:
-    """The store in a folder."""
+    """The store in a folder. Its chunks are links: use `damage`, lest those of other stores change too."""
 
     def __init__(
         self, folder: Path, columns: Iterable[str] = DEFAULT_COLUMNS, compressor: Codec | None = COMPRESSOR
     ) -> None:
         self.folder = folder
         self._compressor = compressor
-        self._weather = SampleWeather(LATITUDES, LONGITUDES)
         self._group = zarr.open_group(str(folder), mode="w", zarr_format=2)
         hours = hours_since_1900(_END)
         self._coordinate(
@@ -83,18 +115,30 @@ class ArcoStore:
         array.attrs.update({"_ARRAY_DIMENSIONS": [name], **attributes})
 
     def write(self, first: datetime, hours: int, *, columns: Iterable[str] | None = None, offset: float = 0.0) -> None:
-        """Write hours of generated weather, as far as ERA5 has them; `offset` (K) is added to the temperature."""
+        """Write hours of weather, as far as ERA5 has them; `offset` (K) is added to the temperature."""
         for number in range(hours):
             position = hours_since_1900(first) + number
-            hour = np.array([int(first.timestamp()) // 3600 + number])
-            held = in_table_order(self._columns)
-            fields = self._weather.at(hour, held)
-            fields["temperature_2m"] += np.float32(offset)
-            for variable in held:
-                written = columns is None or variable.column in columns
-                if written and int(variable.first_valid.timestamp()) // 3600 <= hour[0]:
+            hour = int(first.timestamp()) // 3600 + number
+            for variable in in_table_order(self._columns if columns is None else columns):
+                if hour < int(variable.first_valid.timestamp()) // 3600:
+                    continue
+                of = (variable.column, hour, offset, repr(self._compressor))
+                chunk = self.folder / variable.cds_name / f"{position}.0.0"
+                if of not in _chunks:
                     array: Any = self._group[variable.cds_name]
-                    array[position] = fields[variable.column][0]
+                    field = weather_at(variable.column, hour)
+                    array[position] = field + np.float32(offset) if variable.column == "temperature_2m" else field
+                    _chunks[of] = _chunk_folder() / str(len(_chunks))
+                    shutil.move(chunk, _chunks[of])
+                chunk.unlink(missing_ok=True)
+                chunk.symlink_to(_chunks[of])
+
+    def damage(self, column: str, left: int) -> None:
+        """Cut off the column's first chunk, so that `left` bytes are left; negative: so many are gone."""
+        chunk = min((self.folder / BY_COLUMN[column].cds_name).glob("*.0.0"))
+        content = chunk.read_bytes()[:left]
+        chunk.unlink()
+        chunk.write_bytes(content)
 
     def repeat(self, first: datetime, hours: int) -> None:
         """Repeat the hour `first`, which was written, for the hours after it; as links, which takes no time."""

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from era5_pipeline.bench.cells import CannotRunError
+from benchmarks.cells import CannotRunError
 from era5_pipeline.model.months import Month
 from era5_pipeline_tests.backfills import VICTIMS, Backfill, RunningUp, kill
 from era5_pipeline_tests.commands import ended, new_home

@@ -13,8 +13,8 @@ import psutil as _psutil
 import psycopg
 import pytest
 
-from era5_pipeline.bench.cells import CannotRunError
-from era5_pipeline.bench.orchestration import ASSETS, BackfillRun, WebApi
+from benchmarks.cells import CannotRunError
+from benchmarks.orchestration import ASSETS, BackfillRun, WebApi
 from era5_pipeline.defs.run_launcher import run_processes
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month, months_between

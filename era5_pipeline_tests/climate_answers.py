@@ -38,7 +38,8 @@ def answer_of(
 ) -> ClimateAnswer:
     """The answer of hours (index: UTC; columns of the table), as if they were those of the cell nearest to `at`."""
     rule = rule or DayRule()
-    months = len({(time.year, time.month) for time in pd.DatetimeIndex(hours.index)})
+    index = pd.DatetimeIndex(hours.index)
+    months = (12 * index.year + index.month).nunique()
     provenance = Provenance(
         months=months,
         hours=len(hours),
@@ -53,7 +54,7 @@ def answer_of(
         unknown_share=1.0,
         notice=sample_notice(sources or ()),
     )
-    place = ClimatePlace(name, at, nearest_location(*at), None, 1, 0.75, rule.zone)
+    place = ClimatePlace(name, at, nearest_location(*at), None, 0.75, rule.zone)
     answer = make_answer(hours, place, rule, baseline, provenance)
     assert answer is not None
     return answer

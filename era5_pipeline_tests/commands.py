@@ -75,8 +75,12 @@ class Home:
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
         """Start the command `era5`."""
+        return self.start_program(ERA5, *arguments, **env)
+
+    def start_program(self, *words: str, **env: str) -> subprocess.Popen[str]:
+        """Start another program as if it were the command `era5`."""
         return subprocess.Popen(
-            [ERA5, *arguments],
+            words,
             env=environment(self.path, **env),
             cwd=self.path,
             stdin=subprocess.DEVNULL,
@@ -210,6 +214,10 @@ class InProcess:
         assert printed.code == code, printed
         assert "Traceback" not in printed.err
         return printed
+
+    def months(self) -> dict[str, dict[str, Any]]:
+        """The entries of `era5 status --json`, by month."""
+        return {entry["month"]: entry for entry in self.run("status", "--json").json()}
 
 
 def assert_explained(printed: CommandResult, what: str, remedy: str = "") -> None:

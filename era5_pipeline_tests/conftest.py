@@ -1,20 +1,25 @@
-"""Settings of hypothesis, and the marker `slow`. Plugins (servers, flat months, real files) are named one folder up."""
+"""Settings of hypothesis, and the markers `slow` and `endurance`. Plugins (servers, ...) are named one folder up."""
 
 from __future__ import annotations
 
 import os
-import re
+import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 # No deadline: how long an example takes depends on the machine's other work. In CI every run uses the same examples, so
-# that a change is judged by what it changed; on a desk each run uses new ones, which is where bugs are found.
-settings.register_profile("era5", deadline=None, derandomize="CI" in os.environ)
+# that a change is judged by what it changed; on a desk each run uses new ones, which finds bugs.
+settings.register_profile("era5", deadline=None, max_examples=40)
+settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True)
 # Of `make test-quick`, by --hypothesis-profile.
 settings.register_profile("quick", deadline=None, max_examples=10)
-settings.load_profile("era5")
+settings.load_profile("ci" if "CI" in os.environ else "era5")
 
 # Modules that take several seconds though they need no server (pytest --durations=60 -m "not server").
 SLOW_MODULES = frozenset(
@@ -22,19 +27,19 @@ SLOW_MODULES = frozenset(
         "cli/test_backfill_killed.py",  # backfills, whose daemon turns every 30 s
         "cli/test_services_killed.py",  # the same
         "cli/test_web_ui.py",  # a backfill, whose daemon turns every 30 s
-        "bench/test_orchestration.py",  # a backfill, and another
+        "benchmarks/test_orchestration.py",  # a backfill, and another
         "defs/test_preloaded.py",  # a process that imports everything
         "draw/test_climate_years.py",  # pictures
         "draw/test_climate_axes.py",  # the same
-        "report/test_html.py",  # answers on thirty years
-        "bench/test_asking.py",  # a table is loaded, and asked in processes
-        "bench/test_reaching.py",  # a table is loaded, and served by a process
-        "bench/test_suites.py",  # processes that start together
+        "report/test_words.py",  # answers on thirty years
+        "benchmarks/test_asking.py",  # a table is loaded, and asked in processes
+        "benchmarks/test_reaching.py",  # a table is loaded, and served by a process
+        "benchmarks/test_suites.py",  # processes that start together
         "flat/test_cluster.py",  # Dask clusters are started
         "defs/test_alerts.py",  # the daemon, whose sensors turn every 30 s
         "defs/test_freshness.py",  # the daemon, whose sensors turn every 30 s
-        "bench/test_methods.py",  # a database for each way to load
-        "bench/test_servers.py",  # data folders are created
+        "benchmarks/test_methods.py",  # a database for each way to load
+        "benchmarks/test_servers.py",  # data folders are created
         "cli/test_bench.py",  # runs that are interrupted and killed
         "flat/test_flatten.py",  # every layout of files in many tilings, a globe, real files: half of all the time
         "flat/test_tiles.py",  # thousands of overlapping files
@@ -72,66 +77,85 @@ SLOW_MODULES = frozenset(
         "test_wheel.py",  # an environment is made
     }
 )
+# Modules and tests of minutes, which `make test` leaves out and `make test-endurance` runs, each with the tests of
+# seconds that require the same of a part. A single case of a test may have the mark where its parameters are.
+ENDURANCE = {
+    # Backfills, whose daemon turns every 30 s. A service that is killed: runtime/test_supervisor; a run that is:
+    # defs/test_instance, defs/test_resources and defs/test_run_queue; a server: defs/test_storage.
+    "cli/test_backfill_killed.py",
+    "cli/test_services_killed.py",
+    # A backfill in Chromium. Requests of other sites: runtime/test_http; runs that are launched by the UI: cli/test_up.
+    "cli/test_web_ui.py",
+    # `era5 up` once more. Stages, their failures and metadata: defs/test_assets, defs/test_runner.
+    "cli/test_up.py::test_runs_of_era5_load_are_executed_again_from_the_ui",
+    # 79 months, twice, and a year of months. Real months: the other tests of cli/test_load, and defs/test_assets.
+    "cli/test_demo.py",
+    "cli/test_load.py::test_a_year_of_real_months",
+    # An environment without the checkout. What the wheel holds: the other tests of the module.
+    "test_wheel.py::test_a_month_is_loaded_with_the_wheel_alone",
+    # The daemon's turns. The sensors by themselves: the other tests of these modules.
+    "defs/test_alerts.py::test_the_daemon_reports_a_month_that_fails_in_the_ui",
+    "defs/test_freshness.py::test_it_is_switched_on_in_the_ui",
+    # A backfill. Counting and results: benchmarks/test_run, benchmarks/test_results.
+    "benchmarks/test_orchestration.py",
+    # All suites. Each way to load: benchmarks/test_methods. Those of the layouts and of the limit remain.
+    "benchmarks/test_suites.py::test_all_ways_on_a_server",
+    "benchmarks/test_suites.py::test_all_suites_with_tiny_loads_and_the_report_of_them",
+    "benchmarks/test_suites.py::test_pipeline",
+    # Benchmarks that are killed. Interrupted: test_an_interrupted_run_leaves_nothing_but_its_results_and_goes_on.
+    "cli/test_bench.py::test_a_killed_run_leaves_no_server_of_its_own_after_the_next",
+    "cli/test_bench.py::test_a_server_that_dies_in_the_middle_is_reported_and_leaves_valid_results",
+    # A server that ends while a load of a process waits. In this process: warehouse/test_load_faults.
+    "cli/test_load_interrupted.py::test_a_load_that_waits_for_a_server_that_is_gone_ends_at_an_interrupt",
+    # Kills at other moments. Once: test_after_kill_9_of_the_server_the_next_lease_restarts_it, and of a lease holder.
+    "postgres/embedded/test_server.py::test_repeated_leases_immediately_after_kill_9",
+    "postgres/embedded/test_server.py::test_after_kill_9_of_the_process_that_starts_the_server",
+    "postgres/embedded/test_server.py::test_after_kill_9_of_the_process_that_creates_the_data_folder",
+    "postgres/embedded/test_server.py::test_a_killed_server_whose_process_number_is_in_use_is_restarted",
+    # Workers that are all killed. One that is: test_a_month_is_complete_although_a_worker_was_killed_in_the_middle.
+    "flat/test_cluster.py::test_a_month_fails_when_all_workers_are_gone_and_waits_for_one_that_comes_late",
+    "flat/test_cluster.py::test_a_tile_that_kills_every_worker_is_not_tried_for_ever",
+    # Processes on a store of objects. On a folder, with the same calls: their cases [folder].
+    "flat/test_storage.py::test_a_machine_that_is_killed_leaves_a_month_that_another_finishes[s3]",
+    "flat/test_storage.py::test_two_processes_on_one_month_do_not_harm_each_other[s3]",
+    # The globe in little memory. Its values: test_every_value_of_a_real_file_is_in_the_table_unchanged.
+    "flat/test_flatten.py::test_the_globe_is_flattened_within_two_gibibytes",
+    # Kills at chosen moments: test_a_killed_load_of_a_part_leaves_the_month_as_it_was, and the other tests of
+    # warehouse/test_load_faults.
+    "warehouse/test_parts.py::test_areas_deliveries_and_a_revision_live_together_through_kills",
+    "warehouse/test_load_faults.py::test_rows_and_ledger_agree_at_whatever_moment_the_server_crashes",
+}
 _TESTS = Path(__file__).parent
+# Under nohup, or started with & by a script, this process and its children would ignore these signals; tests send them.
+for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 # Homes of tests are not noted among the user's: nothing can be created there.
 os.environ["XDG_STATE_HOME"] = os.devnull
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--expected-skips",
-        metavar="FILE",
-        help="fail if a test is skipped for a reason that no line of the file, a regular expression, describes",
-    )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--expected-skips"):
-        config.pluginmanager.register(_ExpectedSkips(Path(config.getoption("--expected-skips"))))
-
-
-class _ExpectedSkips:
-    """Fails a session in which a test was skipped that nobody expected to be."""
-
-    def __init__(self, file: Path) -> None:
-        lines = file.read_text(encoding="utf-8").splitlines()
-        self._expected = [re.compile(line) for line in lines if line and not line.startswith("#")]
-        self._unexpected: dict[str, str] = {}
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._note(report)
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        self._note(report)
-
-    def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        if report.skipped and isinstance(report.longrepr, tuple):
-            reason = report.longrepr[2].removeprefix("Skipped: ")
-            if not any(one.search(reason) for one in self._expected):
-                self._unexpected[report.nodeid] = reason
-
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        # Workers of xdist report to the first process, which alone decides.
-        if self._unexpected and not hasattr(session.config, "workerinput"):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        for test, reason in sorted(self._unexpected.items()):
-            terminalreporter.write_line(f"UNEXPECTED SKIP {test}: {reason}", red=True)
-
-
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import what `-m "not slow"` leaves out: importing a module costs more than many tests."""
-    if "not slow" in config.getoption("markexpr") and _is_slow(collection_path):
+    """Do not import what is left out: importing a module costs more than many tests."""
+    expression, name = config.getoption("markexpr"), _name(collection_path)
+    if ("not slow" in expression and name in SLOW_MODULES) or ("not endurance" in expression and name in ENDURANCE):
         return True
     return None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     for item in items:
-        if _is_slow(item.path):
+        module = _name(item.path)
+        if module in SLOW_MODULES:
             item.add_marker(pytest.mark.slow)
+        if {module, f"{module}::{item.name.partition('[')[0]}", f"{module}::{item.name}"} & ENDURANCE:
+            item.add_marker(pytest.mark.endurance)
+    yield  # to `servers.py`, which marks the tests that need one, and to pytest, which leaves out what -m does not name
+    # The slow modules first: workers of xdist, which take module after module, then end together.
+    on_servers = {item.path for item in items if item.get_closest_marker("server")}
+    items.sort(key=lambda item: (item.get_closest_marker("slow") is None, item.path not in on_servers))
 
 
-def _is_slow(path: Path) -> bool:
-    return path.is_relative_to(_TESTS) and path.relative_to(_TESTS).as_posix() in SLOW_MODULES
+def _name(path: Path) -> str:
+    """The path below the folder of tests; empty for others."""
+    return path.relative_to(_TESTS).as_posix() if path.is_relative_to(_TESTS) else ""

@@ -80,6 +80,21 @@ class DaskCluster:
         self._await(worker, log, "Registered to:")
         return worker
 
+    @property
+    def living(self) -> list[subprocess.Popen[bytes]]:
+        """The workers that were not killed."""
+        return [worker for worker in self.workers if worker.poll() is None]
+
+    def start_missing(self, workers: int) -> None:
+        """Start what is missing of the scheduler and so many workers."""
+        if self.scheduler is None or self.scheduler.poll() is not None:
+            for worker in self.living:  # of an earlier scheduler
+                kill(worker)
+            (self.folder / "scheduler.json").unlink(missing_ok=True)
+            self.start_scheduler()
+        for _ in range(workers - len(self.living)):
+            self.start_worker()
+
     def kill_worker(self, number: int) -> None:
         kill(self.workers[number])
 

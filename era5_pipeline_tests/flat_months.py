@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 # The columns of a table to which no other variable was added.
 COLUMNS = (*KEYS, *DEFAULT_COLUMNS)
+_SCHEMA = pa.schema([field.with_nullable(True).remove_metadata() for field in schema_of(DEFAULT_COLUMNS)])
 
 
 class FlatMonths:
@@ -60,7 +64,8 @@ class FlatMonths:
                 missing=missing,
             )
             paths = era5_files.write(home, of)
-            self._made[key] = era5_files.flatten(paths, month, home, flat_format=flat_format)
+            with era5_files.without_pictures():
+                self._made[key] = era5_files.flatten(paths, month, home, flat_format=flat_format)
         return self._made[key]
 
 
@@ -76,18 +81,34 @@ def large(flat_months: FlatMonths) -> FlatMonth:
     return flat_months(points=(10, 20))
 
 
-def rows_of_file(flat: FlatMonth) -> list[Row]:
-    """Read every row of the flat file, ordered by location and time; default columns that it lacks are None."""
+def rows_of_file(flat: FlatMonth, location_id: int | None = None) -> list[Row]:
+    """Read the rows of the flat file (of a location), by location and time; default columns that it lacks are None."""
+    content = _content_of_file(flat)
+    if location_id is not None:
+        content = content.filter(pyarrow.compute.field("location_id") == location_id)
+    return _rows(_sorted(content))
+
+
+def _content_of_file(flat: FlatMonth) -> pa.Table:
     schema = schema_of(flat.column_names)
     if flat.format == "csv":
         convert = pyarrow.csv.ConvertOptions(column_types=dict(zip(schema.names, schema.types, strict=True)))
         table = pyarrow.csv.read_csv(flat.path, convert_options=convert)
     else:
         table = pyarrow.parquet.read_table(flat.path)
-    table = table.sort_by([("location_id", "ascending"), ("time", "ascending")])
-    null = [None] * table.num_rows
-    held = [table.column(name).to_pylist() if name in schema.names else null for name in COLUMNS]
-    return list(zip(*held, strict=True))
+    held = [
+        table.column(field.name) if field.name in schema.names else pa.nulls(len(table), field.type)
+        for field in _SCHEMA
+    ]
+    return pa.table(held, schema=_SCHEMA)
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    return table.sort_by([("location_id", "ascending"), ("time", "ascending")])
+
+
+def _rows(table: pa.Table) -> list[Row]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def rows_of_table(warehouse: Warehouse, month: Month | None = None) -> list[Row]:
@@ -105,11 +126,24 @@ def rows_of_table(warehouse: Warehouse, month: Month | None = None) -> list[Row]
         ).fetchall()
 
 
+def _content_of_table(warehouse: Warehouse) -> pa.Table:
+    columns = sql.SQL(", ").join(map(sql.Identifier, COLUMNS[1:]))
+    # The server writes the shortest text that is exactly the value.
+    statement = sql.SQL("COPY (SELECT time AT TIME ZONE 'UTC' AS time, {} FROM weather) TO STDOUT (FORMAT csv, HEADER)")
+    with warehouse.connect() as connection, connection.cursor().copy(statement.format(columns)) as copy:
+        text = b"".join(copy)
+    types: dict[str, pa.DataType] = {field.name: field.type for field in _SCHEMA} | {"time": pa.timestamp("us")}
+    convert = pyarrow.csv.ConvertOptions(column_types=types, null_values=[""])
+    return pyarrow.csv.read_csv(io.BytesIO(text), convert_options=convert).cast(_SCHEMA)
+
+
 def assert_holds(warehouse: Warehouse, *flats: FlatMonth) -> None:
     """The table holds exactly the rows of these months' files, and nothing else."""
-    expected = [row for flat in flats for row in rows_of_file(flat)]
-    actual = rows_of_table(warehouse)
+    expected = _sorted(pa.concat_tables(map(_content_of_file, flats))) if flats else _SCHEMA.empty_table()
+    actual = _sorted(_content_of_table(warehouse))
     assert len(actual) == len(expected)
-    by_key = {row[:2]: row for row in actual}
-    different = [(row, by_key.get(row[:2])) for row in expected if by_key.get(row[:2]) != row]
+    if actual.equals(expected):
+        return
+    different = [rows for rows in zip(_rows(expected), _rows(actual), strict=True) if rows[0] != rows[1]]
     assert different[:3] == []
+    pytest.fail("the rows differ in a way that Python does not see")

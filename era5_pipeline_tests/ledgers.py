@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from era5_pipeline.model.months import Month
-    from era5_pipeline.warehouse.ledger_entry import PartState
+    from era5_pipeline.warehouse.ledger_entry import MonthState, PartState
 
 
 ONE_PLACE = LocationSet(((1, 2),))
@@ -87,9 +87,16 @@ def entry(
 
 def held(month: Month, **of_entry: Any) -> MonthContents:
     """Build the contents of a month in the table that has one part: `entry` says what may be given."""
-    return MonthContents(month, (entry(month, **of_entry),))
+    return contents_of(entry(month, **of_entry))
+
+
+def contents_of(*parts: LedgerEntry) -> MonthContents:
+    """Build the contents of a month in the table that has these parts."""
+    state: MonthState = "loaded" if all(part.state == "loaded" for part in parts) else "incomplete"
+    return MonthContents(parts[0].month, state, parts)
 
 
 def not_held(month: Month, outcome: str = "failed") -> MonthContents:
     """Build the contents of a month that was attempted and never loaded."""
-    return MonthContents(month, (), Attempt(outcome, datetime(2026, 1, 1, tzinfo=UTC), None, None))
+    state: MonthState = "loading" if outcome == "running" else "failed"
+    return MonthContents(month, state, (), Attempt(outcome, datetime(2026, 1, 1, tzinfo=UTC), None, None))

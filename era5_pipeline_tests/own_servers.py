@@ -33,7 +33,7 @@ from era5_pipeline.postgres.doctor.server_facts import Machine
 from era5_pipeline.postgres.embedded.cluster import bulk_load_settings
 from era5_pipeline.postgres.embedded.processes import binaries, server_account
 from era5_pipeline.postgres.urls import url_parameters, without_password
-from era5_pipeline_tests.servers import fresh_database
+from era5_pipeline_tests.servers import fresh_warehouse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -61,6 +61,8 @@ _SETTINGS = {
     "autovacuum_naptime": "1h",
     "log_line_prefix": "%m [%p] %a ",
 }
+# What a crash of the server leaves unsynced is still in the machine's memory: only a crash of the machine loses it.
+_UNSYNCED = {"fsync": "off"}
 _TIMESCALEDB_SETTINGS = {
     "shared_preload_libraries": "timescaledb",
     "timescaledb.telemetry_level": "off",
@@ -369,16 +371,16 @@ def _small_disks(
 @pytest.fixture(scope="module")
 def own_server(host: Host) -> Iterator[OwnServer]:
     """A separate server for the module, by the programs of `host`: ids are layouts. It may be stopped and crashed."""
-    with own_server_of(host) as server:
+    with own_server_of(host, settings=_UNSYNCED) as server:
         yield server
 
 
 @pytest.fixture
 def own_warehouse(own_server: OwnServer) -> Iterator[Warehouse]:
-    """A new, empty database on `own_server`, which is running."""
+    """A new database with empty tables on `own_server`, which is running."""
     own_server.start()
-    with fresh_database(own_server.url()) as url:
-        yield Warehouse(url)
+    with fresh_warehouse(own_server.url()) as new:
+        yield new
         own_server.start()
 
 
@@ -386,6 +388,7 @@ def own_warehouse(own_server: OwnServer) -> Iterator[Warehouse]:
 def server_on_small_disks(host: Host) -> Iterator[OwnServer]:
     """As `own_server`; its WAL is on the disk `wal`, and the tablespace `small` on the disk `tables`."""
     settings = {
+        **_UNSYNCED,
         # With `minimal` some layouts write little WAL, and could not fill the disk.
         "wal_level": "replica",
         # Old WAL files are removed instead of reused, so that a full disk stays full.

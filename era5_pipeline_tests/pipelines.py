@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -18,11 +20,11 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import DAGSTER_SUFFIX, Warehouse
 from era5_pipeline.postgres.urls import database_of, with_database
 from era5_pipeline.warehouse.ledger import read_ledger
-from era5_pipeline_tests.servers import fresh_database
+from era5_pipeline_tests.era5_files import without_pictures
+from era5_pipeline_tests.servers import database_copy, fresh_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
@@ -115,12 +117,21 @@ def settings_of(home: Path, url: str, **env: str) -> Iterator[None]:
         yield
 
 
+def create_dagster_tables(url: str) -> None:
+    """Create in a database what the first command that opens the instance does."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        with settings_of(home, url, ERA5_DAGSTER_DATABASE_URL=url), open_instance(home):
+            pass
+
+
 @contextmanager
 def new_pipeline(server_url: str, home: Path, **env: str) -> Iterator[Pipeline]:
-    """Make a pipeline on a new database of the server."""
+    """Make a pipeline on a new database of the server; its months have no preview map."""
     with (
         fresh_database(server_url) as url,
-        dagster_dropped(url),
+        database_copy(server_url, create_dagster_tables, name=database_of(url) + DAGSTER_SUFFIX),
+        without_pictures(),
         settings_of(home, url, **env),
         open_instance(home) as instance,
     ):

@@ -14,7 +14,7 @@ import itertools
 import os
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,16 +27,19 @@ from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.embedded.processes import MAJOR_VERSION
 from era5_pipeline.postgres.embedded.server import EmbeddedServer
-from era5_pipeline.postgres.urls import with_database, without_password
+from era5_pipeline.postgres.urls import database_of, with_database, without_password
+from era5_pipeline.warehouse.schema import ensure_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # Layout by the value of `SHOW timescaledb.license`; None: no TimescaleDB.
 LAYOUTS = {None: "partitions", "apache": "hypertable", "timescale": "columnstore"}
 EDITIONS = {"apache": "Apache", "timescale": "Community"}
 
 _numbers = itertools.count()
+# The names of databases to copy, by server and what filled them.
+_templates: dict[tuple[str, Callable[[str], None]], str] = {}
 
 
 @dataclass(frozen=True)
@@ -157,17 +160,84 @@ def _host(url: str) -> Host:
 
 @contextmanager
 def fresh_database(server_url: str) -> Iterator[str]:
-    """Create a database on the server for this context; yields its URL."""
-    name = f"era5_test_{os.getpid()}_{next(_numbers)}"
-    quoted = sql.Identifier(name)
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        # template1 is sometimes in use, by TimescaleDB's launcher.
-        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(quoted))
+    """Create an empty database on the server for this context; yields its URL."""
+    # template1 is sometimes in use, by TimescaleDB's launcher.
+    with _new_database(server_url, sql.SQL("TEMPLATE template0")) as url:
+        yield url
+
+
+@contextmanager
+def database_copy(server_url: str, fill: Callable[[str], None], *, name: str | None = None) -> Iterator[str]:
+    """As `fresh_database`, with what `fill` puts into the database of a URL, and the name if one is given.
+
+    It does so once in this process, for a database that is kept on the server as the template of all others.
+    """
+    made = (server_url, fill)
+    if made not in _templates:
+        _templates[made] = _new_template(server_url, fill)
+    # The log of a copy would be larger than its files.
+    template = sql.SQL("TEMPLATE {} STRATEGY file_copy").format(sql.Identifier(_templates[made]))
+    with _new_database(server_url, template, name) as url:
+        yield url
+
+
+def _new_template(server_url: str, fill: Callable[[str], None]) -> str:
+    url = _create(server_url, sql.SQL("TEMPLATE template0"))
+    name = database_of(url)
     try:
-        yield with_database(server_url, name)
-    finally:
+        fill(url)
+        # Only a database without sessions can be copied, and TimescaleDB's workers enter any that they may.
         with psycopg.connect(server_url, autocommit=True) as connection:
-            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(quoted))
+            connection.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(sql.Identifier(name)))
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = %s", (name,)
+            )
+    except BaseException:
+        _drop(server_url, name)
+        raise
+    return name
+
+
+def pytest_unconfigure() -> None:
+    """Drop the templates on servers that go on running; that of the embedded one is gone with its folder."""
+    while _templates:
+        (server_url, _), name = _templates.popitem()
+        with suppress(psycopg.OperationalError):
+            _drop(server_url, name)
+
+
+@contextmanager
+def _new_database(server_url: str, template: sql.Composable, name: str | None = None) -> Iterator[str]:
+    url = _create(server_url, template, name)
+    try:
+        yield url
+    finally:
+        _drop(server_url, database_of(url))
+
+
+def _create(server_url: str, template: sql.Composable, name: str | None = None) -> str:
+    name = name or f"era5_test_{os.getpid()}_{next(_numbers)}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {} {}").format(sql.Identifier(name), template))
+    return with_database(server_url, name)
+
+
+def _drop(server_url: str, name: str) -> None:
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def create_tables(url: str) -> None:
+    """Create in a database what a first load does before it loads."""
+    with Warehouse(url).connect() as connection:
+        ensure_schema(connection)
+
+
+@contextmanager
+def fresh_warehouse(server_url: str) -> Iterator[Warehouse]:
+    """Create a database with the project's tables for this context, in which no month is loaded."""
+    with database_copy(server_url, create_tables) as url:
+        yield Warehouse(url)
 
 
 @contextmanager
@@ -188,12 +258,16 @@ def fresh_role(server_url: str, attributes: str = "", *, name: str | None = None
 
 @pytest.fixture(scope="session")
 def embedded() -> Iterator[EmbeddedServer]:
-    """The embedded server of this process, running as the product starts it."""
+    """The embedded server of this process, running as the product starts it, except that it does not sync."""
     # A path short enough for a socket, which pytest's own may not have.
     home = Path(tempfile.mkdtemp(prefix="era5-test-", dir="/tmp"))
     server = EmbeddedServer(home)
     try:
-        with server.lease():
+        with server.lease() as url:
+            # Creating and dropping databases, which most tests do, waits for the disk most of the time.
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("ALTER SYSTEM SET fsync = off")
+                connection.execute("SELECT pg_reload_conf()")
             yield server
     finally:
         server.stop(force=True)
@@ -227,17 +301,31 @@ def host_url(host: Host, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def warehouse(host_url: str) -> Iterator[Warehouse]:
-    """A new, empty database; the test runs on each of the servers, with the layout as its id."""
+def empty_warehouse(host_url: str) -> Iterator[Warehouse]:
+    """A new, empty database, without tables; the test runs on each of the servers, with the layout as its id."""
     with fresh_database(host_url) as url:
         yield Warehouse(url)
+
+
+@pytest.fixture
+def warehouse(host_url: str) -> Iterator[Warehouse]:
+    """As `empty_warehouse`, with the tables, in which no month is loaded."""
+    with fresh_warehouse(host_url) as new:
+        yield new
 
 
 @pytest.fixture(scope="module")
 def shared_warehouse(host_url: str) -> Iterator[Warehouse]:
     """As `warehouse`, but one for all tests of a module, for tests that leave it unchanged."""
-    with fresh_database(host_url) as url:
-        yield Warehouse(url)
+    with fresh_warehouse(host_url) as new:
+        yield new
+
+
+@pytest.fixture
+def embedded_warehouse(server_url: str) -> Iterator[Warehouse]:
+    """As `warehouse`, on the embedded server only."""
+    with fresh_warehouse(server_url) as new:
+        yield new
 
 
 @pytest.fixture(scope="module")

@@ -51,7 +51,7 @@ from era5_pipeline.maps.fields import FieldMap
 from era5_pipeline.draw.maps import plot_map
 from era5_pipeline.draw.series import plot_series
 from era5_pipeline.read.hours import read_series
-from era5_pipeline.read.fields import read_snapshot
+from era5_pipeline.read.boxes import read_field
 from era5_pipeline.stages import run_flat, run_load, run_raw
 
 home, url, flat_format, doing = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
@@ -79,9 +79,9 @@ flat = take(Month(2023, 7), "t2m,sdor")
 place = nearest_location(10, 20.25)
 with Warehouse(url).connect() as connection:
     rows = read_series(connection, place, (added,), datetime(2023, 7, 1, tzinfo=UTC), None)
-    snapshot = read_snapshot(connection, datetime(2023, 7, 15, 12, tzinfo=UTC), added)
+    snapshot = read_field(connection, datetime(2023, 7, 15, 12, tzinfo=UTC), added)
 plot_series(rows, (added,), place, home / "series.png")
-plot_map(FieldMap.of_snapshot(snapshot), home / "map.png")
+plot_map(FieldMap.of_hour(snapshot), home / "map.png")
 facts = {one.column: one for one in flat.columns}[added.column]
 values = rows.values[added.column]
 print(json.dumps({
@@ -96,15 +96,22 @@ print(json.dumps({
 """
 
 
-@pytest.fixture
-def take_a_month(tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """Run the script in a copy of the package with one more line: a month of the variable, from its file to a plot."""
-    script, copied = tmp_path / "added_variable.py", tmp_path / "copied"
-    script.write_text(SCRIPT, encoding="utf-8")
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package with one more line; its modules need not be compiled again."""
+    copied = tmp_path_factory.mktemp("copied")
     for folder in ("era5_pipeline", "sql"):
-        shutil.copytree(ROOT / folder, copied / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / folder, copied / folder)
     with (copied / "era5_pipeline" / "model" / "variables.csv").open("a", encoding="utf-8") as table:
         table.write(LINE)
+    return copied
+
+
+@pytest.fixture
+def take_a_month(copied: Path, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Run the script in the copy of the package: a month of the variable, from its file to a plot."""
+    script = tmp_path / "added_variable.py"
+    script.write_text(SCRIPT, encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ERA5_")}
     environment["PYTHONPATH"] = str(copied)
 
@@ -136,21 +143,27 @@ def test_an_added_variable_goes_from_file_to_plot_on_every_layout(
         ).fetchone()
     # The month before it has none.
     assert row == (found["checksum"], 2 * 3 * 744, 2 * 3 * (744 + 720))
+    _write_as_before_the_variable(tmp_path / "home" / "flat", "parquet")
+    assert take_a_month(warehouse.url, doing="again") == found
 
 
-@pytest.mark.parametrize("flat_format", ["parquet", "csv"])
-def test_a_flat_file_from_before_the_variable_was_added_is_written_again(
-    database_url: str, take_a_month: Callable[..., dict[str, Any]], tmp_path: Path, flat_format: str
+def test_a_csv_from_before_the_variable_was_added_is_written_again(
+    database_url: str, take_a_month: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
-    take_a_month(database_url, flat_format)
-    # As the table of variables without it would have written the same month.
-    flat = next((tmp_path / "home" / "flat").glob(f"2023-07-{'[0-9a-f]' * 12}.{flat_format}"))
+    """As the Parquet file of the test above."""
+    take_a_month(database_url, "csv")
+    _write_as_before_the_variable(tmp_path / "home" / "flat", "csv")
+    assert take_a_month(database_url, "csv", "again")["values"] == 2 * 3 * 744
+
+
+def _write_as_before_the_variable(folder: Path, flat_format: str) -> None:
+    """As the table of variables without it would have written the same month."""
+    flat = next(folder.glob(f"2023-07-{'[0-9a-f]' * 12}.{flat_format}"))
     _drop_column(flat, flat_format)
-    facts_path = tmp_path / "home" / "flat" / "2023-07.json"
+    facts_path = folder / "2023-07.json"
     facts = json.loads(facts_path.read_text())
     facts |= {"bytes": flat.stat().st_size, "sha256": hashlib.sha256(flat.read_bytes()).hexdigest()}
     facts_path.write_text(json.dumps(facts))
-    assert take_a_month(database_url, flat_format, "again")["values"] == 2 * 3 * 744
 
 
 def _drop_column(flat: Path, flat_format: str) -> None:

@@ -1,4 +1,4 @@
-"""Backup and restore as docs/operations.md has them: the commands there, into new databases, and loads that go on."""
+"""Backup and restore as docs/backup.md has them: the commands there, into new databases, and loads that go on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOAD = ("load", "--source", SMALL["source"], "--area", SMALL["area"])
 
 def commands_of(title: str) -> str:
     """The block of commands in the documentation that begins with this comment."""
-    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "backup.md").read_text(encoding="utf-8")
     (found,) = re.findall(rf"```bash\n# {re.escape(title)}\n(.*?)```", text, flags=re.DOTALL)
     return str(found)
 

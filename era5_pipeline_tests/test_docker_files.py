@@ -183,7 +183,7 @@ def test_queue_monitoring_and_retries_of_the_chart_are_those_of_dagster_yaml() -
     daemon, more = HELM["dagsterDaemon"], HELM["additionalInstanceConfig"]
     # Dagster's own class: its image, which runs the daemon there, does not have ours.
     queue = daemon["runCoordinator"]["config"]["customRunCoordinator"]
-    assert (queue["module"], queue["class"]) == ("dagster._core.run_coordinator", "QueuedRunCoordinator")
+    assert (queue["module"], queue["class"]) == ("dagster", "QueuedRunCoordinator")
     assert queue["config"] == DAGSTER["run_coordinator"]["config"]
     assert more["concurrency"] == DAGSTER["concurrency"]
     assert daemon["runRetries"] == {

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from distributed.cli import dask_scheduler, dask_worker
 from PIL import Image
@@ -28,6 +29,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
     ROOT / "benchmarks" / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
 )
@@ -48,6 +50,7 @@ def _era5_arguments(command: str) -> list[list[str]]:
     inner = re.findall(r"\$\((era5 [^)]*)\)", command)
     plain = re.sub(r"\$\([^)]*\)", "X", command)
     plain = plain.removeprefix("docker compose -f docker/compose.yaml run --rm ")
+    plain = plain.replace(".venv/bin/python -m benchmarks ", "era5 bench ")
     calls = [plain] if plain.startswith("era5 ") else []
     return [shlex.split(call.split(" > ")[0])[1:] for call in calls + inner]
 
@@ -56,9 +59,10 @@ def _era5_arguments(command: str) -> list[list[str]]:
 def test_every_documented_command_is_one(document: str, command: str) -> None:
     for arguments in _era5_arguments(command):
         command_: Any = get_command(app)
-        while hasattr(command_, "commands"):
+        while isinstance(command_, click.Group):
             name, *arguments = arguments  # noqa: PLW2901
-            command_ = command_.commands[name]
+            command_ = command_.get_command(click.Context(command_), name)
+            assert command_ is not None, f"{document}: there is no command {name}"
         command_.make_context(name, arguments)  # parses, and runs nothing
     words = shlex.split(command)
     if words[0] == "make":
@@ -104,11 +108,29 @@ def _anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_the_readme_is_short_and_the_index_lists_every_page() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 250
+    index = ROOT / "docs" / "README.md"
+    pages = {path.name for path in index.parent.glob("*.md")} - {index.name}
+    listed = {target for target, _ in _LINK.findall(index.read_text(encoding="utf-8")) if "/" not in target}
+    assert pages <= listed
+
+
+def test_messages_and_settings_name_pages_that_exist() -> None:
+    named = 0
+    for path in (ROOT / ".env.example", *sorted((ROOT / "era5_pipeline").rglob("*.py"))):
+        for page, anchor in re.findall(r"docs/([\w-]+\.md)(?:#([\w-]+))?", path.read_text(encoding="utf-8")):
+            named += 1
+            assert (ROOT / "docs" / page).is_file(), f"{path.name}: {page}"
+            assert not anchor or anchor in _anchors(ROOT / "docs" / page), f"{path.name}: {page}#{anchor}"
+    assert named > 10
+
+
 def test_every_command_is_documented() -> None:
-    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
         assert f"`era5 {name}" in text
-        for sub in getattr(command, "commands", {}):
+        for sub in command.list_commands(click.Context(command)) if isinstance(command, click.Group) else ():
             assert f"`era5 {name} {sub}" in text
 
 
@@ -121,8 +143,8 @@ def test_the_settings_example_has_every_setting_with_its_default() -> None:
         assert named[name.upper()] == str(default).lower() if isinstance(default, bool) else str(default)
 
 
-def test_the_readme_describes_every_column_with_its_unit() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_page_of_queries_describes_every_column_with_its_unit() -> None:
+    text = (ROOT / "docs" / "queries.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     for variable in DEFAULT_VARIABLES:
         row = next(row for row in rows if f"`{variable.column}`" in row)
@@ -150,7 +172,7 @@ def test_licence_attribution_and_changelog_are_there() -> None:
 
 
 def test_what_a_global_year_takes_is_what_era5_plan_says() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    database = (ROOT / "docs" / "database.md").read_text(encoding="utf-8")
     choosing = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
     sizes = {}
     for layout in ("partitions", "hypertable", "columnstore"):
@@ -164,7 +186,7 @@ def test_what_a_global_year_takes_is_what_era5_plan_says() -> None:
                 available_after_days=6,
             )
             sizes[layout, first] = plan.to_json()["table_bytes"]
-    rows = [line for line in readme.splitlines() if re.match(r"\| (embedded or your|TimescaleDB,)", line)]
+    rows = [line for line in database.splitlines() if re.match(r"\| (embedded or your|TimescaleDB,)", line)]
     assert len(rows) == 3
     for row, layout in zip(rows, ("partitions", "hypertable", "columnstore"), strict=True):
         year, all_years = sizes[layout, "2024-01"], sizes[layout, "1940-01"]
@@ -186,3 +208,24 @@ def test_the_pictures_of_the_documents_are_small_and_have_a_text() -> None:
         assert path.stat().st_size < 80_000, path.name
         with Image.open(path) as picture:
             picture.verify()
+
+
+_MEASURED = re.compile(
+    r"\btook [\d.,]+ (?:ms|s|MB)\b|\b[Mm]edians? of (?:two|three|four|five|nine|\d+)\b|[\d.]+ (?:million )?rows/s"
+)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_figures_come_from_the_results_or_name_their_day(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    # Written from results, unless they are not there yet; and what a command prints.
+    text = re.sub(
+        r"<!-- bench: [\w-]+ -->.*?<!-- end -->",
+        lambda part: part[0] if part[0].split("-->\n", 1)[-1].startswith("Measured on 20") else "",
+        text,
+        flags=re.DOTALL,
+    )
+    text = re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.DOTALL)
+    for section in re.split(r"^#+ ", text, flags=re.MULTILINE):
+        found = _MEASURED.search(section)
+        assert found is None or re.search(r"\b20\d\d-\d\d-\d\d\b", section), f"{section.splitlines()[0]}: {found[0]}"

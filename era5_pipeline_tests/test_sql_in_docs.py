@@ -1,4 +1,4 @@
-"""The SQL of the README, and the snippets of docs/clients.md, on every layout.
+"""The SQL of docs/queries.md and the README, and the snippets of docs/clients.md, on every layout.
 
 Each query's answer is compared with the files it came from, and its plan looked at. The text is that of the documents,
 so that it cannot differ from what is tested. A snippet whose libraries are not installed is skipped.
@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline_tests.flat_months import FlatMonths
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-SERIES, MEANS, TOTALS, MONTHS, BOX, MAP, EXTREME = re.findall(r"```sql\n(.*?);\n```", README, re.DOTALL)
+QUERIES = (ROOT / "docs" / "queries.md").read_text(encoding="utf-8")
+SERIES, MEANS, TOTALS, MONTHS, BOX, MAP, EXTREME = re.findall(r"```sql\n(.*?);\n```", QUERIES, re.DOTALL)
+(README_MONTHS,) = re.findall(r"```sql\n(.*?);\n```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
 CLIENTS = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
 (LATERAL,) = re.findall(r"```sql\n(.*?);\n```", CLIENTS, re.DOTALL)
 PSYCOPG, PANDAS, POLARS, DUCKDB, TO_PARQUET = re.findall(r"```python\n(.*?)```", CLIENTS, re.DOTALL)
@@ -51,6 +52,7 @@ OF_A_PLACE = {
     "lateral": LATERAL,
     "series": SERIES,
     "means": MEANS,
+    "readme": README_MONTHS,
     "totals": TOTALS,
     "months": MONTHS,
     "extreme": EXTREME,
@@ -113,7 +115,7 @@ def demo(shared_warehouse: Warehouse, demo_months: list[FlatMonth]) -> Warehouse
 
 @pytest.fixture(scope="module")
 def wide(host_url: str, flat_months: FlatMonths) -> Iterator[Warehouse]:
-    """Months of many places and few hours, around those of the README, and one month before."""
+    """Months of many places and few hours, around those of the queries, and one month before."""
     gulf = {"points": PLACES, "north": 31.0, "west": 44.0, "names": ("t2m",), "hours": 24}
     norway = {"points": PLACES, "north": 66.0, "west": 0.0, "names": ("tp",), "hours": 24}
     with fresh_database(host_url) as url:
@@ -199,6 +201,16 @@ def test_the_means_are_those_of_the_file(demo: Warehouse, gulf: Field, unit: str
     assert [row[0] for row in rows] == sorted(groups)
     assert len(rows) == (365 if unit == "day" else 12)
     expected = [(float(np.mean(groups[row[0]])), min(groups[row[0]]), max(groups[row[0]])) for row in rows]
+    np.testing.assert_allclose(np.array([row[1:] for row in rows]), np.array(expected), rtol=1e-6)
+
+
+def test_the_query_of_the_readme_gives_means_of_months(demo: Warehouse, gulf: Field) -> None:
+    months: dict[datetime, list[float]] = {}
+    for time, value in gulf.at(_DOHA).items():
+        months.setdefault(day_of(time).replace(day=1), []).append(value)
+    rows = answer(demo, README_MONTHS)
+    assert [row[0] for row in rows] == sorted(months)
+    expected = [(float(np.mean(months[row[0]])), max(months[row[0]])) for row in rows]
     np.testing.assert_allclose(np.array([row[1:] for row in rows]), np.array(expected), rtol=1e-6)
 
 
@@ -308,7 +320,7 @@ def test_a_map_reads_the_chunk_of_its_hour_only(wide: Warehouse) -> None:
 
 
 def formula(latitude: str, longitude: str) -> str:
-    (text,) = re.findall(r"\| `location_id` \| integer \| `([^`]+)`", README)
+    (text,) = re.findall(r"\| `location_id` \| integer \| `([^`]+)`", QUERIES)
     return str(re.sub(r"\blongitude\b", longitude, re.sub(r"\blatitude\b", latitude, text)))
 
 

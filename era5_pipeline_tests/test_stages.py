@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from era5_pipeline import stages
+from era5_pipeline.draw.maps import preview_map
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
 from era5_pipeline.flat.storage import StoredMonth
 from era5_pipeline.model.errors import (
@@ -35,11 +37,12 @@ from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.locks import month_lock
 from era5_pipeline_tests import era5_files
+from era5_pipeline_tests.era5_files import without_pictures
 from era5_pipeline_tests.flat_months import assert_holds, rows_of_table
 from era5_pipeline_tests.warehouse.loads import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from era5_pipeline.flat.checks import CheckResult
@@ -49,6 +52,12 @@ if TYPE_CHECKING:
 
 JULY = Month(2023, 7)
 SMALL = "10.25/20/10/20.25"
+
+
+@pytest.fixture(autouse=True)
+def _no_pictures() -> Iterator[None]:
+    with without_pictures():
+        yield
 
 
 @pytest.fixture
@@ -105,7 +114,10 @@ def state_of(warehouse: Warehouse) -> str:
 
 
 @pytest.mark.parametrize("flat_format", ["parquet", "csv"])
-def test_a_generated_month_is_loaded(settings: Making, warehouse: Warehouse, flat_format: str) -> None:
+def test_a_generated_month_is_loaded(
+    settings: Making, empty_warehouse: Warehouse, flat_format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "preview_map", preview_map)  # with its picture
     chosen = settings(area=SMALL, format=flat_format)
     assert isinstance(source_of(chosen), SampleSource)
     raw = run_raw(chosen, JULY)
@@ -119,12 +131,12 @@ def test_a_generated_month_is_loaded(settings: Making, warehouse: Warehouse, fla
     assert flat.flat.format == flat_format
     assert flat.flat.raw_seconds == pytest.approx(raw.seconds)
     assert flat.preview.read_bytes().startswith(b"\x89PNG")
-    loaded = run_load(chosen, warehouse, JULY)
+    loaded = run_load(chosen, empty_warehouse, JULY)
     assert passed(loaded.outcomes) == dict.fromkeys(TABLE_CHECKS, True)
     assert loaded.loaded.changed
     assert loaded.flat == flat.flat
     assert loaded.verify_seconds > 0
-    assert_holds(warehouse, flat.flat)
+    assert_holds(empty_warehouse, flat.flat)
 
 
 def test_a_month_of_files_is_loaded(settings: Making, warehouse: Warehouse, folder: Path) -> None:
@@ -328,11 +340,11 @@ def test_generated_months_do_not_replace_real_ones(settings: Making, warehouse: 
 
 def test_invalid_months_and_sources_are_errors(settings: Making, folder: Path) -> None:
     later = Month.from_number(Month.of(datetime.now(tz=UTC)).number + 1)
-    with pytest.raises(UsageError, match=f"{later} lies in the future"):
+    with pytest.raises(UsageError, match=f"{later} is in the future"):
         run_raw(settings(), later)
     with pytest.raises(UsageError, match="before ERA5 begins"):
         Month.parse("1939-12")
-    with pytest.raises(NoDataError, match=r"2023-08: no file in .* has data of it\nThe files there hold 2023-07"):
+    with pytest.raises(NoDataError, match=r"2023-08: no file in .* has data for it\nThe files there hold 2023-07"):
         run_raw(settings(files_dir=str(folder)), Month(2023, 8))
     with pytest.raises(UsageError, match="does not exist"):
         run_raw(settings(files_dir=str(folder / "nowhere")), JULY)

@@ -1,4 +1,4 @@
-"""The structure of the package: rooms, imports that only go down, tests that mirror modules.
+"""The structure of the package and of the benchmarks: rooms, imports that only go down, tests that mirror modules.
 
 docs/architecture.md shows the rooms; the last tests compare it with the package.
 """
@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline_tests.commands import ROOT
-from era5_pipeline_tests.conftest import SLOW_MODULES
+from era5_pipeline_tests.conftest import ENDURANCE, SLOW_MODULES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 PACKAGE = ROOT / "era5_pipeline"
+BENCHMARKS = ROOT / "benchmarks"  # beside the package, and no part of its wheel
 TESTS = ROOT / "era5_pipeline_tests"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
@@ -35,10 +36,10 @@ ROOMS = (
         "monitor",
         "serving",
         "stages",
-        "bench",
         "defs",
         "definitions",
         "cli",
+        "benchmarks",
     ),
     "",  # the package itself, which hands on what Python asks by: no room may import from it
 )
@@ -50,25 +51,24 @@ ONLY_IN = {
     "dagster": {"defs", "definitions"},
     "ecmwf": {"sources"},
     "fastapi": {"serving"},
-    "matplotlib": {"draw", "report", "bench"},  # bench: figures of results, which no other command draws
+    "matplotlib": {"draw", "report", "benchmarks"},  # benchmarks: figures of results, which no other command draws
     "netCDF4": {"netcdf"},
-    "psycopg": {"postgres", "warehouse", *ANSWERS, "planning", "monitor", "serving", "bench", "cli"},
-    "rich": {"cli", "planning"},  # planning: only to write numbers of bytes
+    "psycopg": {"postgres", "warehouse", *ANSWERS, "planning", "monitor", "serving", "benchmarks", "cli"},
+    "rich": {"cli", "benchmarks", "planning"},  # planning: only to write numbers of bytes
     "starlette": {"serving", "runtime"},  # runtime: its types, of the guard before a web server
-    "typer": {"cli"},
+    "typer": {"cli", "benchmarks"},
     "uvicorn": {"serving", "defs"},  # defs: runs the web server of Dagster
-    # api: answers as labelled arrays; bench: what a user would do without a warehouse
-    "xarray": {"netcdf", "sources", "api", "bench"},
+    # api: answers as labelled arrays; benchmarks: what a user would do without a warehouse
+    "xarray": {"netcdf", "sources", "api", "benchmarks"},
 }
 
 # Test modules about a topic that several modules of their room share.
 TOPICS = {
-    "bench": {"test_suites"},
     "cli": {
         *("test_backfill_killed", "test_cli", "test_load_failed", "test_load_interrupted", "test_series_and_map"),
         *("test_services_killed", "test_web_ui"),
     },
-    "defs": {"test_cds"},
+    "defs": {"test_alerts", "test_cds", "test_freshness"},
     "postgres": {"test_tls"},
     "api": {"test_python_page"},
     "draw": {"test_plots"},
@@ -76,21 +76,23 @@ TOPICS = {
     "report": {"test_page_in_chromium"},
     "serving": {"test_fuzzed", "test_http_page"},
     "sources": {"test_ncar"},
+    "sources/cds": {"test_months_together"},
     "warehouse": {"test_load_faults", "test_load_interrupted", "test_parts", "test_revised", "test_workers"},
     "warehouse/layouts": {"test_layouts"},
 }
 
 
 def module_name(path: Path) -> str:
-    """The dotted name below the package: `flat.tiles`; of an `__init__.py`, its folder's."""
-    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").removesuffix(".")
+    """The dotted name, without the package's: `flat.tiles`, `benchmarks.run`; of an `__init__.py`, its folder's."""
+    parts = path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else ROOT).with_suffix("").parts
+    return ".".join(parts).removesuffix("__init__").removesuffix(".")
 
 
-FILES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+FILES = {module_name(path): path for path in (*sorted(PACKAGE.rglob("*.py")), *sorted(BENCHMARKS.rglob("*.py")))}
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
 # Without the `__init__` modules.
 MODULES = sorted(name for name, path in FILES.items() if path.name != "__init__.py")
-FOLDERS = sorted({path.parent.relative_to(PACKAGE).as_posix() for path in FILES.values()} - {"."})
+FOLDERS = sorted({module_name(path.parent / "__init__.py").replace(".", "/") for path in FILES.values()} - {""})
 
 
 def room_of(module: str) -> str:
@@ -110,11 +112,11 @@ def imported_by(module: str) -> set[str]:
 
 
 def own_imports(module: str) -> set[str]:
-    """The modules of the package that the module imports: `a.b.name` is the module `a.b` unless `a.b.name` is one."""
+    """Those that the module imports of `FILES`: `a.b.name` is the module `a.b` unless `a.b.name` is one."""
     own = {
         name.removeprefix("era5_pipeline").removeprefix(".")
         for name in imported_by(module)
-        if name.partition(".")[0] == "era5_pipeline"
+        if name.partition(".")[0] in ("era5_pipeline", "benchmarks")
     }
     found = {name if name in FILES else name.rpartition(".")[0] for name in own}
     assert found <= set(FILES), f"{module} imports what does not exist: {found - set(FILES)}"
@@ -125,7 +127,8 @@ IMPORTS = {module: own_imports(module) for module in FILES}
 
 
 def modules_in(folder: str) -> list[str]:
-    return sorted(p.stem for p in (PACKAGE / folder).glob("*.py") if p.name != "__init__.py")
+    where = ROOT if folder == "benchmarks" else PACKAGE
+    return sorted(p.stem for p in (where / folder).glob("*.py") if p.name != "__init__.py")
 
 
 def test_the_top_of_the_package_has_the_known_rooms() -> None:
@@ -190,6 +193,12 @@ def test_the_modules_that_are_marked_slow_exist() -> None:
     assert {module for module in SLOW_MODULES if not (TESTS / module).is_file()} == set()
 
 
+def test_what_is_marked_as_endurance_exists() -> None:
+    for marked in ENDURANCE:
+        module, _, test = marked.partition("::")
+        assert f"def {test.partition('[')[0] or 'test_'}" in (TESTS / module).read_text(encoding="utf-8"), marked
+
+
 # --- docs/architecture.md: a line for each room ----------------------------------------------------------------------
 
 
@@ -198,7 +207,7 @@ def listing() -> dict[str, str]:
     text = ARCHITECTURE.read_text(encoding="utf-8")
     match = re.search(r"```text\nera5_pipeline/\n(.*?)```", text, re.DOTALL)
     assert match is not None
-    rooms = (line.split(maxsplit=1) for line in match[1].splitlines())
+    rooms = (line.split(maxsplit=1) for line in match[1].splitlines() if line)
     return {room.removesuffix("/"): sentence for room, sentence in rooms}
 
 

@@ -23,10 +23,10 @@ from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import DEFAULT_COLUMNS, find_variable, find_variables
 from era5_pipeline.planning.current_contents import unchanged_months
 from era5_pipeline.planning.updates import needs_loading, parts_to_revise, revisions
-from era5_pipeline.read.fields import describe_absent, read_snapshot
+from era5_pipeline.read.boxes import read_field
 from era5_pipeline.read.held import read_coverage
 from era5_pipeline.read.hours import read_series
-from era5_pipeline.read.missing import gap_lines, read_gaps
+from era5_pipeline.read.missing import describe_absent, gap_lines, read_gaps
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline.warehouse.changes import kept_columns
 from era5_pipeline.warehouse.ledger import read_ledger
@@ -131,7 +131,7 @@ def test_missing_values_of_the_sea_and_of_clouds_are_no_gaps(loading: Loading) -
     assert all((one.missing, one.missing_hours) == (0, ()) for one in facts.values())
     with loading.warehouse.connect() as connection:
         variable = find_variable("sst")
-        snapshot = read_snapshot(connection, AUGUST.start + timedelta(days=3), variable)
+        snapshot = read_field(connection, AUGUST.start + timedelta(days=3), variable)
         finite = np.isfinite(snapshot.values)
         assert 0 < finite.sum() < finite.size
         assert describe_absent(connection, snapshot) == []

@@ -46,15 +46,15 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-def run(home: Home, *command: str | Path) -> str:
+def run(home: Home, *command: str | Path, code: int = 0) -> str:
     """Run a command in an empty folder, without the checkout on its path; return what it prints."""
     kept = environment(home.path / ".era5")
     kept.pop("PYTHONPATH", None)
     done = subprocess.run(
         list(map(str, command)), cwd=home.path, env=kept, capture_output=True, text=True, timeout=600, check=False
     )
-    assert done.returncode == 0, done
-    return done.stdout
+    assert done.returncode == code, done
+    return done.stdout if code == 0 else done.stderr
 
 
 def test_the_wheel_has_every_file_that_the_program_reads(wheel: Path) -> None:
@@ -64,7 +64,20 @@ def test_the_wheel_has_every_file_that_the_program_reads(wheel: Path) -> None:
     wanted = {path.relative_to(ROOT).as_posix() for path in read}
     wanted |= {f"era5_pipeline/sql/{path.name}" for path in (ROOT / "sql").iterdir()} | {"era5_pipeline/dagster.yaml"}
     assert wanted <= names
-    assert not any(name.startswith("era5_pipeline_tests") for name in names)
+    assert not any(name.startswith(("era5_pipeline_tests", "benchmarks")) for name in names)
+
+
+def test_the_benchmarks_are_said_to_need_a_checkout(installed: Path) -> None:
+    era5 = installed / "era5"
+    with new_home() as home:
+        (home.path / "benchmarks").mkdir()
+        (home.path / "benchmarks" / "commands.py").write_text("raise AssertionError")  # another of the name
+        for arguments in (("run", "copy"), ("report", "--help"), ("--help",), ()):
+            said = run(home, era5, "bench", *arguments, code=2)
+            assert "Traceback" not in said
+            assert "the benchmarks are not part of the installed package" in said
+            assert "python -m benchmarks" in said
+        assert "bench" in run(home, era5, "--help")
 
 
 def test_a_month_is_loaded_with_the_wheel_alone(installed: Path) -> None:

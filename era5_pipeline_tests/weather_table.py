@@ -15,8 +15,8 @@ from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS
 from era5_pipeline.postgres.schema_version import STEPS, take_step
 from era5_pipeline.warehouse.layouts.layout import create_weather
-from era5_pipeline.warehouse.ledger import multirange
 from era5_pipeline_tests.ledgers import column_facts
+from era5_pipeline_tests.servers import database_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,11 +51,35 @@ def empty_database(database_url: str) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def weather_table(empty_database: Connection) -> Connection:
-    """The same database with 72 hours of two months: one hour is missing, one value is NULL, one column is all NULL."""
-    make_table(empty_database)
-    make_ledger(empty_database)
-    with empty_database.cursor().copy("COPY weather FROM STDIN") as copy:
+def weather_url(server_url: str) -> Iterator[str]:
+    """The URL of a database with 72 hours of two months: an hour is missing, a value is NULL, a column is all NULL."""
+    with database_copy(server_url, _fill) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def shared_weather_url(server_url: str) -> Iterator[str]:
+    """As `weather_url`, but one for all tests of a module, for tests that leave it unchanged."""
+    with database_copy(server_url, _fill) as url:
+        yield url
+
+
+@pytest.fixture
+def weather_table(weather_url: str) -> Iterator[Connection]:
+    """A connection to that database; the time zone of its session is not UTC."""
+    with psycopg.connect(weather_url, autocommit=True, options="-c TimeZone=Asia/Jakarta") as connection:
+        yield connection
+
+
+def _fill(url: str) -> None:
+    with psycopg.connect(url, autocommit=True, options="-c TimeZone=Asia/Jakarta") as connection:
+        make_table(connection)
+        make_ledger(connection)
+        _copy_rows(connection)
+
+
+def _copy_rows(connection: Connection) -> None:
+    with connection.cursor().copy("COPY weather FROM STDIN") as copy:
         for location in (JAKARTA, *FIJI):
             for hour in reversed(range(HOURS)):
                 if hour == MISSING and location == JAKARTA:
@@ -64,7 +88,6 @@ def weather_table(empty_database: Connection) -> Connection:
                 place = (location.location_id, location.latitude, location.longitude)
                 values = (temperature_of(location, hour), 1.5, -2.5, cloud, 1e-5, None)
                 copy.write_row((START + hour * HOUR, *place, *values))
-    return empty_database
 
 
 def make_ledger(connection: Connection) -> None:
@@ -72,7 +95,7 @@ def make_ledger(connection: Connection) -> None:
     for number, step in enumerate(STEPS, start=1):
         take_step(connection, step, number)
     facts = json.dumps([asdict(column_facts(column)) for column in DEFAULT_COLUMNS])
-    locations = multirange(LocationSet.of_ids([location.location_id for location in (JAKARTA, *FIJI)]))
+    locations = LocationSet.of_ids([location.location_id for location in (JAKARTA, *FIJI)]).multirange
     for month, source in (("2023-01-01", "files"), ("2023-02-01", "sample")):
         connection.execute(
             "INSERT INTO era5.ledger (month, part, state, rows, locations, location_ids, hours, hours_expected, "

@@ -13,13 +13,13 @@ from xarray.core import indexing
 from era5_pipeline.api.frames import warn_of_missing
 from era5_pipeline.model.cf_names import CONVENTIONS, cf_attributes
 from era5_pipeline.model.errors import NoDataError
-from era5_pipeline.model.grid import latitude_indices, longitude_indices
+from era5_pipeline.model.location_set import GridWindow
 from era5_pipeline.model.package_version import __version__
 from era5_pipeline.model.times import as_datetime64, hour_of, hours_of_month
-from era5_pipeline.read.boxes import GridWindow, hour_range, read_box, read_box_contents
+from era5_pipeline.read.boxes import hour_range, read_box, read_box_contents, read_field
 from era5_pipeline.read.credit import read_credit
-from era5_pipeline.read.fields import describe_absent, read_snapshot
 from era5_pipeline.read.held import require_columns
+from era5_pipeline.read.missing import describe_absent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -165,14 +165,9 @@ def read_hour(
     Raises:
         NoDataError: if there are no values.
     """
-    found = read_snapshot(connection, time, variable, area)
+    found = read_field(connection, time, variable, area)
     lines = describe_absent(connection, found, area)
-    own = GridWindow(
-        north_index=int(latitude_indices(found.latitudes[-1:])[0]),
-        west_index=int(longitude_indices(found.longitudes[:1])[0]),
-        rows=found.latitudes.size,
-        columns=found.longitudes.size,
-    )
+    own = found.window
     window = GridWindow.of_area(area) if area else own
     values = np.full((window.rows, window.columns), np.nan, dtype=np.float32)
     row = window.north_index - own.north_index

@@ -7,7 +7,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from era5_pipeline.api.question import (
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.question import (
+    PYTHON,
     asked_area,
     asked_column,
     asked_columns,
@@ -15,8 +17,8 @@ from era5_pipeline.api.question import (
     asked_month,
     asked_place,
     asked_range,
+    find_place_or_area,
 )
-from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import read_settings
 from era5_pipeline.postgres.connect import open_warehouse
 from era5_pipeline.postgres.server_errors import server_errors
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
     import psycopg
     import xarray as xr
 
-    from era5_pipeline.api.question import AskedArea, AskedTime
     from era5_pipeline.climate.answer import ClimateAnswer
     from era5_pipeline.model.cells import CellChoice
+    from era5_pipeline.model.question import AskedArea, AskedTime
     from era5_pipeline.postgres.connect import Warehouse
 
 
@@ -119,7 +121,7 @@ class Database:
         """
         from era5_pipeline.api.frames import read_series_frame  # noqa: PLC0415
 
-        asked = asked_place(place, latitude, longitude, cell)
+        asked = asked_place(PYTHON, place, latitude, longitude, cell)
         variables, (first, after) = asked_columns(columns), asked_range(start, end)
         with self._connected("reading the series") as connection:
             return read_series_frame(connection, asked, variables, first, after, local_time=local_time)
@@ -159,7 +161,7 @@ class Database:
         variable, rectangle = asked_column(column), asked_area(area)
         if (time is None) == (month is None):
             raise UsageError(
-                "a field is of one hour or one month", remedy='Give time="2023-07-15T12:00", or month="2023-07".'
+                "a field covers one hour or one month", remedy='Give time="2023-07-15T12:00", or month="2023-07".'
             )
         if month is not None:
             of_month = asked_month(month)
@@ -251,10 +253,7 @@ class Database:
 
         path = Path(path)
         format_ = export_format(path, None)
-        is_place = (place, latitude, longitude) != (None, None, None)
-        if is_place and area is not None:
-            raise UsageError("a place and an area exclude each other", remedy="Give one of the two.")
-        asked = asked_place(place, latitude, longitude, cell) if is_place else asked_area(area)
+        asked = find_place_or_area(PYTHON, place, latitude, longitude, cell, area)
         (first, after), variables = asked_range(start, end), asked_columns(columns)
         done = export(self.warehouse, path, format_, asked, columns=variables, start=first, end=after)
         warn_of_missing(f"{path}", list(done.missing))
@@ -312,13 +311,17 @@ class Database:
         Warns:
             MissingDataWarning: if months or hours are missing.
         """
-        asked = asked_place(place, latitude, longitude, cell)
-        period = asked_range(start, end)
-        with self._connected("reading the climate") as connection:
-            # It imports pandas, which takes half a second.
-            from era5_pipeline.api.climate import read_place_climate  # noqa: PLC0415
+        asked = asked_place(PYTHON, place, latitude, longitude, cell)
+        # These import pandas, which takes half a second.
+        from era5_pipeline.api.frames import warn_of_missing  # noqa: PLC0415
+        from era5_pipeline.climate.question import climate_question  # noqa: PLC0415
+        from era5_pipeline.climate.reading import read_climate  # noqa: PLC0415
 
-            return read_place_climate(connection, asked, period, baseline, local_time=local_time)
+        question = climate_question(asked, start, end, baseline, local_time=local_time)
+        with self._connected("reading the climate") as connection:
+            answer = read_climate(connection, question)
+        warn_of_missing(asked.description, list(answer.provenance.gaps))
+        return answer
 
 
 # --- `era5.open`: open the warehouse of the settings, or of a URL, from Python ---
@@ -343,7 +346,7 @@ def open_database(url: str | None = None) -> Database:
     """
     if url is not None and not isinstance(url, str):
         raise UsageError(
-            f"a URL is text, not {type(url).__name__}", remedy="Give one such as postgresql://user@host:5432/era5."
+            f"a URL must be text, not {type(url).__name__}", remedy="Give one such as postgresql://user@host:5432/era5."
         )
     with ExitStack() as stack:
         warehouse = stack.enter_context(open_warehouse(read_settings(database_url=url)))

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from era5_pipeline.model.cells import standard_offset
+from era5_pipeline.climate.trends import describe_years
+from era5_pipeline.model.cells import last_full_year, standard_offset
 from era5_pipeline.model.cf_names import cf_attributes
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import as_datetime64, from_datetime64, hours_of_month
 from era5_pipeline.read.credit import read_credit
 from era5_pipeline.read.hours import read_series, require_values, without_single_hours
@@ -130,14 +130,13 @@ def _local(frame: pd.DataFrame, zone: str) -> pd.DataFrame:
 
     index = pd.DatetimeIndex(frame.index)
     first, last = index[0], index[-1]
-    is_full = Month.of(last.to_pydatetime()).month == 12 and (last + _HOUR).year > last.year
-    offset = standard_offset(zone, first.year, max(last.year if is_full else last.year - 1, first.year))
+    offset = standard_offset(zone, first.year, last_full_year(first.year, last + _HOUR))
     local = frame.set_axis(index.tz_convert(timezone(timedelta(minutes=offset.minutes))).rename("time"))
     attributes: dict[Hashable, Any] = dict(frame.attrs)
     local.attrs = attributes | {
         "time_zone": zone,
         "utc_offset_minutes": offset.minutes,
-        "years_with_another_offset": offset.other_years_in_words,
+        "years_with_another_offset": describe_years(offset.other_years, " to "),
     }
     return local
 

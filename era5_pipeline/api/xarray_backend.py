@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import xarray as xr
 
-    from era5_pipeline.api.question import AskedArea, AskedTime
+    from era5_pipeline.model.question import AskedArea, AskedTime
 
 
 class Era5Backend(BackendEntrypoint):

@@ -31,7 +31,7 @@ from era5_pipeline.cli.status import status
 from era5_pipeline.cli.up import up
 from era5_pipeline.cli.variables import variables
 from era5_pipeline.cli.watch import watch
-from era5_pipeline.model.errors import Era5Error, LocalDiskError, disk_remedy
+from era5_pipeline.model.errors import Era5Error, LocalDiskError, disk_remedy, is_caused_by
 from era5_pipeline.model.package_version import __version__
 
 _INTERRUPTED = 128 + signal.SIGINT
@@ -82,8 +82,11 @@ def _options(
     pass
 
 
-def main() -> None:
-    """Run the command line; an expected error prints message and remedy, and sets the exit code."""
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line, by default with the process's own arguments.
+
+    An expected error prints message and remedy, and sets the exit code.
+    """
     # SIGTERM and SIGHUP clean up in the same way as Ctrl-C.
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
@@ -91,9 +94,9 @@ def main() -> None:
     # The driver's warnings (such as "error ignored in rollback") follow an error or interrupt that is reported anyway.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     try:
-        app()
+        app(arguments)
     except Era5Error as error:
-        if _was_interrupted(error):
+        if is_caused_by(error, KeyboardInterrupt):
             sys.exit(_INTERRUPTED)
         typer.echo(f"era5: {error.message}\n      {error.remedy}", err=True)
         sys.exit(error.exit_code)
@@ -108,7 +111,7 @@ def main() -> None:
                 f"era5: standard output cannot be written: {error.strerror}\n      Free space on that disk.", err=True
             )
             sys.exit(LocalDiskError.exit_code)
-        if _was_interrupted(error):
+        if is_caused_by(error, KeyboardInterrupt):
             sys.exit(_INTERRUPTED)
         if error.filename is None:
             raise
@@ -118,15 +121,6 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     except Exception as error:
-        if not _was_interrupted(error):
+        if not is_caused_by(error, KeyboardInterrupt):
             raise
         sys.exit(_INTERRUPTED)
-
-
-def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether an interrupt is among the causes: interrupted code, such as an import, may raise its own error."""
-    while error is not None:
-        if isinstance(error, KeyboardInterrupt):
-            return True
-        error = error.__cause__ or error.__context__
-    return False

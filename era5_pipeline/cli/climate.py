@@ -66,7 +66,7 @@ def climate(
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Exit with code 4 if months or hours are missing; all is written as without."),
+        typer.Option("--strict", help="Exit with code 4 if months or hours are missing; everything is still written."),
     ] = False,
 ) -> None:
     """Print how the weather of a place has changed: warmer or not, by how much, how certain.
@@ -84,8 +84,7 @@ def climate(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.cli.climate_summary import print_answer
     from era5_pipeline.cli.series import surviving_closed_pipe
-    from era5_pipeline.climate.anomalies import parse_baseline
-    from era5_pipeline.climate.reading import Period, read_climate
+    from era5_pipeline.climate.reading import read_climate
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
@@ -96,15 +95,14 @@ def climate(
         require_picture(out, "--out")
         title = title if title is None else require_drawable(title, "--title")
     elif title is not None:
-        raise UsageError("--title is of a picture", remedy="Add --out FILE, or leave it away.")
-    period, years = Period.parse(from_, to), parse_baseline(baseline)
-    asked, choice = asked_climate(place, lat, lon, cell, area, days, utc_offset)
+        raise UsageError("--title needs a picture", remedy="Add --out FILE, or leave --title out.")
+    question = asked_climate(place, lat, lon, cell, area, from_, to, baseline, days, utc_offset)
     with (
         open_warehouse(read_settings()) as warehouse,
         warehouse.connect() as connection,
         server_errors("reading the climate"),
     ):
-        answer = read_climate(connection, asked, period, years, choice)
+        answer = read_climate(connection, question)
     if out:
         from era5_pipeline.draw.climate_years import draw_climate
 

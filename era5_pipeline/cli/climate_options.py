@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from era5_pipeline.cli.options import find_asked_place
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from era5_pipeline.climate.answer import ClimatePlace
-    from era5_pipeline.climate.reading import DayChoice
+    from era5_pipeline.climate.question import ClimateQuestion
 
 AreaOption = Annotated[
     str | None,
@@ -27,7 +25,7 @@ ToOption = Annotated[
     typer.Option("--to", metavar="TIME", help="Last year, month or day.", show_default="the last that is loaded"),
 ]
 BaselineOption = Annotated[
-    str, typer.Option("--baseline", metavar="FIRST-LAST", help="Years that anomalies are against.")
+    str, typer.Option("--baseline", metavar="FIRST-LAST", help="Years that anomalies are relative to.")
 ]
 DaysOption = Annotated[
     Literal["utc", "local"] | None,
@@ -46,36 +44,26 @@ def asked_climate(
     lon: float | None,
     cell: Literal["nearest", "land"],
     area: str | None,
+    from_: str | None,
+    to: str | None,
+    baseline: str,
     days: Literal["utc", "local"] | None,
     utc_offset: str | None,
-) -> "tuple[ClimatePlace, DayChoice]":
-    """The place or area, and the days, given by the options.
+) -> "ClimateQuestion":
+    """The question given by the options.
 
     Raises:
         UsageError: if they contradict each other, or one is invalid.
     """
-    from era5_pipeline.climate.answer import ClimatePlace
-    from era5_pipeline.climate.reading import DayChoice
-    from era5_pipeline.model.grid import Area
-    from era5_pipeline.model.times import parse_offset
+    from era5_pipeline.climate.question import climate_question
+    from era5_pipeline.model.question import COMMAND, asked_place_or_area
 
     if days is not None and utc_offset is not None:
-        raise UsageError("--days and --utc-offset exclude each other", remedy="Give one of the two.")
-    choice = DayChoice(parse_offset(utc_offset) if utc_offset is not None else 0)
-    asked = find_asked_place(place, lat, lon, cell)
-    if area is not None:
-        if asked is not None:
-            raise UsageError("--area and a place exclude each other", remedy="Give one of the two.")
-        if days == "local":
-            raise UsageError(
-                "an area has no time zone of its own",
-                remedy="Give the offset of its days, such as --utc-offset +07:00.",
-            )
-        return ClimatePlace(None, None, None, Area.parse(area), 0, None, None), choice
-    if asked is None:
+        raise UsageError("--days and --utc-offset cannot be combined", remedy="Give only one of them.")
+    if area is not None and days == "local":
         raise UsageError(
-            "no place is given",
-            remedy="Give --place NAME, such as --place Jakarta, --lat and --lon, or --area N/W/S/E.",
+            "an area has no time zone of its own",
+            remedy="Give the offset of its days, such as --utc-offset +07:00.",
         )
-    subject = ClimatePlace.of_asked(asked, in_its_zone=days == "local")
-    return subject, DayChoice(zone=subject.zone) if days == "local" else choice
+    asked = asked_place_or_area(COMMAND, place, lat, lon, cell, area)
+    return climate_question(asked, from_, to, baseline, local_time=days == "local", utc_offset=utc_offset)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _FIRST_YEARS, _LAST_YEARS = 5, 10
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DECIMALS = {"degC": 2, "mm": 1, "m/s": 2}
-_TRENDS = "Trends per decade: least squares with a 95 % interval that allows for autocorrelation; * it leaves out zero"
+_TRENDS = "Trends per decade: least squares with a 95 % interval that allows for autocorrelation; * it excludes zero"
 _GENERATED_TRENDS = "Trends per decade of generated numbers: least squares with a 95 % interval"
 
 

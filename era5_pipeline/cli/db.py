@@ -99,13 +99,13 @@ def init(
     roles: bool = typer.Option(
         False,
         "--roles",
-        help="Also create roles (groups) that own, load and read; prints the statements that come next.",
+        help="Also create roles (groups) that own, load and read; prints the next statements.",
     ),
     role_prefix: str | None = typer.Option(
         None,
         "--role-prefix",
         metavar="NAME",
-        help="Begin the roles' names with this: for a second warehouse on the server.",
+        help="Prefix of the roles' names, for a second warehouse on the same server.",
         show_default="era5",
     ),
 ) -> None:
@@ -113,8 +113,8 @@ def init(
 
     A load does this by itself. A database of a newer version is refused: install the newer era5-pipeline.
 
-    With --roles, also the roles era5_owner, era5_loader and era5_reader, to be granted to the roles that log in. No
-    password is set or printed. Running it again changes nothing, and gives new objects and readers what they lack.
+    With --roles, also create the roles era5_owner, era5_loader and era5_reader, to be granted to the roles that log in.
+    No password is set or printed. Running it again only adds privileges that new objects and readers do not have.
 
     \b
     Examples:
@@ -129,7 +129,7 @@ def init(
     from era5_pipeline.warehouse.schema import ensure_schema
 
     if role_prefix is not None and not roles:
-        raise UsageError("--role-prefix names roles, and --roles is not given", remedy="Add --roles.")
+        raise UsageError("--role-prefix needs --roles", remedy="Add --roles.")
     settings = read_settings()
     named = Roles.named(role_prefix or DEFAULT_PREFIX)
     with open_warehouse(settings, create=True) as warehouse:
@@ -175,7 +175,7 @@ def summaries() -> None:
 
 
 def _init_roles(warehouse: "Warehouse", roles: "Roles", dagster_url: str | None) -> None:
-    from era5_pipeline.defs.instance import WarehouseStorage
+    from era5_pipeline.defs.storage import WarehouseStorage
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.postgres.roles import ensure_roles, give_database, next_statements
     from era5_pipeline.postgres.urls import database_of, with_user
@@ -185,13 +185,13 @@ def _init_roles(warehouse: "Warehouse", roles: "Roles", dagster_url: str | None)
     for name in roles.names:
         typer.echo(f"{name}: {'created' if name in created else 'was there'}")
     if dagster_url is None:
-        typer.echo("Dagster's database is that of ERA5_DAGSTER_DATABASE_URL, and is left as it is.")
+        typer.echo("Dagster's database (ERA5_DAGSTER_DATABASE_URL) is left as it is.")
     else:
         # Tables belong to the role that creates them: create them now, and give them to the loader.
         WarehouseStorage(postgres_url=dagster_url)
         with Warehouse(dagster_url).connect() as connection:
             give_database(connection, roles)
-    typer.echo("\nThe roles are groups, which nobody can log in as. Next, in psql, for each who loads or reads:")
+    typer.echo("\nThe roles are groups, which nobody can log in as. Next, in psql, for each user who loads or reads:")
     for statement in next_statements(roles, database_of(warehouse.url)):
         typer.echo(f"  {statement}")
     typer.echo("Then:")

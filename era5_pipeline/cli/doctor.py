@@ -34,10 +34,6 @@ def doctor(
         int | None,
         typer.Option("--memory", metavar="GB", min=1, help="Memory of the server's machine.", show_default="measured"),
     ] = None,
-    cores: Annotated[
-        int | None,
-        typer.Option("--cores", metavar="N", min=1, help="Cores of the server's machine.", show_default="measured"),
-    ] = None,
     disk: Annotated[
         int | None,
         typer.Option("--disk", metavar="GB", min=1, help="Free disk for its WAL.", show_default="measured"),
@@ -48,13 +44,13 @@ def doctor(
     """Compare the server's settings with those advised for bulk loads, and print the SQL that changes them.
 
     Findings also name a superuser's URL, a TimescaleDB with known faults, and files with keys or passwords that every
-    user of this machine can read. The command changes nothing: run the statements yourself. Memory, cores and disk are
+    user of this machine can read. The command changes nothing: run the statements yourself. Memory and disk are
     measured if the server runs on this machine.
 
     \b
     Examples:
       era5 doctor
-      era5 doctor --memory 64 --cores 16 --disk 2000
+      era5 doctor --memory 64 --disk 2000
       era5 doctor --profile bulk --sql > bulk.sql
       era5 doctor --json | jq '.settings[] | select(.verdict != "ok")'
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
@@ -65,8 +61,8 @@ def doctor(
     from era5_pipeline.postgres.doctor.server_facts import Machine
 
     if as_sql and as_json:
-        raise UsageError("--sql and --json exclude each other", remedy="Choose one; the JSON includes the SQL.")
-    given = Machine(None if memory is None else memory * _GB, cores, None if disk is None else disk * _GB)
+        raise UsageError("--sql and --json cannot be combined", remedy="Choose one; the JSON includes the SQL.")
+    given = Machine(None if memory is None else memory * _GB, None, None if disk is None else disk * _GB)
     settings = read_settings()
     with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
         diagnosis = diagnose(
@@ -97,7 +93,6 @@ def _machine_line(diagnosis: "Diagnosis") -> str:
     machine, origins = diagnosis.machine, diagnosis.origins
     facts = (
         ("memory", origins["memory"], machine.memory_bytes and f"{machine.memory_bytes / _GB:.1f} GB"),
-        ("cores", origins["cores"], machine.cores),
         ("free disk", origins["disk"], machine.free_bytes is not None and f"{machine.free_bytes / _GB:.1f} GB"),
     )
     return "its machine: " + ", ".join(
@@ -133,7 +128,7 @@ def _show_rows(rows: "tuple[ComparedSetting, ...]") -> None:
 
 def _cells(row: "ComparedSetting") -> tuple[str, ...]:
     advice = row.advice
-    bound = {"at least": ">= ", "at most": "<= ", "exactly": ""}[advice.enough]
+    bound = ">= " if advice.enough == "at least" else ""
     advised = f"needs --{advice.needs}" if advice.value is None else bound + advice.value
     return row.name, row.setting.shown, advised, row.verdict, "" if row.verdict == "ok" else row.applied_by
 

@@ -21,7 +21,9 @@ _SHOWN = 12
 
 def drop(
     *,
-    from_: Annotated[str, typer.Option("--from", metavar="YYYY-MM", help="First month; a year is all of its months.")],
+    from_: Annotated[
+        str, typer.Option("--from", metavar="YYYY-MM", help="First month; a year stands for all its months.")
+    ],
     to: Annotated[
         str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month, or year.", show_default="same as --from")
     ] = None,
@@ -99,7 +101,9 @@ def _show(going: "Sequence[DroppedMonth]", verb: str) -> None:
 def _ask() -> None:
     """Ask for a confirmation: a `UsageError` if nobody can answer, `typer.Abort` if the answer is no."""
     if not sys.stdin.isatty():
-        raise UsageError("era5 drop asks before it removes, and nobody can answer here", remedy="Add --yes to remove.")
+        raise UsageError(
+            "era5 drop asks for confirmation, and there is no terminal to answer on", remedy="Add --yes to remove."
+        )
     typer.confirm("Remove?", abort=True, err=True)
 
 

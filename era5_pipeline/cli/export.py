@@ -16,10 +16,8 @@ from era5_pipeline.cli.options import (
     LatitudeOption,
     LongitudeOption,
     PlaceOption,
-    find_asked_place,
     warn_of_gaps,
 )
-from era5_pipeline.model.errors import UsageError
 
 
 def export(
@@ -71,20 +69,15 @@ def export(
 
     from era5_pipeline.cli.bars import stage_bars
     from era5_pipeline.export.formats import export_format
-    from era5_pipeline.model.derived_variables import find_columns
-    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.places import AskedPlace
+    from era5_pipeline.model.question import COMMAND, asked_columns, asked_range, find_place_or_area
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.model.times import parse_time_range
     from era5_pipeline.model.variables import named_columns
     from era5_pipeline.postgres.connect import open_warehouse
 
     chosen = export_format(out, format_)
-    asked_place = find_asked_place(place, lat, lon, cell)
-    if asked_place is not None and area is not None:
-        raise UsageError("a place and --area exclude each other", remedy="Give one of the two.")
-    asked = asked_place if asked_place is not None else Area.parse(area) if area is not None else None
-    start, end = parse_time_range(from_, to or from_)
-    columns = find_columns(",".join(column)) or None if column else None
+    asked = find_place_or_area(COMMAND, place, lat, lon, cell, area)
+    (start, end), columns = asked_range(from_, to or from_), asked_columns(column or None)
     from era5_pipeline.export.run import export as export_to
 
     def say(line: str) -> None:
@@ -92,8 +85,8 @@ def export(
 
     with open_warehouse(read_settings()) as warehouse, stage_bars(Console(stderr=True), out.name, "export"):
         done = export_to(warehouse, out, chosen, asked, columns=columns, start=start, end=end, say=say)
-    if asked_place is not None:
-        typer.echo(asked_place.description, err=True)
+    if isinstance(asked, AskedPlace):
+        typer.echo(asked.description, err=True)
     rows = "rows" if chosen in ("csv", "parquet") else "hours x points"
     typer.echo(
         f"wrote {out}: {named_columns(done.contents.columns)}, {done.rows:,} {rows}, {done.bytes / 1e6:,.1f} MB, "

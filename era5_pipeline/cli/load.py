@@ -13,7 +13,6 @@ from era5_pipeline.cli.options import (
     LatitudeOption,
     LongitudeOption,
     PlaceOption,
-    find_asked_place,
     point_overrides,
 )
 from era5_pipeline.model.errors import UsageError
@@ -33,7 +32,7 @@ def load(
         typer.Option(
             "--from",
             metavar="YYYY-MM",
-            help="First month; a year is all of its months.",
+            help="First month; a year stands for all its months.",
             show_default="all months of the files",
         ),
     ] = None,
@@ -62,8 +61,8 @@ def load(
         typer.Option(
             "--variables",
             metavar="A,B",
-            help="Variables to load; default: the six, all: what the files hold.",
-            show_default="of the six, those that there are",
+            help="Variables to load; default stands for the six, all for whatever the files hold.",
+            show_default="those of the six that exist",
         ),
     ] = None,
     strict_variables: Annotated[
@@ -99,7 +98,7 @@ def load(
     ] = None,
     allow_incomplete: Annotated[
         bool,
-        typer.Option("--allow-incomplete", help="Load months although hours, variables or values are missing."),
+        typer.Option("--allow-incomplete", help="Load months even if hours, variables or values are missing."),
     ] = False,
     sparse_hours: Annotated[
         bool,
@@ -108,20 +107,18 @@ def load(
             help="Source files: one value a day or a month, always at the same hour, is an hour, not a mean.",
         ),
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Load months again although nothing changed.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Load months again even if nothing changed.")] = False,
     replace: Annotated[
         bool,
-        typer.Option(
-            "--replace", help="Let a load take the place of more hours, more variables, or final data at its places."
-        ),
+        typer.Option("--replace", help="Let a load replace more hours, more variables, or final data at its places."),
     ] = False,
     refetch: Annotated[
         bool,
-        typer.Option("--refetch", help="Sources cds, arco and point: fetch months again although their files exist."),
+        typer.Option("--refetch", help="Sources cds, arco and point: fetch months again even if their files exist."),
     ] = False,
     failed: Annotated[
         bool,
-        typer.Option("--failed", help="Load the months again whose last attempt failed, with the settings they had."),
+        typer.Option("--failed", help="Load again all months whose last attempt failed, with the settings they had."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before loading the whole globe.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list with the result of each month.")] = False,
@@ -151,10 +148,11 @@ def load(
 
     from era5_pipeline.cli.run_months import run_months
     from era5_pipeline.model.months import parse_calendar_months
+    from era5_pipeline.model.question import COMMAND, find_asked_place
     from era5_pipeline.model.settings import read_settings
 
     calendar_months = parse_calendar_months(calendar_month or ())
-    asked = find_asked_place(place, lat, lon, cell)
+    asked = find_asked_place(COMMAND, place, lat, lon, cell)
     overrides: dict[str, Any] = {
         **point_overrides(source or (SOURCE_OF_FOLDERS if files_dir else None), asked),
         "files_dir": os.pathsep.join(map(_place, files_dir)) if files_dir else None,
@@ -237,9 +235,11 @@ def _load_failed(
 ) -> int:
     """Load the failed months (within the range and calendar months, if given) with their settings and `overrides`."""
     from era5_pipeline.cli.output import print_line
-    from era5_pipeline.cli.run_months import run_months
+    from era5_pipeline.cli.run_months import import_dagster, run_months
+
+    import_dagster()
     from era5_pipeline.defs.instance import open_instance
-    from era5_pipeline.defs.month_runner import failed_months
+    from era5_pipeline.defs.runner import failed_months
     from era5_pipeline.model.months import months_between
     from era5_pipeline.model.settings import read_settings
 
@@ -276,7 +276,7 @@ def _months(
             raise UsageError("--to was given without --from", remedy="Give the first month too: --from YYYY-MM.")
         if not isinstance(source, FolderSource):
             raise UsageError(
-                "the months to load are missing", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
+                "no months to load are given", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
             )
         held = source.months()
         if not held:

@@ -65,7 +65,7 @@ AnomalyOption = Annotated[
 BaselineOption = Annotated[
     str | None,
     typer.Option(
-        "--baseline", metavar="FIRST-LAST", help="Years that an anomaly is against.", show_default="1991-2020"
+        "--baseline", metavar="FIRST-LAST", help="Years that an anomaly is relative to.", show_default="1991-2020"
     ),
 ]
 
@@ -106,7 +106,7 @@ def asked_map(
         },
     )
     if baseline is not None and not anomaly:
-        raise UsageError("--baseline goes with --anomaly only", remedy="Add --anomaly, or leave --baseline out.")
+        raise UsageError("--baseline needs --anomaly", remedy="Add --anomaly, or leave --baseline out.")
     if time is not None:
         return questions.HourQuestion(parse_instant(time))
     chosen = questions.statistic_for(variable, statistic)
@@ -135,9 +135,9 @@ def _one_of(options: dict[str, str | None]) -> str:
     """The name of the only option given; refuse none, or several."""
     given = [name for name, value in options.items() if value is not None]
     if not given:
-        raise UsageError("what to draw is not given", remedy="Give one of --time, --day, --month, --year and --trend.")
+        raise UsageError("nothing to draw is given", remedy="Give one of --time, --day, --month, --year and --trend.")
     if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} exclude each other", remedy="Give one of them.")
+        raise UsageError(f"{' and '.join(given)} cannot be combined", remedy="Give one of them.")
     return given[0]
 
 
@@ -154,7 +154,7 @@ def _part(season_name: str | None, month_number: int | None) -> "YearPart":
     from era5_pipeline.maps.question import WHOLE_YEAR, calendar_month, season
 
     if season_name is not None and month_number is not None:
-        raise UsageError("--season and --calendar-month exclude each other", remedy="Give one of them.")
+        raise UsageError("--season and --calendar-month cannot be combined", remedy="Give one of them.")
     if season_name is not None:
         return season(season_name)
     return WHOLE_YEAR if month_number is None else calendar_month(month_number)
@@ -274,7 +274,7 @@ def animate(
         size = temporary.stat().st_size
     typer.echo(
         f"wrote {out}: {variable.column}, {len(frames.hours):,} frames{f' every {step} hours' if step > 1 else ''}, "
-        f"{frames.field(0).when} to {frames.field(-1).when}, {frames.latitudes.size * frames.longitudes.size:,} grid "
+        f"{frames.field(0).when} to {frames.field(-1).when}, {frames.window.rows * frames.window.columns:,} grid "
         f"points, {size / 1e6:,.1f} MB ({frames.credit})"
     )
     if frames.left_out:
@@ -316,7 +316,7 @@ def map_(
             "--area",
             metavar="N/W/S/E",
             help="Only this rectangle, in degrees.",
-            show_default="everything in the table; of places far apart, the part with the most",
+            show_default="everything in the table; if places are far apart, the part with the most",
         ),
     ] = None,
     vmin: Annotated[
@@ -341,7 +341,7 @@ def map_(
     fps: FpsOption = None,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Exit with code 4 if places have no value; the map is written all the same."),
+        typer.Option("--strict", help="Exit with code 4 if places have no value; the map is still written."),
     ] = False,
 ) -> None:
     """Draw a map of an hour, a day, a month, an anomaly or a trend, with coastlines, borders and a colour bar.
@@ -364,15 +364,13 @@ def map_(
     from era5_pipeline.draw.file_formats import USUAL_FPS, is_animation
     from era5_pipeline.draw.maps import plot_map
     from era5_pipeline.maps.read import read_map
-    from era5_pipeline.model.derived_variables import find_column
-    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.question import asked_area, asked_column
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
     from era5_pipeline.read.credit import read_credit
 
-    variable = find_column(column)
-    rectangle = Area.parse(area) if area else None
+    variable, rectangle = asked_column(column), asked_area(area)
     require_limits(vmin, vmax)
     require_centre(centre_longitude)
     title = title if title is None else require_drawable(title, "--title")

@@ -15,7 +15,7 @@ def metrics(
         typer.Option(
             "--output",
             metavar="FILE",
-            help="Write to this file instead, as a whole: the file is the old one or the new one, never a part.",
+            help="Write to this file instead, atomically: readers see the old file or the new one.",
         ),
     ] = None,
     by_month: Annotated[

@@ -25,7 +25,7 @@ def point_overrides(source: str | None, asked: "AskedPlace | None") -> dict[str,
         return {"source": source}
     if source is not None and not source_kind(source).is_series:
         raise UsageError(
-            f"the source {source} is not asked for a place",
+            f"the source {source} does not take a place",
             remedy=f"Use --source {SOURCE_OF_POINTS}, or give an area: --area NORTH/WEST/SOUTH/EAST.",
         )
     return {"source": source or SOURCE_OF_POINTS, "point": str(asked.cell.location)}
@@ -66,7 +66,7 @@ CalendarMonthsOption = Annotated[
     typer.Option(
         "--calendar-month",
         metavar="1-12",
-        help="Of each year only this month, or these: 6,7,8. Can be given several times.",
+        help="Only this month of each year, or these: 6,7,8. Can be given several times.",
         show_default="all months",
     ),
 ]
@@ -97,11 +97,9 @@ def require_limits(vmin: float | None, vmax: float | None) -> None:
     """
     for name, value in (("--vmin", vmin), ("--vmax", vmax)):
         if value is not None and not isfinite(value):
-            raise UsageError(f"{name} {value:g}: a limit is a number", remedy="Give a number, or leave it out.")
+            raise UsageError(f"{name} {value:g}: a limit must be a number", remedy="Give a number, or leave it out.")
     if vmin is not None and vmax is not None and vmin >= vmax:
-        raise UsageError(
-            f"--vmin {vmin:g} is not below --vmax {vmax:g}", remedy="Exchange them, or leave one of them out."
-        )
+        raise UsageError(f"--vmin {vmin:g} is not below --vmax {vmax:g}", remedy="Swap them, or leave one of them out.")
 
 
 def warn_of_gaps(lines: list[str], *, strict: bool) -> None:
@@ -115,7 +113,7 @@ def warn_of_gaps(lines: list[str], *, strict: bool) -> None:
 # --- Options for a point: `--place NAME`, or `--lat` and `--lon`, and `--cell` ---
 #
 # A command declares `place: PlaceOption = None, lat: LatitudeOption = None, lon: LongitudeOption = None, cell:
-# CellOption = "nearest"`, and calls `require_asked_place` (or `find_asked_place`, where a point is optional).
+# CellOption = "nearest"`, and calls `asked_place` of `model.question` (or `find_asked_place`, if a point is optional).
 
 
 PlaceOption = Annotated[
@@ -123,7 +121,7 @@ PlaceOption = Annotated[
     typer.Option(
         "--place",
         metavar="NAME",
-        help="A city, such as Jakarta, or with its country: Paris, US. It is found offline; era5 places NAME lists.",
+        help="A city, such as Jakarta, or with its country: Paris, US. Offline; era5 places NAME lists candidates.",
         show_default=False,
     ),
 ]
@@ -139,45 +137,3 @@ CellOption = Annotated[
     Literal["nearest", "land"],
     typer.Option("--cell", help="Which grid cell: the nearest, or the nearest that is at least half land."),
 ]
-
-_REMEDY = "Give --place NAME, such as --place Jakarta, or --lat and --lon."
-
-
-def require_asked_place(
-    place: str | None, lat: float | None, lon: float | None, cell: Literal["nearest", "land"] = "nearest"
-) -> "AskedPlace":
-    """The place given by these options.
-
-    Raises:
-        UsageError: if they give none, two, an unknown place, or an impossible point.
-    """
-    asked = find_asked_place(place, lat, lon, cell)
-    if asked is None:
-        raise UsageError("no place is given", remedy=_REMEDY)
-    return asked
-
-
-def find_asked_place(
-    place: str | None, lat: float | None, lon: float | None, cell: Literal["nearest", "land"] = "nearest"
-) -> "AskedPlace | None":
-    """The place given by these options; None if not given.
-
-    Raises:
-        UsageError: if they give two, an unknown place, or an impossible point.
-    """
-    from era5_pipeline.model.cells import cell_of
-    from era5_pipeline.model.places import AskedPlace
-
-    if place is not None:
-        from era5_pipeline.model.places import find_place
-
-        if (lat, lon) != (None, None):
-            raise UsageError("--place and --lat, --lon exclude each other", remedy="Give one of the two.")
-        found = find_place(place)
-        return AskedPlace(found, found.latitude, found.longitude, cell_of(found.latitude, found.longitude, cell))
-    if lat is None and lon is None:
-        return None
-    if lat is None or lon is None:
-        missing = "--lat" if lat is None else "--lon"
-        raise UsageError(f"{missing} is missing", remedy=_REMEDY)
-    return AskedPlace(None, lat, lon, cell_of(lat, lon, cell))

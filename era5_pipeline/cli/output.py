@@ -191,5 +191,5 @@ class ResultsCommand(TyperCommand):
 def _require_no_contradiction(format_: str | None) -> None:
     if format_ not in (None, "json"):
         raise UsageError(
-            f"--json and --format {format_} exclude each other", remedy="Choose one; --json means --format json."
+            f"--json and --format {format_} cannot be combined", remedy="Choose one; --json means --format json."
         )

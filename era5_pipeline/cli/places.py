@@ -28,25 +28,21 @@ def places(
       era5 places "Paris, US"
       era5 places Springfield --json
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from era5_pipeline.model.cells import cell_of
     from era5_pipeline.model.places import (
         ATTRIBUTION,
-        AskedPlace,
         ambiguous_place,
         find_candidates,
         place_meant,
         unknown_place,
     )
+    from era5_pipeline.model.question import place_with_cell
 
     text = " ".join(name)
     candidates = find_candidates(text)
     if not candidates:
         raise unknown_place(text)
     meant = place_meant(candidates)
-    found = [
-        AskedPlace(place, place.latitude, place.longitude, cell_of(place.latitude, place.longitude))
-        for place in (one.place for one in candidates)
-    ]
+    found = [place_with_cell(one.place) for one in candidates]
     if as_json:
         typer.echo(json.dumps([one.as_json() | {"is_meant": one.place == meant} for one in found], indent=1))
         return

@@ -15,7 +15,6 @@ from era5_pipeline.cli.options import (
     LatitudeOption,
     LongitudeOption,
     PlaceOption,
-    find_asked_place,
     point_overrides,
 )
 from era5_pipeline.model.errors import UsageError
@@ -41,7 +40,7 @@ _WIDTH = 120
 def plan(
     *,
     from_: Annotated[
-        str | None, typer.Option("--from", metavar="YYYY-MM", help="First month; a year is all of its months.")
+        str | None, typer.Option("--from", metavar="YYYY-MM", help="First month; a year stands for all its months.")
     ] = None,
     to: Annotated[
         str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month, or year.", show_default="same as --from")
@@ -81,15 +80,16 @@ def plan(
     from datetime import UTC, datetime
 
     from era5_pipeline.model.months import months_between, parse_calendar_months
+    from era5_pipeline.model.question import COMMAND, find_asked_place
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.planning.current_contents import read_current_contents
     from era5_pipeline.planning.extent import Load
 
-    point = point_overrides(source, find_asked_place(place, lat, lon, cell))
+    point = point_overrides(source, find_asked_place(COMMAND, place, lat, lon, cell))
     settings = read_settings(variables=variables, area=area, **point)
     if from_ is None:
         raise UsageError(
-            "the months to plan are missing", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
+            "no months to plan are given", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
         )
     load = Load.of(settings, months_between(from_, to, parse_calendar_months(calendar_month or ())))
     planned = plan_of(load, settings, read_current_contents(settings), datetime.now(tz=UTC))
@@ -189,7 +189,11 @@ def _size_rows(planned: "Plan") -> "Iterator[_Row]":
     load, size = planned.load, planned.size
     if load.kind.is_series:
         at_once = f"{load.kind.requests_at_once} at once"
-        yield "requests", f"{size.requests:,}", f"one a point, for all months; none where its series is kept; {at_once}"
+        yield (
+            "requests",
+            f"{size.requests:,}",
+            f"one for each point, for all months; none if its series is kept; {at_once}",
+        )
     elif load.kind.is_queued:
         fields = planned.fields_of_largest_request
         at_once = f"{load.kind.requests_at_once} at once"
@@ -269,7 +273,7 @@ def _disk_rows(planned: "Plan", *, is_embedded: bool) -> "Iterator[_Row]":
     storage = planned.storage
     files = f"{decimal(round(storage.home_bytes))} of raw and Parquet files"
     if not storage.keeps_all_here:
-        files += f" at one time (months in work: {storage.months_at_once})"
+        files += f" at one time (months in progress: {storage.months_at_once})"
     if disks.home_free_bytes is not None:
         both = f" and the table's {table}" if disks.is_one else ""
         yield "free disk", decimal(disks.home_free_bytes), f"for {files}{both} (ERA5_HOME)"

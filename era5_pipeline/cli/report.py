@@ -75,21 +75,19 @@ def report(
       era5 report --lat 10.75 --lon 106.25 --days local --title "Near Ho Chi Minh City" --out mekong.html
       era5 report --area -5.5/106/-7/108 --baseline 1961-1990 --out java.html
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from era5_pipeline.climate.anomalies import parse_baseline
-    from era5_pipeline.climate.reading import Period, read_climate
+    from era5_pipeline.climate.reading import read_climate
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
 
     require_page(out, "--out")
-    period, years = Period.parse(from_, to), parse_baseline(baseline)
-    asked, choice = asked_climate(place, lat, lon, cell, area, days, utc_offset)
+    question = asked_climate(place, lat, lon, cell, area, from_, to, baseline, days, utc_offset)
     with (
         open_warehouse(read_settings()) as warehouse,
         warehouse.connect() as connection,
         server_errors("reading the climate"),
     ):
-        answer = read_climate(connection, asked, period, years, choice)
+        answer = read_climate(connection, question)
     from era5_pipeline.report.page import write_page
 
     write_page(answer, out, title)

@@ -1,6 +1,6 @@
 """Run months one after another in this process, and print a row or a JSON object for each, with its errors.
 
-The output of `era5 load` and `era5 revise`; the work is in `era5_pipeline.defs.month_runner`.
+The output of `era5 load` and `era5 revise`; the work is in `era5_pipeline.defs.runner`.
 """
 
 import json
@@ -118,7 +118,7 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
     not_tried = [month for month, _ in wanted if month not in unchanged and month not in {run.month for run in runs}]
     code = _report(settings, runs, not_tried)
     held = {run.month for run in runs if not run.errors} | set(unchanged)
-    if (besides := _said_besides(settings, [one for one in wanted if one[0] in held])) is not None:
+    if (besides := _describe_unrequested_columns(settings, [one for one in wanted if one[0] in held])) is not None:
         typer.echo(besides, err=True)
     return code
 
@@ -133,10 +133,16 @@ def _run_in_turn(
     as_json: bool,
 ) -> "Mapping[int, MonthRun]":
     """Run the months that are due; return the runs by their position in `wanted`."""
-    from era5_pipeline.cli.bars import stage_bars
-    from era5_pipeline.defs.instance import open_instance
-    from era5_pipeline.defs.month_runner import MonthRunner
+    import logging
 
+    from era5_pipeline.cli.bars import stage_bars
+
+    import_dagster()
+    from era5_pipeline.defs.dagster_internals import STEP_LOGGER
+    from era5_pipeline.defs.instance import open_instance
+    from era5_pipeline.defs.runner import MonthRunner
+
+    logging.getLogger(STEP_LOGGER).setLevel(logging.ERROR)
     with open_instance(settings.home) as instance:
         turn = MonthRunner(
             instance,
@@ -150,14 +156,32 @@ def _run_in_turn(
     return turn.done
 
 
+def import_dagster() -> None:
+    """Import what runs of months need, unless this process has already.
+
+    Meanwhile the garbage collector rests, and afterwards ignores what was imported: it would go over half a million
+    objects again and again that stay until the end, a quarter of the time that a short load takes.
+    """
+    import gc
+    import sys
+
+    if "dagster" in sys.modules or not gc.isenabled():
+        return
+    gc.disable()
+    try:
+        import era5_pipeline.defs.instance
+        import era5_pipeline.defs.runner  # noqa: F401
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def _quiet_libraries() -> None:
     """Silence warnings of libraries (such as each attempt to reach a server that is down), which would bury ours."""
     import logging
 
     logging.getLogger().setLevel(logging.ERROR)
     logging.getLogger("era5_pipeline").setLevel(logging.WARNING)
-    # Dagster logs every check of a skipped month as not executed.
-    logging.getLogger("dagster._core.execution.plan.active").setLevel(logging.ERROR)
 
 
 def _print_row(cells: "Iterator[str] | tuple[str, ...]") -> None:
@@ -228,18 +252,18 @@ def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> s
     return f"from {settings.source_name} ({named}, {where})"
 
 
-def _said_besides(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> str | None:
+def _describe_unrequested_columns(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> str | None:
     """Name the variables in the user's files beyond the default ones, with the command to load them; None: none."""
-    from era5_pipeline.sources.open_source import columns_besides, source_of
+    from era5_pipeline.sources.open_source import source_of, unrequested_columns
 
     if not wanted or not source_kind(settings.source_name).has_own_files:
         return None
     source, months = source_of(settings), [month for month, _ in wanted]
-    besides = columns_besides(settings, source, months)
+    besides = unrequested_columns(settings, source, months)
     if not besides:
         return None
     # A named variable must be in every month.
-    is_in_all = all(columns_besides(settings, source, (month,)) == besides for month in months)
+    is_in_all = all(unrequested_columns(settings, source, (month,)) == besides for month in months)
     names = variable_names(besides)
     command = _load_command(months, wanted[0][1], names if is_in_all else ALL_NAME)
     said = names.replace(",", ", ")
@@ -318,7 +342,7 @@ def _report(settings: "Settings", runs: "Sequence[MonthRun]", not_tried: "Sequen
         for warning in sorted(said):
             typer.echo(f"era5: {warning}", err=True)
     strays = [p for p in stray_problems(settings) if not any(str(p) in error.message for error in errors)]
-    verbs = ("ignored" if p.kind == "nothing" else "cannot be used, and may be of any month" for p in strays)
+    verbs = ("ignored" if p.kind == "nothing" else "cannot be used, and could belong to any month" for p in strays)
     for text in grouped_problems((f"era5: {p} ({verb})", p.remedy) for p, verb in zip(strays, verbs, strict=True)):
         typer.echo(text, err=True)
     if not_tried:

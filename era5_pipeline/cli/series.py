@@ -24,7 +24,6 @@ from era5_pipeline.cli.options import (
     LatitudeOption,
     LongitudeOption,
     PlaceOption,
-    require_asked_place,
     require_limits,
     require_picture,
     warn_of_gaps,
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.places import AskedPlace
     from era5_pipeline.model.variables import Variable
-    from era5_pipeline.read.hours import Series
+    from era5_pipeline.read.fields import Series
     from era5_pipeline.read.missing import Gaps
 
 Format = Literal["table", "csv", "json"]
@@ -80,7 +79,7 @@ def series(
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Exit with code 4 if months or hours are missing; all is written as without."),
+        typer.Option("--strict", help="Exit with code 4 if months or hours are missing; everything is still written."),
     ] = False,
 ) -> None:
     """Print the hours of one location: the point of ERA5's 0.25 degree grid nearest to a place or to coordinates.
@@ -96,10 +95,9 @@ def series(
       era5 series --lat -6.2 --lon 106.8 --column t2m --plot t.pdf --title Jakarta --vmin 15 --vmax 40
       era5 series --lat 25.5 --lon 51.25 --from 2023-07-15 --format csv > t.csv
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from era5_pipeline.model.derived_variables import find_columns
     from era5_pipeline.model.location_set import LocationSet
+    from era5_pipeline.model.question import COMMAND, asked_columns, asked_place, asked_range
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.model.times import parse_time_range
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
     from era5_pipeline.read.credit import read_credit
@@ -107,10 +105,9 @@ def series(
     from era5_pipeline.read.missing import gap_lines, read_gaps
 
     require_limits(vmin, vmax)
-    asked_place = require_asked_place(place, lat, lon, cell)
-    location = asked_place.cell.location
-    start, end = parse_time_range(from_, to or from_)
-    asked = find_columns(",".join(column)) or None if column else None
+    where = asked_place(COMMAND, place, lat, lon, cell)
+    location = where.cell.location
+    (start, end), asked = asked_range(from_, to or from_), asked_columns(column or None)
     if plot:
         from era5_pipeline.draw.figures import require_drawable
 
@@ -129,7 +126,7 @@ def series(
     ):
         start, end, left_out = without_single_hours(connection, location, start, end)
         rows = read_series(connection, location, asked, start, end)
-        variables = require_values(connection, rows, asked, location, asked_place.description)
+        variables = require_values(connection, rows, asked, location, where.description)
         gaps = read_gaps(connection, location, rows, variables, start, end)
         first, last = (time.astype("datetime64[s]").item().replace(tzinfo=UTC) for time in rows.times[[0, -1]])
         there = LocationSet.of_ids([location.location_id])
@@ -144,16 +141,16 @@ def series(
             variables,
             location,
             plot,
-            place_name=asked_place.name,
+            place_name=where.name,
             credit=credit,
             notes=lines,
             title=title,
             limits=(vmin, vmax),
         )
-        typer.echo(f"wrote {plot}: {asked_place.description}, {rows.times.size:,} hours ({credit})", err=True)
+        typer.echo(f"wrote {plot}: {where.description}, {rows.times.size:,} hours ({credit})", err=True)
     if plot is None or format_ is not None:
         with surviving_closed_pipe():
-            _print(rows, variables, asked_place, gaps, format_ or "table")
+            _print(rows, variables, where, gaps, format_ or "table")
     if left_out:
         typer.echo(f"note: {left_out}", err=True)
     warn_of_gaps(lines, strict=strict)

@@ -14,14 +14,14 @@ def serve(
         str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; 0.0.0.0: all networks.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: one that is free.")] = 8000,
-    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Processes that answer.")] = 1,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Number of processes.")] = 1,
     cors: Annotated[
         list[str] | None,
         typer.Option(
             "--cors",
             metavar="ORIGIN",
-            help="Let pages of this origin ask from a browser, such as https://example.org; can be given several "
-            "times; '*': any.",
+            help="Let pages of this origin send requests from a browser, such as https://example.org; can be given "
+            "several times; '*': any.",
             show_default="none",
         ),
     ] = None,
@@ -30,12 +30,14 @@ def serve(
         typer.Option(
             "--allowed-host",
             metavar="NAME",
-            help="A name by which it is reached, besides localhost and addresses, such as that of a proxy before it; "
+            help="A host name to answer to, in addition to localhost and addresses, such as that of a proxy in front; "
             "can be given several times; '*': any. With those of ERA5_ALLOWED_HOSTS.",
             show_default="none",
         ),
     ] = None,
-    access_log: Annotated[bool, typer.Option("--access-log/--no-access-log", help="A line for each request.")] = True,
+    access_log: Annotated[
+        bool, typer.Option("--access-log/--no-access-log", help="Log a line for each request.")
+    ] = True,
 ) -> None:
     """Answer questions about the table over HTTP, as JSON, CSV and pages, until Ctrl-C. It only reads.
 
@@ -68,7 +70,7 @@ def serve(
                 "Give it a user that may only read: era5 db init --roles"
             )
         if not is_loopback(bound):
-            warn(f"everyone who reaches {host} can ask: there is no password. See docs/http.md#on-a-network")
+            warn(f"anyone who can reach {host} can send requests: there is no password. See docs/http.md#on-a-network")
         app = ServedApp(warehouse.url, ServingLimits.of(settings), tuple(cors or ()), hosts)
         url = address_of(bound)
         typer.echo(f"era5 serve: {url}, its routes: {url}/docs")

@@ -51,7 +51,7 @@ def baseline_of(years: YearSpan, complete_years: Sequence[int]) -> Baseline:
     are = "is" if count < 2 else "are"
     have = f"{count or 'none'} of the {len(years)} years of the baseline {years} {are} complete"
     if count < FEWEST_YEARS_OF_BASELINE:
-        note = f"{have}, and anomalies need at least {FEWEST_YEARS_OF_BASELINE}: there are none."
+        note = f"{have}, but anomalies need at least {FEWEST_YEARS_OF_BASELINE}, so there are none."
         return Baseline(years, count, is_used=False, note=note)
     if count < _SHARE_OF_YEARS * len(years):
         note = f"Only {have}: a normal should rest on at least {_SHARE_OF_YEARS * 100:.0f} % of its years."

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from era5_pipeline.model.cells import land_words
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.times import offset_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -110,18 +112,17 @@ class ClimatePlace:
     """The place in question: one grid cell (`location`), or the mean over the grid points of an `area`.
 
     `name` is the name of the place, with its country, if one was given. `asked` is the latitude and longitude in
-    degrees, as given or of the named place; None for an area. `points` is the number of grid points: 1 for a cell.
-    `land_share` is the cell's, 0 to 1; None if unknown, and for an area. `zone` is the time zone of the place, if
-    known.
+    degrees, as given or of the named place; None for an area. `land_share` is the cell's, 0 to 1; None if unknown, and
+    for an area. `zone` is the time zone of the place, if known. `locations` are those of an area that were read.
     """
 
     name: str | None
     asked: tuple[float, float] | None
     location: Location | None
     area: Area | None
-    points: int
     land_share: float | None
     zone: str | None
+    locations: LocationSet = field(default_factory=LocationSet)
 
     @classmethod
     def of_asked(cls, asked: AskedPlace, *, in_its_zone: bool) -> ClimatePlace:
@@ -131,10 +132,14 @@ class ClimatePlace:
             asked=(asked.latitude, asked.longitude),
             location=asked.cell.location,
             area=None,
-            points=1,
             land_share=asked.cell.land_share,
             zone=asked.time_zone if asked.place is not None or in_its_zone else None,
         )
+
+    @property
+    def points(self) -> int:
+        """The number of grid points: 1 for a cell."""
+        return 1 if self.location is not None else len(self.locations)
 
     @property
     def title(self) -> str:
@@ -175,17 +180,14 @@ class DayRule:
     @property
     def offset_name(self) -> str:
         """`UTC`, `UTC+07:00`, `UTC-03:30`."""
-        if not self.offset_minutes:
-            return "UTC"
-        hours, minutes = divmod(abs(self.offset_minutes), 60)
-        return f"UTC{'+' if self.offset_minutes > 0 else '-'}{hours:02d}:{minutes:02d}"
+        return offset_text(self.offset_minutes)
 
     @property
     def statement(self) -> str:
         """A sentence that defines the day, and how totals are assigned to it."""
         zone = f" (standard time of {self.zone}, one offset for all years)" if self.zone else ""
         return (
-            f"Days, months and years are in {self.offset_name}{zone}. A value of precipitation is of the hour before "
+            f"Days, months and years are in {self.offset_name}{zone}. A value of precipitation is for the hour before "
             "its time: a day's total is the sum from 01:00 to 24:00. (/v1/archive of era5 serve sums 00:00 to 23:00, "
             "as Open-Meteo does.)"
         )
@@ -229,7 +231,7 @@ class Trend:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the 95 % interval of `slope` excludes zero."""
+        """True if the 95 % confidence interval of `slope` does not contain zero."""
         return self.low > 0 or self.high < 0
 
 

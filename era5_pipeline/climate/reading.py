@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -25,33 +25,31 @@ from era5_pipeline.climate.days import (
 from era5_pipeline.climate.trends import describe_years, trends_of
 from era5_pipeline.climate.words import WHAT_ERA5_IS, notes_of, sentence_of
 from era5_pipeline.climate.years import monthly_values, records_of, seasonal_cycle, yearly_values
-from era5_pipeline.model.cells import standard_offset
+from era5_pipeline.model.cells import last_full_year, standard_offset
 from era5_pipeline.model.derived_variables import stored_columns
-from era5_pipeline.model.errors import NoDataError, UsageError
+from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES, latitudes_of
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.times import from_datetime64, hours_in, parse_time_range
+from era5_pipeline.model.times import from_datetime64
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.read.credit import read_credit, sample_notice
 from era5_pipeline.read.fetch import fetch_array, nothing_loaded
-from era5_pipeline.read.fields import locations_at
+from era5_pipeline.read.fields import Series
 from era5_pipeline.read.held import (
     NO_LEDGER,
-    absence_of,
     describe_months,
+    locations_at,
     months_held,
-    nearest_place,
+    part_versions,
     places_held,
-    point_name,
     some_row,
 )
-from era5_pipeline.read.hours import Series, read_place_hours
-from era5_pipeline.read.missing import Gaps, find_gaps, gap_lines
+from era5_pipeline.read.hours import read_place_hours
+from era5_pipeline.read.missing import Gaps, explain_absence, find_gaps, gap_lines, middle_of, nearest_in_words
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.layout import locations_where
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
-from era5_pipeline.warehouse.ledger import multirange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -60,9 +58,11 @@ if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.climate.answer import ClimatePlace, Element, YearSpan
+    from era5_pipeline.climate.question import ClimateQuestion, DayChoice, Period
     from era5_pipeline.model.grid import Area, Location
     from era5_pipeline.model.source_kinds import Version
     from era5_pipeline.model.variables import Variable
+    from era5_pipeline.read.held import PartVersion
 
     Connection = psycopg.Connection[Any]
 
@@ -186,7 +186,7 @@ def locations_of_area(connection: Connection, area: Area) -> LocationSet:
     """
     asked = LocationSet.of_area(area)
     try:
-        rows = connection.execute(read_sql("area_locations"), {"location_ids": multirange(asked)}).fetchall()
+        rows = connection.execute(read_sql("area_locations"), {"location_ids": asked.multirange}).fetchall()
     except NO_LEDGER:
         rows = []
     sets = [(months, LocationSet(tuple((run.lower, run.upper) for run in runs))) for runs, months in rows]
@@ -204,13 +204,11 @@ def locations_of_area(connection: Connection, area: Area) -> LocationSet:
 def _nothing_in(connection: Connection, area: Area, held: LocationSet) -> NoDataError:
     remedy = f"Load it: era5 load --from YYYY-MM --area {area}; or ask for an area within what the table holds."
     if not held:
-        return NoDataError(f"area {area}: the table has nothing there", remedy=remedy)
-    middle = (area.north + area.south) / 2, area.west + ((area.east - area.west) % 360.0) / 2
-    nearest, distance = nearest_place(held.ids(), *middle)
+        return NoDataError(f"area {area}: the table has no data there", remedy=remedy)
+    nearest, words = nearest_in_words(held.ids(), " locations", *middle_of(area))
     there = months_held(connection, LocationSet(((nearest.location_id, nearest.location_id + 1),)))
     return NoDataError(
-        f"area {area}: the table has nothing there; the nearest of its {len(held):,} locations is "
-        f"{point_name(nearest)}, {distance:,.0f} km from the middle, and it holds {describe_months(there)}",
+        f"area {area}: the table has no data there; {words} from the middle, and it holds {describe_months(there)}",
         remedy=remedy,
     )
 
@@ -301,9 +299,9 @@ def read_provenance(
     the last). A column without any value is not a gap: the answer does not cover it.
     """
     first, last = (time.to_pydatetime().astimezone(UTC) for time in pd.DatetimeIndex(hours.index)[[0, -1]])
-    columns = _columns(hours)
-    parts = _parts(connection, locations, columns, Month.of(first), Month.of(last))
-    months = {month for month, *_ in parts}
+    columns = stored_columns(hours.columns)
+    parts = part_versions(connection, locations, columns, Month.of(first), Month.of(last))
+    months = {part.month for part in parts}
     if months:
         start, end = start or min(months).start, end or max(months).end
         # Local days may begin in the UTC month before: if that was never loaded, its hours are no gap.
@@ -314,8 +312,8 @@ def read_provenance(
     there = hours.loc[:, hours.notna().any()]
     gaps = _gaps(there, start, end)
     absent = [variable_of(column).column for column in hours.columns if column not in there.columns]
-    sources = Counter(source for _, source in {(month, source) for month, of_part, _, _ in parts for source in of_part})
-    versions: Counter[Version] = Counter(version for _, version in {(month, version) for month, _, version, _ in parts})
+    sources = Counter(source for _, source in {(part.month, source) for part in parts for source in part.sources})
+    versions: Counter[Version] = Counter(version for _, version in {(part.month, part.version) for part in parts})
     preliminary = _preliminary(parts, hours)
     unknown = _hours_of_unknown_version(parts, hours) / len(hours)
     share = len(preliminary) / len(hours) if unknown < 1.0 else None
@@ -343,55 +341,23 @@ def read_provenance(
 
 
 _DAY = timedelta(days=1)
-_Part = tuple[Month, tuple[str, ...], "Version", "Mapping[str, list[str]]"]
-
-
-def _parts(
-    connection: psycopg.Connection[Any], locations: LocationSet, columns: Iterable[str], first: Month, last: Month
-) -> list[_Part]:
-    """Month, sources, version and runs of preliminary hours of each part with any of these locations.
-
-    Only the sources of these columns count.
-    """
-    parameters = {
-        "location_ids": multirange(locations),
-        "first": first.start.date(),
-        "last": last.start.date(),
-        "columns": list(columns),
-    }
-    try:
-        rows = connection.execute(read_sql("place_versions"), parameters).fetchall()
-    except NO_LEDGER:
-        return []
-    return [(Month(day.year, day.month), tuple(sources), version, runs) for day, sources, version, runs in rows]
 
 
 def _held(connection: psycopg.Connection[Any], locations: LocationSet, month: Month) -> bool:
-    """Whether the ledger has the month at any of these locations."""
-    return bool(_parts(connection, locations, (), month, month))
+    """Return whether the month is loaded, by the ledger, for at least one of these locations."""
+    return bool(part_versions(connection, locations, (), month, month))
 
 
-def _columns(hours: pd.DataFrame) -> set[str]:
-    """The columns of the table from which the hours were read."""
-    return set(stored_columns(hours.columns))
-
-
-def _preliminary(parts: list[_Part], hours: pd.DataFrame) -> set[int]:
+def _preliminary(parts: Iterable[PartVersion], hours: pd.DataFrame) -> set[int]:
     """The hours that are preliminary in any of the columns read."""
-    columns = _columns(hours)
-    found: set[int] = set()
-    for _, _, _, runs in parts:
-        for column in columns & runs.keys():
-            found |= hours_in(runs[column])
-    if not found:
-        return found
-    return found & set(from_datetime64(_times(hours)).tolist())
+    found = frozenset[int]().union(*(part.preliminary for part in parts))
+    return set(found).intersection(from_datetime64(_times(hours)).tolist()) if found else set()
 
 
-def _hours_of_unknown_version(parts: list[_Part], hours: pd.DataFrame) -> int:
+def _hours_of_unknown_version(parts: Iterable[PartVersion], hours: pd.DataFrame) -> int:
     """Count the hours in months that the ledger does not know, or with a part that states no version."""
     months, counts = np.unique(_times(hours).astype("datetime64[M]"), return_counts=True)
-    stated = {month for month, *_ in parts} - {month for month, _, version, _ in parts if version == "unknown"}
+    stated = {part.month for part in parts} - {part.month for part in parts if part.version == "unknown"}
     return sum(
         int(count)
         for month, count in zip(months.tolist(), counts, strict=True)
@@ -406,8 +372,8 @@ def _all_sources(
     if beside is None:
         return set(sources)
     first, last = (time.to_pydatetime().astimezone(UTC) for time in pd.DatetimeIndex(beside.index)[[0, -1]])
-    parts = _parts(connection, locations, _columns(beside), Month.of(first), Month.of(last))
-    return {*sources, *(source for _, of_part, *_ in parts for source in of_part)}
+    parts = part_versions(connection, locations, beside.columns, Month.of(first), Month.of(last))
+    return {*sources, *(source for part in parts for source in part.sources)}
 
 
 def _count_months(hours: pd.DataFrame) -> int:
@@ -438,11 +404,11 @@ def _by_element(of_columns: Mapping[str, tuple[Any, ...]]) -> dict[Element, tupl
 
 
 def _version_lines(
-    versions: Mapping[Version, int], share: float | None, unknown: float, parts: list[_Part]
+    versions: Mapping[Version, int], share: float | None, unknown: float, parts: Iterable[PartVersion]
 ) -> list[str]:
     lines = []
     if share:
-        months = sorted({month for month, _, version, _ in parts if version in ("preliminary", "mixed")})
+        months = sorted({part.month for part in parts if part.version in ("preliminary", "mixed")})
         lines.append(
             f"{share * 100:.2f} % of the hours are preliminary (ERA5T), in {describe_months(months)}: they may change"
         )
@@ -457,38 +423,7 @@ def _version_lines(
 # --- The climate answer of a place or an area, from the warehouse ---
 
 
-@dataclass(frozen=True)
-class Period:
-    """Days from `first` to `last`, both included; None: no limit."""
-
-    first: date | None = None
-    last: date | None = None
-
-    @classmethod
-    def parse(cls, from_text: str | None, to_text: str | None) -> Self:
-        """The days from the start of `from_text` to the end of `to_text`: each a year, a month or a day.
-
-        Raises:
-            UsageError: if a text is not a year, month or day, or the range is empty.
-        """
-        start, end = parse_time_range(from_text, to_text)
-        for text, instant in ((from_text, start), (to_text, end)):
-            if instant is not None and instant.time() != time():
-                raise UsageError(f"{text!r} is an hour", remedy="An answer is made of days: give a year, month or day.")
-        return cls(start.date() if start else None, (end - _DAY).date() if end else None)
-
-
-@dataclass(frozen=True)
-class DayChoice:
-    """How days are delimited: at an offset from UTC in minutes or, with a zone, at its standard offset."""
-
-    offset_minutes: int = 0
-    zone: str | None = None
-
-
-def read_climate(
-    connection: Connection, place: ClimatePlace, period: Period, baseline: YearSpan, choice: DayChoice
-) -> ClimateAnswer:
+def read_climate(connection: Connection, question: ClimateQuestion) -> ClimateAnswer:
     """Answer how the weather of a place has changed.
 
     The baseline's years are read even if outside the period. The connection is in autocommit mode.
@@ -497,9 +432,10 @@ def read_climate(
         NoDataError: if the table has no whole day of the place in the period; the message says what it holds instead.
         UsageError: if the time zone is unknown.
     """
+    place, period, baseline = question.place, question.period, question.baseline
     if place.area is not None:
         locations = locations_of_area(connection, place.area)
-        place = replace(place, points=len(locations))
+        place = replace(place, locations=locations)
     elif place.location is not None:
         locations = LocationSet(((place.location.location_id, place.location.location_id + 1),))
     else:
@@ -516,7 +452,7 @@ def read_climate(
     asked = within_period(hours, period, timedelta(0))
     if asked.empty:
         raise _no_whole_day(connection, place, locations, period)
-    rule = _rule(choice, asked)
+    rule = _rule(question.days, asked)
     asked = within_period(hours, period, timedelta(minutes=rule.offset_minutes))
     asked = asked if len(asked) else hours
     beside = hours if len(asked) < len(hours) else None
@@ -563,21 +499,19 @@ def _rule(choice: DayChoice, hours: pd.DataFrame) -> DayRule:
     others: tuple[int, ...] = ()
     first, last = (stamp.to_pydatetime() for stamp in pd.DatetimeIndex(hours.index)[[0, -1]])
     if zone is not None:
-        is_full = last >= datetime(last.year, 12, 31, 23, tzinfo=UTC)
-        last_year = max(last.year if is_full else last.year - 1, first.year)
-        standard = standard_offset(zone, first.year, last_year)
+        standard = standard_offset(zone, first.year, last_full_year(first.year, last + timedelta(hours=1)))
         minutes, others = standard.minutes, standard.other_years
     rule = DayRule(minutes, zone)
     warnings = []
     if others:
         warnings.append(
-            f"The standard time of {zone} was another in {describe_years(list(others))}: the days of these years are "
+            f"The standard time of {zone} was different in {describe_years(others)}: the days of these years are "
             f"cut at {rule.offset_name} like all others."
         )
     if minutes % 60:
         warnings.append(
-            f"{rule.offset_name} has a part of an hour: a total of an hour that runs over midnight counts to the day "
-            "in which the hour begins."
+            f"{rule.offset_name} is not a whole number of hours: the total of an hour that spans midnight counts "
+            "towards the day in which the hour begins."
         )
     return replace(rule, warnings=tuple(warnings))
 
@@ -590,15 +524,15 @@ def _require_months(connection: Connection, place: ClimatePlace, locations: Loca
         (start is None or month.end > start) and (end is None or month.start < end) for month in months
     ):
         return
-    why = absence_of(months, start, end)
-    raise NoDataError(f"{place.title}: the table has no hour of the period; {why.instead}", remedy=_how_to_load(place))
+    why = explain_absence(months, start, end)
+    raise NoDataError(f"{place.title}: the table has no hour in the period; {why.instead}", remedy=_how_to_load(place))
 
 
 def _no_whole_day(connection: Connection, place: ClimatePlace, locations: LocationSet, period: Period) -> NoDataError:
     months = tuple(months_held(connection, locations))
     instead = f"; it holds hours of {describe_months(months)}" if months else ""
     return NoDataError(
-        f"{place.title}: the table has no day of the period with all of its hours{instead}", remedy=_how_to_load(place)
+        f"{place.title}: the table has no day in the period with all its hours{instead}", remedy=_how_to_load(place)
     )
 
 

@@ -14,6 +14,8 @@ import numpy as np
 from era5_pipeline.climate.answer import NoTrend, QuantityTrends, Trend, YearSpan
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import numpy.typing as npt
     import pandas as pd
 
@@ -84,7 +86,7 @@ def trend_of(values: pd.Series) -> Trend | NoTrend:
     )
 
 
-def describe_years(years: list[int]) -> str:
+def describe_years(years: Iterable[int], to: str = "-") -> str:
     """Describe ascending years as spans: `1940-1950, 1952`."""
     runs: list[list[int]] = []
     for year in years:
@@ -92,7 +94,7 @@ def describe_years(years: list[int]) -> str:
             runs[-1][1] = year
         else:
             runs.append([year, year])
-    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
+    return ", ".join(f"{first}" if first == last else f"{first}{to}{last}" for first, last in runs)
 
 
 def _least_squares(years: FloatArray, values: FloatArray) -> tuple[float, FloatArray]:

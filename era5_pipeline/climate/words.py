@@ -85,7 +85,7 @@ def in_all_text(change: float, decimals: int) -> str:
 
 def _verdict(trend: Trend) -> str:
     kendall = f"Kendall's tau {trend.kendall_tau:.2f}, p {p_text(trend.kendall_p)}"
-    which = "leaves out zero: significant" if trend.is_significant else "includes zero"
+    which = "excludes zero: significant" if trend.is_significant else "includes zero"
     return f"the interval {which} ({kendall})"
 
 
@@ -104,7 +104,7 @@ def notes_of(
     days: DayRule,
     elements: Sequence[Element],
 ) -> tuple[str, ...]:
-    """What a reader must know about the tables: the definition of days, incomplete years, the baseline."""
+    """Notes below the tables: how days are defined, which years are incomplete, what the baseline covers."""
     notes = [days.statement, *days.warnings]
     notes += incomplete_lines(yearly, elements)
     if baseline.note:
@@ -120,7 +120,7 @@ def incomplete_lines(yearly: pd.DataFrame, elements: Sequence[Element]) -> list[
         if years:
             by_years.setdefault(years, []).append(element)
     return [
-        f"{describe_years(list(years))} {'is' if len(years) == 1 else 'are'} incomplete ({', '.join(lacking)}): in no "
-        "trend, no anomaly and no normal."
+        f"{describe_years(years)} {'is' if len(years) == 1 else 'are'} incomplete ({', '.join(lacking)}): "
+        "left out of trends, anomalies and normals."
         for years, lacking in by_years.items()
     ]

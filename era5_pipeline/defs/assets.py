@@ -14,7 +14,7 @@ from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS, Che
 from era5_pipeline.model.errors import NotYetAvailableError
 from era5_pipeline.model.months import FIRST_YEAR, Month
 from era5_pipeline.postgres.connect import open_warehouse
-from era5_pipeline.runtime.progress import ProgressLines, also_listening
+from era5_pipeline.runtime.progress import ProgressLines, add_listener
 from era5_pipeline.stages import run_flat, run_load, run_raw
 
 RAW = dg.AssetKey(["era5", "raw"])
@@ -41,7 +41,7 @@ def _reporter(context: dg.AssetExecutionContext) -> Callable[[str], None]:
 
 def _progress_in_log(context: dg.AssetExecutionContext) -> AbstractContextManager[None]:
     """Report the progress of a long stage in the run's log, in addition to a terminal's bars."""
-    return also_listening(ProgressLines(context.log.info))
+    return add_listener(ProgressLines(context.log.info))
 
 
 def _materialized_unless_refused(

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from era5_pipeline.defs import alerts, assets, freshness, month_range, schedules
+from era5_pipeline.defs import assets, month_range, schedules, sensors
 from era5_pipeline.defs.resources import Era5Resource
 
 # One process per run: a month's stages run one after another, so a process for each would only add its start (4 s).
@@ -10,7 +10,7 @@ defs = dg.Definitions(
     assets=[assets.raw, assets.flat, assets.weather],
     jobs=[assets.load_month, month_range.load_months],
     schedules=schedules.SCHEDULES,
-    sensors=[alerts.alert_on_failure, freshness.freshness],
+    sensors=[sensors.alert_on_failure, sensors.freshness],
     resources={"era5": Era5Resource()},
     executor=dg.in_process_executor,
 )

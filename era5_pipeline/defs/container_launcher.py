@@ -12,29 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import docker
-from dagster._config import StringSource
-from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
-from dagster._core.storage.tags import MAX_RETRIES_TAG
 from dagster_docker import DockerRunLauncher
 from dagster_docker.docker_run_launcher import DOCKER_CONTAINER_ID_TAG
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.utils import parse_bytes
 
-from era5_pipeline.defs.instance import OWN_PROCESS
+from era5_pipeline.defs.dagster_internals import CheckRunHealthResult, WorkerStatus, instance_of
+from era5_pipeline.defs.run_tags import HOST, MAX_RETRIES
 from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.model.package_version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dagster._core.launcher import LaunchRunContext
-    from dagster._serdes import ConfigurableClassData
     from dagster_docker.container_context import DockerContainerContext
+
+    from era5_pipeline.defs.dagster_internals import ConfigurableClassData, LaunchRunContext
 
 VERSION_LABEL = "org.opencontainers.image.version"
 # Variables of the daemon's environment passed to runs. `docker inspect` shows their values: put passwords in files.
 _PASSED_ON = ("ERA5_", "CDSAPI_", "AWS_", "STACK_RUN_")
-(_HOST_TAG,) = (name for name in OWN_PROCESS if name.startswith("era5/"))
 # The host name that Docker gives a container by default.
 _CONTAINER_ID = re.compile(r"[0-9a-f]{12}")
 
@@ -70,10 +67,10 @@ class ContainerRunLauncher(DockerRunLauncher):
     def config_type(cls) -> dict[str, Any]:
         """The image and volumes of a run's container, its network and limits, and further options of docker-py."""
         return {
-            "code_server": dg.Field(StringSource, description="Container whose image and volumes each run shares"),
-            "network": dg.Field(StringSource, description="Network of the services"),
-            "memory": dg.Field(StringSource, description="Memory limit of a run, such as 2g"),
-            "cpus": dg.Field(StringSource, description="Cores that a run may use, such as 1.5"),
+            "code_server": dg.Field(dg.StringSource, description="Container whose image and volumes each run shares"),
+            "network": dg.Field(dg.StringSource, description="Network of the services"),
+            "memory": dg.Field(dg.StringSource, description="Memory limit of a run, such as 2g"),
+            "cpus": dg.Field(dg.StringSource, description="Cores that a run may use, such as 1.5"),
             "container_kwargs": dg.Field(
                 dg.Permissive(),  # type: ignore[no-untyped-call]
                 is_required=False,
@@ -109,7 +106,7 @@ class ContainerRunLauncher(DockerRunLauncher):
             _, version = self._image()
             if version != __version__:
                 # Dagster retries runs whose launch failed, which would not help here.
-                self._instance.add_run_tags(context.dagster_run.run_id, {MAX_RETRIES_TAG: "0"})
+                instance_of(self).add_run_tags(context.dagster_run.run_id, {MAX_RETRIES: "0"})
                 raise Era5Error(
                     f"the code server's image is era5-pipeline {version}, that of the daemon {__version__}",
                     remedy="Start all services from one image: docker compose up --detach. Then launch it again.",
@@ -152,14 +149,14 @@ class ContainerRunLauncher(DockerRunLauncher):
             ) from error
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Whether the run's container is running, also for a command `era5 load` in a container.
+        """Return whether the container of a run is running; the run may be one of `era5 load` in a container.
 
         Dagster's own launcher considers runs of other launchers lost, and would have them marked as failed.
         """
         if DOCKER_CONTAINER_ID_TAG in run.tags:
             launched: CheckRunHealthResult = super().check_run_worker_health(run)
             return launched
-        host = run.tags.get(_HOST_TAG, "")
+        host = run.tags.get(HOST, "")
         if not _CONTAINER_ID.fullmatch(host):  # a process outside containers: unknown here
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         try:

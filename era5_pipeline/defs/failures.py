@@ -15,6 +15,7 @@ from era5_pipeline.model.errors import (
     ServerUnreachableError,
     StoreUnreachableError,
     TransientError,
+    is_caused_by,
 )
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import open_warehouse
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from era5_pipeline.defs.resources import Era5Resource
     from era5_pipeline.flat.checks import CheckResult
     from era5_pipeline.model.settings import Settings
-
-# --- Errors as Dagster failures: transient errors are retried, permanent ones fail the step and show their remedy ---
-
 
 # Enough for a server restart, which takes up to a minute; a longer outage is left to the next run. It is not set as
 # `retry_policy` of the assets, because Dagster would then also retry defects and interrupted steps.
@@ -81,7 +79,7 @@ def _fail(error: Era5Error, attempt: int) -> NoReturn:
 
 
 def _may_pass(error: Era5Error) -> bool:
-    """Whether a retry may succeed soon; errors of a store are final, as it has been waited for."""
+    """Return whether a retry may succeed soon. Waiting for a file store is over before its error is raised."""
     if isinstance(error, StoreUnreachableError):
         return False
     # A restarting server refuses connections for a moment; without any server, no run gets this far.
@@ -106,12 +104,8 @@ def refusal(outcomes: Iterable[CheckResult], facts: Mapping[str, dg.MetadataValu
 
 
 def was_interrupted(error: BaseException | None) -> bool:
-    """Whether an interrupt is among the causes: cleaning up after it may raise again, as an aborted COPY does."""
-    while error is not None:
-        if isinstance(error, KeyboardInterrupt | dg.DagsterExecutionInterruptedError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+    """Return whether an interrupt, of Python or Dagster, led to this error."""
+    return is_caused_by(error, KeyboardInterrupt, dg.DagsterExecutionInterruptedError)
 
 
 # --- Failures of a month's first stages, recorded in the warehouse, so that `era5 status` shows them ---
@@ -126,11 +120,11 @@ def failure_in_ledger(month: str, era5: Era5Resource, attempt: int) -> Iterator[
         failure = raised if isinstance(raised, dg.Failure) else raised.__cause__
         is_last = isinstance(raised, dg.Failure) or attempt >= RETRIES.max_retries
         if is_last and isinstance(failure, dg.Failure):
-            record(era5.settings(), Month.parse(month), str(failure.metadata["message"].value))
+            record_failed_month(era5.settings(), Month.parse(month), str(failure.metadata["message"].value))
         raise
 
 
-def record(settings: Settings, month: Month, message: str) -> None:
+def record_failed_month(settings: Settings, month: Month, message: str) -> None:
     """Record that the month failed; without a writable database, only log it."""
     try:
         with open_warehouse(settings, create=True) as warehouse, warehouse.connect() as connection:

@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import psutil as _psutil
-from dagster._core.events import RunFailureReason
 
-from era5_pipeline.defs.run_tags import HERE, HOST
+from era5_pipeline.defs.dagster_internals import GRPC_INFO_TAG, RUN_FAILURE_REASON_TAG, RunFailureReason
+from era5_pipeline.defs.run_tags import HERE, HOST, MAX_RETRIES, WILL_RETRY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 psutil: Any = _psutil  # it has no type annotations
 
-_GRPC_INFO = ".dagster/grpc_info"
 # A started run records its process id within this many seconds.
 _PID_SECONDS = 60
-_MAX_RETRIES, _WILL_RETRY = "dagster/max_retries", "dagster/will_retry"
-_FAILURE_REASON = "dagster/failure_reason"
 _MESSAGE = "The process of this run ended without recording a result."
 
 
@@ -34,7 +31,7 @@ def fail_lost_runs(instance: dg.DagsterInstance, *, own_socket: str, with_starti
     for record in instance.get_run_records(dg.RunsFilter(statuses=statuses)):
         run = record.dagster_run
         is_starting = run.status is dg.DagsterRunStatus.STARTING
-        if not is_starting and own_socket not in run.tags.get(_GRPC_INFO, "") and not is_here(run):
+        if not is_starting and own_socket not in run.tags.get(GRPC_INFO_TAG, "") and not is_here(run):
             continue
         if (is_starting and process_of(instance, run.run_id) is None) or not is_alive(instance, record):
             _uncount_start(instance, run)
@@ -50,8 +47,8 @@ def fail_run(instance: dg.DagsterInstance, run: dg.DagsterRun, message: str) -> 
 def retry_if_interrupted(instance: dg.DagsterInstance, run_id: str) -> None:
     """Let a run be restarted, however often it was, if it was interrupted rather than cancelled."""
     run = instance.get_run_by_id(run_id)
-    if run is not None and run.tags.get(_FAILURE_REASON) == RunFailureReason.UNEXPECTED_TERMINATION.value:
-        _uncount_start(instance, run, **{_WILL_RETRY: "true"})
+    if run is not None and run.tags.get(RUN_FAILURE_REASON_TAG) == RunFailureReason.UNEXPECTED_TERMINATION.value:
+        _uncount_start(instance, run, **{WILL_RETRY: "true"})
 
 
 def _uncount_start(instance: dg.DagsterInstance, run: dg.DagsterRun, **tags: str) -> None:
@@ -59,9 +56,9 @@ def _uncount_start(instance: dg.DagsterInstance, run: dg.DagsterRun, **tags: str
 
     Dagster compares the number of starts with a tag when the failure is reported, so call this before.
     """
-    most = run.tags.get(_MAX_RETRIES, str(instance.run_retries_max_retries))
+    most = run.tags.get(MAX_RETRIES, str(instance.run_retries_max_retries))
     if most.isdecimal() and most != "0":
-        instance.add_run_tags(run.run_id, {_MAX_RETRIES: str(int(most) + 1), **tags})
+        instance.add_run_tags(run.run_id, {MAX_RETRIES: str(int(most) + 1), **tags})
 
 
 def is_here(run: dg.DagsterRun) -> bool:

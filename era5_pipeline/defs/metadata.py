@@ -104,7 +104,7 @@ def raw_metadata(result: RawResult) -> Metadata:
             ),
         ),
         "variables": dg.MetadataValue.json(list(result.columns)),
-        **({"not loaded": dg.MetadataValue.text(_named_besides(result))} if result.besides else {}),
+        **({"not loaded": dg.MetadataValue.text(_name_unrequested_columns(result))} if result.besides else {}),
         "version": dg.MetadataValue.text(version),
         "warnings": dg.MetadataValue.json(list(raw.warnings)),
         "hours": dg.MetadataValue.int(result.hours),
@@ -158,7 +158,7 @@ def flat_metadata(result: FlatResult) -> Metadata:
     }
 
 
-def _named_besides(result: RawResult) -> str:
+def _name_unrequested_columns(result: RawResult) -> str:
     names = ", ".join(result.besides)
     return f"the files also hold {names}: to load them, set ERA5_VARIABLES to all, or to a list of names"
 

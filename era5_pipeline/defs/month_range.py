@@ -14,9 +14,9 @@ from pydantic import Field
 
 from era5_pipeline.defs import metadata, resources
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
-from era5_pipeline.defs.failures import as_failures, record, was_interrupted
-from era5_pipeline.defs.instance import store_together
+from era5_pipeline.defs.failures import as_failures, record_failed_month, was_interrupted
 from era5_pipeline.defs.resources import Era5Resource, StageResults
+from era5_pipeline.defs.storage import store_together
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, CheckResult
 from era5_pipeline.model.errors import Era5Error, NotYetAvailableError, RefusedError
 from era5_pipeline.model.months import Month, months_between
@@ -89,7 +89,7 @@ def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5R
                 if caller or isinstance(error, NotYetAvailableError):
                     break
                 failures[month] = error
-                record(loading.settings, month, error.message)
+                record_failed_month(loading.settings, month, error.message)
                 continue
             _record(context, month, results)
             if caller:
@@ -152,19 +152,15 @@ def _require_passed(outcomes: Iterable[CheckResult]) -> None:
 
 def _record(context: dg.OpExecutionContext, month: Month, results: StageResults) -> None:
     """Record a month at once: events yielded by an op are stored one by one, and might be cut off by an interrupt."""
-    step = context.get_step_execution_context()
 
-    def record() -> None:
-        for event in _recorded(month, results):
-            if isinstance(event, dg.AssetMaterialization):
-                dg.DagsterEvent.asset_materialization(step, event)
-            else:
-                dg.DagsterEvent.asset_check_evaluation(step, event)
+    def log_events() -> None:
+        for event in _events(month, results):
+            context.log_event(event)  # type: ignore[arg-type]  # its annotation lacks the results of checks
 
-    store_together(context.instance, record)
+    store_together(context.instance, log_events)
 
 
-def _recorded(month: Month, results: StageResults) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
+def _events(month: Month, results: StageResults) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
     """Yield the results of a loaded month for Dagster, as in a run of the month."""
     if results.raw is None or results.flat is None or results.load is None:
         return

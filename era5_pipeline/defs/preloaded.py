@@ -10,22 +10,14 @@ from contextlib import suppress
 from PIL import Image
 
 from era5_pipeline.defs.code_location import defs
+from era5_pipeline.defs.dagster_internals import IMPORTED_BY_RUNS
 from era5_pipeline.model.source_kinds import SOURCE_KINDS
 from era5_pipeline.sources.open_source import module_of
 
 _WHEN_A_RUN_BEGINS = (
     "era5_pipeline.definitions",
     "era5_pipeline.defs.run_launcher",
-    "dagster._core.definitions.repository_definition.repository_data_builder",
-    "dagster._core.execution.plan.active",
-    "dagster._core.executor.in_process",
-    "dagster._core.instance.factory",
-    "dagster._core.secrets.env_file",
-    "dagster._core.storage.local_compute_log_manager",
-    "dagster._core.storage.root",
-    "dagster._core.storage.sqlite_storage",
-    "dagster._core.system_config.composite_descent",
-    "dagster._core.workspace.autodiscovery",
+    *IMPORTED_BY_RUNS,
     "dagster_postgres",
     "psycopg2.extras",
     # Used by xarray, dask, pyarrow and pandas.

@@ -38,7 +38,7 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
         default=None, description="Refuse a month that lacks any of the variables, also of default and all"
     )
     area: str | None = Field(default=None, description="Rectangle NORTH/WEST/SOUTH/EAST in degrees, or global")
-    point: str | None = Field(default=None, description="Source point: LAT/LON; several with blanks between")
+    point: str | None = Field(default=None, description="Source point: LAT/LON; several separated by blanks")
     format: str | None = Field(default=None, description="Format of flat files: parquet or csv")
     allow_incomplete: bool | None = Field(
         default=None, description="Load a month that lacks hours, variables or values"
@@ -48,10 +48,10 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
     )
     force: bool | None = Field(default=None, description="Process the month again even if nothing changed")
     replace: bool | None = Field(
-        default=None, description="Let the month take the place of more hours, more variables, or a better version"
+        default=None, description="Let the month replace more hours, more variables, or a better version"
     )
     refetch: bool | None = Field(
-        default=None, description="Sources cds, arco and point: fetch the month again although its files exist"
+        default=None, description="Sources cds, arco and point: fetch the month again even if its files exist"
     )
     workers: int | None = Field(default=None, description="Connections that load one month in parallel")
     sample_hours: int | None = Field(

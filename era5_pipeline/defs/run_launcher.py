@@ -15,26 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import psutil as _psutil
-from dagster._core.code_pointer import ModuleCodePointer
-from dagster._core.events import EngineEventData
-from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
-from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
-from dagster._grpc.impl import core_execute_run
-from dagster._utils import get_run_crash_explanation
-from dagster._utils.hosted_user_process import recon_job_from_origin
-from dagster._utils.interrupts import capture_interrupts
 
-from era5_pipeline.defs.instance import release_server
-from era5_pipeline.defs.lasting_storage import until_answered
+from era5_pipeline.defs.dagster_internals import (
+    CheckRunHealthResult,
+    WorkerStatus,
+    capture_interrupts,
+    execute_stored_run,
+    instance_of,
+    record_process,
+)
 from era5_pipeline.defs.lost_runs import fail_run, is_alive, is_here, process_of, retry_if_interrupted
 from era5_pipeline.defs.run_tags import HERE
+from era5_pipeline.defs.services import DEFINITIONS
+from era5_pipeline.defs.storage import release_server, until_answered
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
 
-    from dagster._core.instance.ref import InstanceRef
-    from dagster._core.launcher import LaunchRunContext
-    from dagster._serdes import ConfigurableClassData
+    from era5_pipeline.defs.dagster_internals import ConfigurableClassData, InstanceRef, LaunchRunContext
 
 # --- The processes of runs on this machine: stop those still running when `era5 up` ends ---
 #
@@ -80,7 +78,6 @@ def run_processes(folder: Path) -> list[Any]:
 # each run starts with the imports done.
 
 
-DEFINITIONS = "era5_pipeline.definitions"
 # The module imported by the forking process.
 PRELOADED = "era5_pipeline.defs.preloaded"
 
@@ -110,15 +107,11 @@ def _opened(reference: InstanceRef) -> dg.DagsterInstance:
 def _execute(instance: dg.DagsterInstance, run_id: str) -> None:
     instance.add_run_tags(run_id, HERE)
     run = instance.get_run_by_id(run_id)
-    if run is None or run.is_finished or run.job_code_origin is None:
+    if run is None or run.is_finished:
         return
-    pid = os.getpid()
-    instance.report_engine_event(f"Started process for run (pid: {pid}).", run, EngineEventData.in_process(pid))
-    try:
-        for _ in core_execute_run(recon_job_from_origin(run.job_code_origin), run, instance, inject_env_vars=False):
-            pass
-    except BaseException:  # noqa: BLE001, S110  # Dagster records exceptions before raising them
-        pass
+    record_process(instance, run, os.getpid())
+    with suppress(BaseException):  # Dagster records exceptions before raising them
+        execute_stored_run(instance, run)
     retry_if_interrupted(instance, run_id)
 
 
@@ -132,7 +125,7 @@ _PACKAGE = Path(__file__).parents[1]
 _log = logging.getLogger(__name__)
 
 
-class ForkingRunLauncher(DefaultRunLauncher):
+class ForkingRunLauncher(dg.DefaultRunLauncher):
     """Forks a process for each run of this package's definitions; other runs are started by their code server.
 
     The forking process is that of the standard library, with one thread and no connections. Runs survive it, and the
@@ -159,18 +152,17 @@ class ForkingRunLauncher(DefaultRunLauncher):
             _log.warning("run %s is started by the code server: %s", run.run_id, error or type(error).__name__)
             super().launch_run(context)
             return
-        self._run_ids.add(run.run_id)
         threading.Thread(target=self._watch, args=(process, run.run_id), name="watch-run", daemon=True).start()
 
     def terminate(self, run_id: str) -> bool:
         """Interrupt the run's process; False if the run has ended, or its process is out of reach."""
-        run = self._instance.get_run_by_id(run_id)
+        run = instance_of(self).get_run_by_id(run_id)
         if run is None or run.is_finished:
             return False
-        pid = process_of(self._instance, run_id) if is_here(run) else None
+        pid = process_of(instance_of(self), run_id) if is_here(run) else None
         if pid is None:
             return bool(super().terminate(run_id))  # type: ignore[no-untyped-call]
-        self._instance.report_run_canceling(run)
+        instance_of(self).report_run_canceling(run)
         try:
             os.kill(pid, signal.SIGINT)
         except ProcessLookupError:
@@ -184,10 +176,10 @@ class ForkingRunLauncher(DefaultRunLauncher):
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Whether the run's process is alive; a run on another machine, invisible from here, counts as alive."""
-        record = self._instance.get_run_record_by_id(run.run_id)
-        if record is None or not is_here(run) or is_alive(self._instance, record):
+        record = instance_of(self).get_run_record_by_id(run.run_id)
+        if record is None or not is_here(run) or is_alive(instance_of(self), record):
             return CheckRunHealthResult(WorkerStatus.RUNNING)
-        self._instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+        instance_of(self).event_log_storage.free_concurrency_slots_for_run(run.run_id)
         return CheckRunHealthResult(WorkerStatus.NOT_FOUND, "its process ended without recording a result")
 
     def _can_fork(self, run: dg.DagsterRun) -> bool:
@@ -195,7 +187,7 @@ class ForkingRunLauncher(DefaultRunLauncher):
         if origin is None or origin.executable_path != sys.executable:
             return False
         pointer = origin.code_pointer
-        if not isinstance(pointer, ModuleCodePointer) or pointer.module != DEFINITIONS:
+        if getattr(pointer, "module", None) != DEFINITIONS:  # a pointer to a file, or to a part of one, has none
             return False
         changed_at = max(path.stat().st_mtime for path in _PACKAGE.rglob("*.py"))
         if self._imported_at is None:
@@ -205,7 +197,7 @@ class ForkingRunLauncher(DefaultRunLauncher):
     def _start(self, run_id: str) -> ForkServerProcess:
         with self._starting:
             process: ForkServerProcess = self._context.Process(
-                target=execute_run, args=(self._instance.get_ref(), run_id)
+                target=execute_run, args=(instance_of(self).get_ref(), run_id)
             )
             process.start()
             # Otherwise Python would wait for the run at exit.
@@ -218,9 +210,17 @@ class ForkingRunLauncher(DefaultRunLauncher):
         code = process.exitcode
         process.close()
         try:
-            run = self._instance.get_run_by_id(run_id)
+            instance = instance_of(self)
+            run = instance.get_run_by_id(run_id)
             if run is not None and not run.is_finished:
-                said = get_run_crash_explanation(f"Run execution process for {run_id}", code or 0)
-                fail_run(self._instance, run, said)
+                fail_run(instance, run, f"The process of this run {_end_in_words(code or 0)}.")
         except Exception as error:  # noqa: BLE001  # such as a database that is down: run monitoring checks again
             _log.warning("run %s: its process ended with %s, and that was not recorded: %s", run_id, code, error)
+
+
+def _end_in_words(code: int) -> str:
+    """How a process with this exit code ended; a negative code is the number of a signal."""
+    if code >= 0:
+        return f"unexpectedly exited with code {code}"
+    hint = ": usually by the system, because memory ran out" if -code == signal.SIGKILL else ""
+    return f"was terminated by signal {-code} ({signal.strsignal(-code)}){hint}"

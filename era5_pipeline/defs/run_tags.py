@@ -1,4 +1,4 @@
-"""Tags of runs, for searching in the web UI: the month, its source, the machine, and the priority in the queue."""
+"""Tags of runs: those of this package, for searching in the web UI, and those of Dagster that it reads or sets."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from era5_pipeline.model.months import FIRST_YEAR, Month
 from era5_pipeline.model.settings import read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import dagster as dg
 
 MONTH, SOURCE = "era5/month", "era5/source"
@@ -26,11 +24,18 @@ _REPEATED = (
     *("source", "files_dir", "variables", "strict_variables", "area", "point"),
     *("format", "allow_incomplete", "sparse_hours", "sample_hours"),
 )
+_DECIDE_SOURCE = ("source", "files_dir", "point")
 # A process id means nothing on another machine.
 HOST = "era5/host"
 HERE = {HOST: socket.gethostname()}
 
-_PARTITION, _BACKFILL, _PRIORITY = "dagster/partition", "dagster/backfill", "dagster/priority"
+
+# Dagster's documented tags.
+PARTITION, BACKFILL, PRIORITY = "dagster/partition", "dagster/backfill", "dagster/priority"
+MAX_RETRIES, WILL_RETRY = "dagster/max_retries", "dagster/will_retry"
+
+# Tags of a run in a command's process: its host, and no retries by the daemon, as the user repeats the command.
+OWN_PROCESS = {**HERE, MAX_RETRIES: "0"}
 _BEFORE_BACKFILLS = 10_000
 
 
@@ -44,7 +49,9 @@ def missing_tags(run: dg.DagsterRun) -> dict[str, str]:
     if month is not None:
         tags[MONTH] = str(month)
     with suppress(Era5Error):
-        tags[SOURCE] = read_settings(**_overrides(run.run_config)).source_name
+        config = resource_config(run)
+        of_source = {name: config[name] for name in _DECIDE_SOURCE if name in config}
+        tags[SOURCE] = read_settings(**of_source).source_name
         set_here = read_settings().model_dump(include=set(_REPEATED), exclude_unset=True)
         if set_here:
             tags[SETTINGS] = json.dumps(set_here)
@@ -57,7 +64,7 @@ def priority_tag(run: dg.DagsterRun) -> dict[str, str]:
     Runs that are scheduled, or launched individually, come before those of a backfill.
     """
     month = month_of(run)
-    if month is None or _PRIORITY in run.tags:
+    if month is None or PRIORITY in run.tags:
         return {}
     try:
         newest_first = read_settings().order == "newest"
@@ -65,19 +72,23 @@ def priority_tag(run: dg.DagsterRun) -> dict[str, str]:
         return {}
     since_first = month.number - Month(FIRST_YEAR, 1).number
     priority = since_first if newest_first else -since_first
-    return {_PRIORITY: str(priority if _BACKFILL in run.tags else priority + _BEFORE_BACKFILLS)}
+    return {PRIORITY: str(priority if BACKFILL in run.tags else priority + _BEFORE_BACKFILLS)}
 
 
 def month_of(run: dg.DagsterRun) -> Month | None:
     """The month of the run; None without one, or for several."""
-    key = run.tags.get(_PARTITION, "")
+    key = run.tags.get(PARTITION, "")
     try:
         return Month.parse(key[:7])
     except Era5Error:  # no partition, or a range of them
         return None
 
 
-def _overrides(run_config: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that decide the source, from the run's configuration of the resource."""
-    config = run_config.get("resources", {}).get("era5", {}).get("config") or {}
-    return {name: config[name] for name in ("source", "files_dir", "point") if isinstance(config.get(name), str)}
+def resource_config(run: dg.DagsterRun) -> dict[str, Any]:
+    """The fields of `Era5Resource` that the run's configuration sets, without those that are left to Dagster."""
+    config: Any = run.run_config
+    for key in ("resources", "era5", "config"):
+        config = config.get(key) if isinstance(config, dict) else None
+    fields = config if isinstance(config, dict) else {}
+    # A field can also be {"env": NAME}, which Dagster resolves in the run's process.
+    return {name: value for name, value in fields.items() if not isinstance(value, dict)}

@@ -1,38 +1,55 @@
-"""Run one month through the assets in this process, recorded by Dagster like any other run."""
+"""Run months through the assets in this process, recorded by Dagster like any other run: one, or many in turn."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
+from bisect import bisect_left
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from dagster._core.definitions.repository_definition.valid_definitions import SINGLETON_REPOSITORY_NAME
-from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteRepositoryOrigin
 
 from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.code_location import defs
-from era5_pipeline.defs.instance import OWN_PROCESS
-from era5_pipeline.defs.lasting_storage import not_waiting_once
+from era5_pipeline.defs.dagster_internals import job_origin_at, recording_origin
 from era5_pipeline.defs.month_range import RangeCaller, called_by, load_in_turn, load_months
 from era5_pipeline.defs.resources import StageResults, collected_results
-from era5_pipeline.defs.run_tags import MONTHS
+from era5_pipeline.defs.run_tags import MONTHS, OWN_PROCESS, PARTITION, SETTINGS, month_of, resource_config
 from era5_pipeline.defs.services import LOCATION, socket_path
-from era5_pipeline.model.errors import Era5Error, RefusedError
+from era5_pipeline.defs.storage import not_waiting_once
+from era5_pipeline.model.errors import (
+    Era5Error,
+    MonthFailedError,
+    RefusedError,
+    SourceError,
+    StoreError,
+    StoreUnreachableError,
+    TransientError,
+)
 from era5_pipeline.model.months import calendar_months_of, spans
+from era5_pipeline.model.settings import Settings, read_settings
+from era5_pipeline.sources.open_source import (
+    can_go_together,
+    is_known,
+    is_point_series,
+    months_together,
+    request_ahead,
+    request_together,
+)
+from era5_pipeline.sources.source import due_months
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from dagster._core.remote_origin import RemoteJobOrigin
     from dagster_shared.error import SerializableErrorInfo
 
+    from era5_pipeline.defs.dagster_internals import RemoteJobOrigin
     from era5_pipeline.model.months import Month
 
 
@@ -75,7 +92,7 @@ def run_month(
         KeyboardInterrupt: if the run was interrupted.
         sqlalchemy.exc.SQLAlchemyError, DagsterPostgresException: if the run could not be recorded.
     """
-    with _interrupts_raised(), _recorded_code_location(instance, load_month.name), collected_results() as results:
+    with _interrupts_raised(), recording_origin(instance, job_origin(instance)), collected_results() as results:
         result = defs.resolve_job_def(load_month.name).execute_in_process(
             partition_key=month.key,
             instance=instance,
@@ -116,7 +133,7 @@ def run_months_together(
         "last": str(months[-1]),
         "calendar_months": list(calendar_months_of(months) or ()),
     }
-    with _interrupts_raised(), _recorded_code_location(instance, load_months.name), called_by(caller):
+    with _interrupts_raised(), recording_origin(instance, job_origin(instance, load_months.name)), called_by(caller):
         defs.resolve_job_def(load_months.name).execute_in_process(
             instance=instance,
             run_config={"ops": {load_in_turn.name: {"config": config}}, **_run_config(overrides)},
@@ -133,25 +150,13 @@ def _run_config(overrides: Mapping[str, object]) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def _recorded_code_location(instance: dg.DagsterInstance, job: str) -> Iterator[None]:
-    """Record with the run the code location that `era5 up` serves, so that the web UI can execute it again.
-
-    `execute_in_process` records none, and the UI's "Re-execute" then fails with HTTP 500.
-    """
-    recording: Any = instance
-    recording.create_run_for_job = partial(instance.create_run_for_job, remote_job_origin=job_origin(instance, job))
-    try:
-        yield
-    finally:
-        del recording.create_run_for_job
-
-
 def job_origin(instance: dg.DagsterInstance, job: str = load_month.name) -> RemoteJobOrigin:
-    """The origin of the job as served by `era5 up`; by default that of a month."""
+    """The origin of the job as served by `era5 up`; by default that of a month.
+
+    Without it, "Re-execute" in the web UI fails for a run of this process, with HTTP 500.
+    """
     socket = str(socket_path(Path(instance.root_directory)))
-    server = GrpcServerCodeLocationOrigin(host="localhost", socket=socket, location_name=LOCATION)
-    return RemoteRepositoryOrigin(server, SINGLETON_REPOSITORY_NAME).get_job_origin(job)
+    return job_origin_at(socket, LOCATION, defs.get_repository_def().name, job)
 
 
 @contextmanager
@@ -210,3 +215,226 @@ def _defect(month: Month, run_id: str, error: SerializableErrorInfo | None) -> E
         f"This is a defect of the pipeline: please report it, with the log of Dagster's run {run_id}.",
         Era5Error.exit_code,
     )
+
+
+# --- For `era5 load --failed`: months whose latest attempt failed, in any process, with its settings ---
+
+
+_PAGE = 500
+
+
+@dataclass(frozen=True)
+class FailedMonth:
+    """A month, why it failed, and the settings of that run that the present environment does not set itself."""
+
+    month: Month
+    reason: str
+    overrides: Mapping[str, Any]
+
+
+def failed_months(instance: dg.DagsterInstance) -> list[FailedMonth]:
+    """The months whose latest run failed, oldest first.
+
+    Cancelled runs do not count as attempts; a month that is queued or running is not failed.
+    """
+    latest: dict[Month, dg.DagsterRun] = {}
+    cursor = None
+    failures = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])
+    while page := instance.get_runs(failures, cursor=cursor, limit=_PAGE):
+        for run in page:  # the newest first
+            month = month_of(run)
+            if month is not None:
+                latest.setdefault(month, run)
+        cursor = page[-1].run_id
+    return [
+        FailedMonth(month, _reason(instance, run), _overrides(run))
+        for month, run in sorted(latest.items())
+        if _is_latest(instance, run)
+    ]
+
+
+def _is_latest(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Return True if all later runs of the month were cancelled."""
+    tags = {PARTITION: run.tags[PARTITION]}
+    for other in instance.get_runs(dg.RunsFilter(tags=tags)):  # the newest first
+        if other.run_id == run.run_id:
+            return True
+        if other.status not in (dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.CANCELING):
+            return False
+    return True
+
+
+def _reason(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
+    """The first line of the run's failure message."""
+    for kind in (dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE):
+        for entry in instance.all_logs(run.run_id, of_type=kind):
+            event = entry.dagster_event
+            if event is None:
+                continue
+            if kind is dg.DagsterEventType.STEP_FAILURE:
+                failure = event.step_failure_data
+                said = failure.user_failure_data.description if failure.user_failure_data is not None else None
+                said = said or (None if failure.error is None else (failure.error.cause or failure.error).message)
+            else:
+                said = event.message
+            if said and said.strip():
+                return str(said).strip().splitlines()[0]
+    return "the run failed without a message"
+
+
+def _overrides(run: dg.DagsterRun) -> dict[str, Any]:
+    """The run's own configuration, and the settings of its environment that are not set in the present one."""
+    environment = json.loads(run.tags.get(SETTINGS, "{}"))
+    present = read_settings().model_fields_set
+    return {
+        **{name: value for name, value in environment.items() if name in Settings.model_fields and name not in present},
+        **resource_config(run),
+    }
+
+
+# --- Run months one after another in this process; months of a series in one run, which is much faster ---
+
+
+# Exit codes of a service or a store of files that would refuse the other months too.
+_REFUSED_CODES = {SourceError.exit_code, StoreError.exit_code}
+_SERVICE_CODES = {MonthFailedError.exit_code, TransientError.exit_code}
+# After this many failures of the service in a row, the other months are not tried.
+_FAILED_IN_A_ROW = 3
+
+
+@dataclass
+class MonthRunner:
+    """Months to run, each with its overrides of the settings, except the `unchanged` ones.
+
+    `around` is entered for each month, `on_run` called after it, `on_unchanged` for a month that is not run. `done` are
+    the runs by position in `wanted`: a month can be wanted twice, with two areas.
+    """
+
+    instance: dg.DagsterInstance
+    wanted: Sequence[tuple[Month, Mapping[str, Any]]]
+    unchanged: Collection[Month]
+    around: Callable[[Month], AbstractContextManager[None]]
+    on_run: Callable[[MonthRun], None]
+    on_unchanged: Callable[[Month], None]
+    done: dict[int, MonthRun] = field(default_factory=dict)
+    _of_series: dict[frozenset[tuple[str, Any]], bool] = field(default_factory=dict)
+    # True until a request for several months has failed; and the position after the months of the newest request.
+    _asks_together: bool = True
+    _requested_until: int = 0
+
+    def run(self) -> None:
+        """Run the months, until the service would refuse the others too.
+
+        Raises:
+            KeyboardInterrupt: if interrupted.
+        """
+        for position, (month, _) in enumerate(self.wanted):
+            if self._is_service_down():
+                return
+            if not self._is_due(position):
+                self.on_unchanged(month)
+            elif position not in self.done:
+                self._run_together(position)
+                if position not in self.done:
+                    self._run_alone(position)
+
+    def _is_due(self, position: int) -> bool:
+        month, overrides = self.wanted[position]
+        return month not in self.unchanged or bool(overrides.get("refetch"))
+
+    def _run_alone(self, position: int) -> None:
+        month, overrides = self.wanted[position]
+        together = self._requested_with(position)
+        if together:
+            self._requested_until = position + len(together)
+        # Two requests in the queue, as in a backfill, once the service has delivered a first month.
+        if self._last is not None and self._last.results.raw is not None:
+            self._request_following(position)
+        with self.around(month), due_months(together):
+            run = run_month(self.instance, month, overrides=overrides)
+        if together and not self._is_known(together[-1], overrides):
+            # The source has reported why.
+            self._asks_together, self._requested_until = False, 0
+        self._record(position, run)
+
+    def _is_known(self, month: Month, overrides: Mapping[str, Any]) -> bool:
+        with suppress(Era5Error):  # an unreachable store is reported by the month's run
+            return is_known(read_settings(**overrides), month)
+        return False
+
+    def _request_following(self, position: int) -> None:
+        """Send the next request: for the first due month that is not covered by the request at this position."""
+        first = max(position + 1, self._requested_until)
+        following = next((n for n in range(first, len(self.wanted)) if self._is_due(n)), None)
+        if following is None:
+            return
+        month, overrides = self.wanted[following]
+        if together := self._requested_with(following):
+            request_together(read_settings(**overrides), together)
+        else:
+            request_ahead(read_settings(**overrides), month)
+
+    def _requested_with(self, position: int) -> tuple[Month, ...]:
+        """The months from there on that one request covers, if all of them are due; else empty."""
+        month, overrides = self.wanted[position]
+        settings = read_settings(**overrides)
+        months = months_together(settings, month) if self._asks_together else (month,)
+        positions = range(position, position + len(months))
+        wanted = [(one, overrides) for one in months]
+        if len(months) == 1 or list(self.wanted[position : positions.stop]) != wanted:
+            return ()
+        if not all(self._is_due(n) and n not in self.done for n in positions):
+            return ()
+        with suppress(Era5Error):  # an unreachable store is reported by the month's run
+            return months if can_go_together(settings, months) else ()
+        return ()
+
+    def _run_together(self, position: int) -> None:
+        """Run the months from there on in one run, unless the month before failed: these may fail too."""
+        months = self._months_together(position)
+        if len(months) > 1 and not (self._last is not None and self._last.errors):
+            run_months_together(
+                self.instance,
+                months,
+                overrides=self.wanted[position][1],
+                around=self.around,
+                on_run=lambda run: self._record(position + months.index(run.month), run),
+            )
+
+    def _months_together(self, position: int) -> list[Month]:
+        """The due months from there on that form a range, or calendar months of one, and are requested alike."""
+        first, overrides = self.wanted[position]
+        if not self._is_point_series(overrides):
+            return [first]
+        months = [first]
+        for offset, (month, own) in enumerate(self.wanted[position + 1 :], start=1):
+            if month <= months[-1] or own != overrides or not self._is_due(position + offset):
+                break
+            months.append(month)
+        # If this many are picked by calendar months, fewer are too.
+        together = bisect_left(range(1, len(months) + 1), 1, key=lambda n: calendar_months_of(months[:n]) is None)
+        return months[:together]
+
+    def _is_point_series(self, overrides: Mapping[str, Any]) -> bool:
+        """Return True if months with these overrides are point series; cached, since finding out may list folders."""
+        key = frozenset(overrides.items())
+        if key not in self._of_series:
+            self._of_series[key] = is_point_series(read_settings(**overrides))
+        return self._of_series[key]
+
+    @property
+    def _last(self) -> MonthRun | None:
+        return next(reversed(self.done.values()), None)
+
+    def _record(self, position: int, run: MonthRun) -> None:
+        self.done[position] = run
+        self.on_run(run)
+
+    def _is_service_down(self) -> bool:
+        """Return True if other months would fail too: the service refused one, or failed for several in a row."""
+        runs = list(self.done.values())[-_FAILED_IN_A_ROW:]
+        last = [{error.exit_code for error in run.errors} for run in runs]
+        is_refused = bool(last) and not last[-1].isdisjoint(_REFUSED_CODES)
+        if runs and isinstance(runs[-1].results.error, StoreUnreachableError):
+            return True
+        return is_refused or (len(last) == _FAILED_IN_A_ROW and all(codes & _SERVICE_CODES for codes in last))

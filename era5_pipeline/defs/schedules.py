@@ -11,6 +11,7 @@ import dagster as dg
 
 from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.resources import Era5Resource
+from era5_pipeline.defs.run_tags import PARTITION
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.planning.updates import Update, current_month, newest_months, require_updatable_source, revisions
@@ -25,7 +26,6 @@ _UNFINISHED = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-_PARTITION = "dagster/partition"
 _REASON = "era5/reason"
 
 
@@ -91,7 +91,7 @@ def _requests(
         return dg.SkipReason(nothing_due)
     # Runs of any job: a backfill from the web UI uses an implicit one.
     runs = context.instance.get_runs(dg.RunsFilter(statuses=_UNFINISHED))
-    unfinished = {run.tags.get(_PARTITION) for run in runs}
+    unfinished = {run.tags.get(PARTITION) for run in runs}
     # A month's files share one name: its other parts follow with the next tick.
     first = {update.month: update for update in reversed(updates)}
     requests = [

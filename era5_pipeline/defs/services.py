@@ -14,8 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dagster._grpc.client import DagsterGrpcClient
+import grpc
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
 
+from era5_pipeline.defs.dagster_internals import DAEMON_MODULE
 from era5_pipeline.model.errors import LocalDiskError, UsageError, disk_errors
 from era5_pipeline.runtime.files import write_json
 from era5_pipeline.runtime.supervisor import ManagedProcess
@@ -24,10 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LOOPBACK = "127.0.0.1"
-LOCATION = "era5_pipeline"
+LOCATION, DEFINITIONS = "era5_pipeline", "era5_pipeline.definitions"
 WEB_SERVER = "era5_pipeline.defs.web_server"
 # How often a killed service is restarted within ten minutes.
 _RESTARTS = 5
+# How long a service may take to answer a check of its health; it is checked again.
+_HEALTH_SECONDS = 2
 # The limit for the path of a Unix socket is 104 (macOS) or 108 bytes.
 _SOCKET_BYTES = 100
 
@@ -50,7 +55,7 @@ def dagster_services(folder: Path, port: int) -> tuple[ManagedProcess, ...]:
         ManagedProcess(
             "code-server",
             (
-                *(*_module("dagster"), "code-server", "start", "--module-name", "era5_pipeline.definitions"),
+                *(*_module("dagster"), "code-server", "start", "--module-name", DEFINITIONS),
                 *("--location-name", LOCATION, "--socket", str(socket)),
             ),
             ready=partial(_serves_grpc, socket),
@@ -62,7 +67,7 @@ def dagster_services(folder: Path, port: int) -> tuple[ManagedProcess, ...]:
             ready=partial(_serves_http, f"http://{LOOPBACK}:{port}/server_info"),
             restarts=_RESTARTS,
         ),
-        ManagedProcess("daemon", (*_module("dagster._daemon"), "run", *with_workspace), restarts=_RESTARTS),
+        ManagedProcess("daemon", (*_module(DAEMON_MODULE), "run", *with_workspace), restarts=_RESTARTS),
     )
 
 
@@ -113,13 +118,18 @@ def _module(name: str) -> tuple[str, ...]:
 def _serves_grpc(socket: Path) -> bool:
     if not socket.exists():
         return False
-    client = DagsterGrpcClient(socket=str(socket))
-    return bool(client.health_check_query() == "SERVING")  # type: ignore[no-untyped-call]
+    # The health service that is standard for gRPC.
+    try:
+        with grpc.insecure_channel(f"unix:{socket}") as channel:
+            answer = HealthStub(channel).Check(HealthCheckRequest(), timeout=_HEALTH_SECONDS)
+    except grpc.RpcError:
+        return False
+    return bool(answer.status == HealthCheckResponse.SERVING)
 
 
 def _serves_http(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=2) as response:  # noqa: S310  # always http, on loopback
+        with urllib.request.urlopen(url, timeout=_HEALTH_SECONDS) as response:  # noqa: S310  # always http, on loopback
             return bool(response.status == 200)
     except (urllib.error.URLError, OSError):
         return False

@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 import argparse
+import signal
 from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
 from dagster import DagsterInstance
-from dagster._core.workspace.context import WorkspaceProcessContext
-from dagster._core.workspace.load_target import WorkspaceFileTarget
-from dagster._utils.interrupts import setup_interrupt_handlers
 from dagster_webserver.app import create_app_from_workspace_process_context
 from dagster_webserver.cli import (
     DEFAULT_DB_STATEMENT_TIMEOUT,
@@ -21,6 +19,7 @@ from dagster_webserver.cli import (
     DEFAULT_POOL_RECYCLE,
 )
 
+from era5_pipeline.defs.dagster_internals import WorkspaceFileTarget, WorkspaceProcessContext
 from era5_pipeline.model.settings import read_settings
 from era5_pipeline.runtime.http import AllowedHosts, BrowserGuard
 
@@ -33,7 +32,7 @@ def main() -> None:
     parser.add_argument("--workspace", type=Path, required=True, help="workspace.yaml that names the code server")
     asked = parser.parse_args()
     hosts = AllowedHosts.of(read_settings().allowed_host_names)
-    setup_interrupt_handlers()
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
     with DagsterInstance.get() as instance:
         instance.optimize_for_webserver(DEFAULT_DB_STATEMENT_TIMEOUT, DEFAULT_POOL_RECYCLE, DEFAULT_POOL_MAX_OVERFLOW)
         target = WorkspaceFileTarget([str(asked.workspace)])

@@ -18,15 +18,14 @@ from era5_pipeline.draw.colour_scales import NO_LIMITS, Limits
 from era5_pipeline.draw.file_formats import MP4, USUAL_FPS
 from era5_pipeline.draw.maps import draw_map
 from era5_pipeline.draw.projections import NearestCells
-from era5_pipeline.maps.fields import FAINT, INK, NO_DATA, NO_DATA_ON_LAND, FieldMap
-from era5_pipeline.maps.reading import main_part
+from era5_pipeline.maps.fields import FAINT, INK, NO_DATA, NO_DATA_ON_LAND, FieldMap, main_part
 from era5_pipeline.model.errors import NoDataError, UsageError, disk_errors
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import describe_hours, time_of
 from era5_pipeline.read.boxes import hour_range, read_box, read_box_contents
 from era5_pipeline.read.credit import read_credit
-from era5_pipeline.read.fields import Snapshot, on_rectangle
+from era5_pipeline.read.fields import Field, placed
 from era5_pipeline.read.held import places_held, require_columns
 from era5_pipeline.runtime.progress import report
 
@@ -41,8 +40,9 @@ if TYPE_CHECKING:
     from era5_pipeline.draw.file_formats import AnimationFile
     from era5_pipeline.draw.maps import DrawnMap
     from era5_pipeline.draw.projections import ProjectionChoice
-    from era5_pipeline.maps.reading import MainPart
+    from era5_pipeline.maps.fields import MainPart
     from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.location_set import GridWindow
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.read.boxes import BoxContents
@@ -65,16 +65,15 @@ _FEWEST_SAMPLED = 64
 
 @dataclass(frozen=True, eq=False)
 class HourFrames:
-    """One variable at k hours, ascending, on a rectangle of the grid like that of a `FieldMap`.
+    """One variable at k hours, ascending, in a window of the grid.
 
-    `values` (k, n, m) are NaN where there is no value. `scale_values` are a sample of them, with the extremes. `notes`
+    `values` (k, n, m) are those of `Field`s. `scale_values` are a sample of them, with the extremes. `notes`
     say what is missing, `left_out` which distant places are not shown.
     """
 
     variable: Variable
     hours: tuple[int, ...]
-    latitudes: FloatArray
-    longitudes: FloatArray
+    window: GridWindow
     values: FloatArray
     scale_values: FloatArray
     is_empty: npt.NDArray[np.bool_]  # (k,) whether no place has a value
@@ -84,9 +83,8 @@ class HourFrames:
 
     def field(self, number: int) -> FieldMap:
         """The map of one of the hours."""
-        return FieldMap.of_snapshot(
-            Snapshot(time_of(self.hours[number]), self.variable, self.latitudes, self.longitudes, self.values[number])
-        )
+        time, values = time_of(self.hours[number]), self.values[number]
+        return FieldMap.of_hour(Field(self.variable, self.window, values, self.variable.unit, time))
 
 
 def read_hour_frames(
@@ -135,12 +133,11 @@ def read_hour_frames(
     there = window.rows * window.columns
     if area and held.points_held < there:
         notes.append(f"no data at {there - held.points_held:,} of {there:,} grid points of {area}")
-    notes += _lines_of_absent(variable, np.array(kept), counts)
+    notes += _describe_absent(variable, np.array(kept), counts)
     return HourFrames(
         variable=variable,
         hours=tuple(kept),
-        latitudes=window.latitudes[::-1].astype(np.float32),
-        longitudes=window.longitudes.astype(np.float32),
+        window=window,
         values=values,
         scale_values=scale_values,
         is_empty=is_empty,
@@ -156,8 +153,8 @@ def _main_part(connection: psycopg.Connection[Any], variable: Variable, held: Bo
     if not places:
         return None
     ids = places.ids().astype(np.int32)
-    latitudes, longitudes, filled = on_rectangle(ids, np.zeros(ids.size, dtype=np.float32))
-    return main_part(latitudes, longitudes, np.isfinite(filled))
+    window, filled = placed(ids, np.zeros(ids.size, dtype=np.float32))
+    return main_part(window, np.isfinite(filled))
 
 
 def _room_for(shape: tuple[int, int, int], folder: Path) -> FloatArray:
@@ -187,7 +184,7 @@ def survey(values: FloatArray) -> tuple[npt.NDArray[np.int64], FloatArray]:
     return counts, np.concatenate(sample) if sample else np.zeros(0, dtype=np.float32)
 
 
-def _lines_of_absent(variable: Variable, hours: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> Iterator[str]:
+def _describe_absent(variable: Variable, hours: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> Iterator[str]:
     """Say at which hours no place has a value, and at which fewer places than at others."""
     most = int(counts.max())
     for lacks, where in ((counts == 0, "anywhere"), ((counts > 0) & (counts < most), "at some places")):
@@ -283,11 +280,14 @@ class FramePalette:
 def _nearest(palette: ByteArray, colours: ByteArray) -> ByteArray:
     """The number of the colour of a palette, (256, 3), nearest to each of `colours`, (n, 3)."""
     own = palette.astype(np.float32)
+    # |a - b|^2 without |a|^2, which is the same for the whole palette, as one product: (a, 1) with (-2 b, |b|^2).
+    # float32 has all of these whole numbers exactly.
+    distances = np.column_stack([-2 * own, (own**2).sum(axis=1)]).T
     found = np.empty(len(colours), dtype=np.uint8)
     for first in range(0, len(colours), 65536):
         part = colours[first : first + 65536].astype(np.float32)
-        # |a - b|^2 without |a|^2, which is the same for the whole palette.
-        found[first : first + 65536] = np.argmin((own**2).sum(axis=1) - 2 * part @ own.T, axis=1)
+        with_one = np.column_stack([part, np.ones(len(part), dtype=np.float32)])
+        found[first : first + 65536] = np.argmin(with_one @ distances, axis=1)
     return found
 
 
@@ -324,6 +324,7 @@ class FramePainter:
         drawn.when.set_text("")
         drawn.image.set_visible(False)
         base = self._pixels()
+        self._background = self._as_drawn()
         cover = drawn.axes.imshow(
             np.zeros((1, 1, 3), dtype=np.uint8), extent=drawn.image.get_extent(), aspect="auto", zorder=1.0
         )
@@ -341,7 +342,6 @@ class FramePainter:
         self._levels = ColourLevels.of(drawn.image.get_cmap(), norm)
         self._index = self._cells(height).index
         self._mix(base, black, white)
-        self._background = self._empty_figure()
 
     @property
     def palette(self) -> ByteArray:
@@ -392,8 +392,7 @@ class FramePainter:
         y = south + (height - rows - box.y0) * ((north - south) / box.height)
         return NearestCells.find(drawn.projection, drawn.field.latitudes, drawn.field.longitudes, x, y)
 
-    def _empty_figure(self) -> Any:  # noqa: ANN401  # matplotlib has no type for it
-        self._canvas.draw()
+    def _as_drawn(self) -> Any:  # noqa: ANN401  # matplotlib has no type for it
         return self._canvas.copy_from_bbox(self._drawn.figure.bbox)
 
     def _pixels(self) -> ByteArray:

@@ -162,6 +162,6 @@ class Mp4File:
                 remedy="Free space there, or write the file to a larger disk. Nothing was left half-written.",
             )
         return RefusedError(
-            f"writing {self._path.name}: ffmpeg failed: {said[-1] if said else 'without a word'}",
+            f"writing {self._path.name}: ffmpeg failed: {said[-1] if said else 'without a message'}",
             remedy="Give a file name that ends with .gif, or another ffmpeg with libx264.",
         )

@@ -207,7 +207,7 @@ def print_legend(axes: Axes, columns: int) -> None:
     legend.set_zorder(5)
 
 
-def columns_of_legend(axes: Axes) -> int:
+def legend_columns(axes: Axes) -> int:
     """The number of legend entries side by side in axes of this width."""
     return 4 if is_wide(_inches(axes)) else 2
 

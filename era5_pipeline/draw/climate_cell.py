@@ -117,7 +117,8 @@ def _draw(axes: Axes, lines: list[FloatArray], finest: float, fewest: int, **sty
     thinned = [_thinned(line, finest) for line in lines]
     paths = [MatplotlibPath(line) for line in thinned if len(line) >= fewest]
     if paths:
-        axes.add_patch(PathPatch(MatplotlibPath.make_compound_path(*paths), zorder=1, **style))
+        # Not `add_patch`, which looks for the bounds of all lines; the axes have limits of their own.
+        axes.add_artist(PathPatch(MatplotlibPath.make_compound_path(*paths), zorder=1, **style))
 
 
 def _thinned(points: FloatArray, finest: float) -> FloatArray:

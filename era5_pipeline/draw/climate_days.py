@@ -17,8 +17,8 @@ from era5_pipeline.draw.climate_axes import (
     MEAN,
     RAIN,
     WARM,
-    columns_of_legend,
     is_wide,
+    legend_columns,
     month_axis,
     name_unit,
     new_panel,
@@ -156,7 +156,7 @@ def band_figure(band: NormalBand, width: float) -> Figure:
     axes.plot(days, band.values, color=INK, linewidth=1.1, zorder=4, label=f"{band.year}")
     month_axis(axes, [float(start) for start in accumulate(_LENGTHS, initial=0)])
     name_unit(axes, "°C")
-    print_legend(axes, columns_of_legend(axes))
+    print_legend(axes, legend_columns(axes))
     return figure
 
 

@@ -84,7 +84,7 @@ def colour_scale(
             f"{asked} {value:g} leaves no range: from the values, {end} would be {other:g} {variable.unit}",
             remedy=f"Give {end}, too.",
         )
-    return _of_range(style, low, high), Normalize(low, high)
+    return _colours_for_range(style, low, high), Normalize(low, high)
 
 
 def _automatic(
@@ -97,7 +97,7 @@ def _automatic(
         case "amount":
             return _amount_colours(style, float(found.max()), _AMOUNTS[period])
         case "cyclic":
-            return _of_range(style, 0.0, 360.0), Normalize(0.0, 360.0)
+            return _colours_for_range(style, 0.0, 360.0), Normalize(0.0, 360.0)
         case "symmetric":
             limit = _round_end(float(np.percentile(np.abs(found), _USUAL[1])), shortest)
             return _colormap(style.colours), Normalize(-limit, limit)
@@ -113,10 +113,10 @@ def _automatic(
                 low, high = 0.0, _round_end(high, shortest)
             else:
                 low, high = _round_range(low, high, shortest)
-            return _of_range(style, low, high), Normalize(low, high)
+            return _colours_for_range(style, low, high), Normalize(low, high)
 
 
-def _of_range(style: VariableStyle, low: float, high: float) -> Colormap:
+def _colours_for_range(style: VariableStyle, low: float, high: float) -> Colormap:
     """The colours of any range: zero in the middle of diverging colours, white for dry."""
     match style.scale:
         case "symmetric":

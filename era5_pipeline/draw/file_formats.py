@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-# --- Files of figures: the formats, by suffix ---
-
 
 # The name of matplotlib's format, by suffix.
 PICTURE_FORMATS = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
@@ -83,7 +81,7 @@ def require_animation(path: Path, fps: int) -> None:
             remedy=f"Give a file name that ends with .gif or .mp4, such as {path.stem or 'out'}.gif.",
         )
     if not 1 <= fps <= _FASTEST:
-        raise UsageError(f"--fps {fps}: frames per second are 1 to {_FASTEST}", remedy=f"Give {USUAL_FPS}, say.")
+        raise UsageError(f"--fps {fps}: frames per second must be 1 to {_FASTEST}", remedy=f"Give {USUAL_FPS}, say.")
     if path.suffix.lower() == MP4 and shutil.which("ffmpeg") is None:
         raise UsageError(
             f"{path}: MP4 is written by the program ffmpeg, which is not on the PATH",
@@ -99,5 +97,7 @@ def parse_every(text: str) -> int:
     """
     number = text.strip().lower().removesuffix("h")
     if not number.isascii() or not number.isdigit() or not 1 <= int(number) <= 744:
-        raise UsageError(f"--every {text}: not a number of hours", remedy="Write 3h for every third hour; 1h is each.")
+        raise UsageError(
+            f"--every {text}: not a number of hours", remedy="Write 3h for every third hour; 1h is every hour."
+        )
     return int(number)

@@ -97,12 +97,12 @@ def draw_colour_bar(
     if isinstance(image.norm, BoundaryNorm):
         bar.set_ticks(list(image.norm.boundaries), labels=[f"{edge:g}" for edge in image.norm.boundaries])
         return
-    power = power_of_bar(image)
+    power = colour_bar_power(image)
     bar.formatter = ticker.FuncFormatter(lambda value, _: number_text(value, power))
     bar.update_ticks()
 
 
-def power_of_bar(image: AxesImage) -> int:
+def colour_bar_power(image: AxesImage) -> int:
     """The power of ten that the labels of the colour bar omit."""
     low, high = image.get_clim()
     return 0 if isinstance(image.norm, BoundaryNorm) else power_of(max(abs(low), abs(high)))

@@ -31,12 +31,12 @@ from era5_pipeline.draw.figures import (
 )
 from era5_pipeline.draw.map_parts import (
     cells_window,
+    colour_bar_power,
     draw_colour_bar,
     draw_pale,
     draw_stipples,
     map_size,
     map_window,
-    power_of_bar,
     spacing_of,
     stipple_points,
 )
@@ -84,11 +84,12 @@ def centred_field(field: FieldMap, centre: float) -> FieldMap:
     """A field of all longitudes, rotated to begin 180 degrees west of a meridian; other fields are unchanged."""
     if len(field.longitudes) != N_LONGITUDES:
         return field
-    west = STEP_DEGREES * round((centre - 180.0) / STEP_DEGREES) + STEP_DEGREES
-    first = round((west - float(field.longitudes[0])) / STEP_DEGREES) % N_LONGITUDES
+    # Index 0 is 179.75 W.
+    west_index = round((centre - 180.0) / STEP_DEGREES) + N_LONGITUDES // 2
+    first = (west_index - field.window.west_index) % N_LONGITUDES
     return dataclasses.replace(
         field,
-        longitudes=(west + STEP_DEGREES * np.arange(N_LONGITUDES)).astype(np.float32),
+        window=dataclasses.replace(field.window, west_index=west_index),
         values=np.roll(field.values, -first, axis=1),
         stippled=None if field.stippled is None else np.roll(field.stippled, -first, axis=1),
     )
@@ -279,7 +280,7 @@ def draw_map(
         bar_axes = add_axes(figure, _MAP_LEFT + width + 0.2, bottom + 0.1 * height, _BAR_THICKNESS, 0.8 * height)
     draw_colour_bar(figure, image, shown, bar_axes, "horizontal" if is_wide else "vertical")
     axis = bar_axes.xaxis if is_wide else bar_axes.yaxis
-    axis.set_label_text(with_power(field.unit, power_of_bar(image)), color=INK, fontsize=9)
+    axis.set_label_text(with_power(field.unit, colour_bar_power(image)), color=INK, fontsize=9)
     when = print_title(
         figure,
         _MAP_LEFT,
@@ -359,7 +360,7 @@ def preview_map(field: FieldMap) -> bytes:
     draw_colour_bar(figure, image, field.values, bar_axes, "horizontal", label_size=6)
     if not isinstance(image.norm, BoundaryNorm):
         bar_axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
-    unit = with_power(style_of(field.variable).unit, power_of_bar(image))
+    unit = with_power(style_of(field.variable).unit, colour_bar_power(image))
     # A long unit is printed small, to fit beside the bar.
     size = min(6.0, 48.0 / max(len(unit), 1))
     figure.text(0.885, 0.17 / whole, unit, fontsize=size, color=INK)

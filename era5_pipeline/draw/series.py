@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.grid import Location
     from era5_pipeline.model.variables import Variable
-    from era5_pipeline.read.hours import Series
+    from era5_pipeline.read.fields import Series
 
     FloatArray = npt.NDArray[np.float32]
     TimeArray = npt.NDArray[np.datetime64]
@@ -162,11 +162,11 @@ def period_means(values: Values, period: Period) -> tuple[TimeArray, npt.NDArray
     hours = np.bincount(number, weights=values.steps, minlength=len(starts))
     sums = np.bincount(number, weights=values.values.astype(np.float64) * values.steps, minlength=len(starts))
     means = np.full(len(starts), np.nan)
-    np.divide(sums, hours, out=means, where=hours >= _ENOUGH * hours_of_periods(starts))
+    np.divide(sums, hours, out=means, where=hours >= _ENOUGH * hours_per_period(starts))
     return starts, means
 
 
-def hours_of_periods(starts: TimeArray) -> npt.NDArray[np.int64]:
+def hours_per_period(starts: TimeArray) -> npt.NDArray[np.int64]:
     """The number of hours, (k,), of the periods that begin at `starts` (k,), whose unit is the period."""
     return (as_seconds(starts + 1) - as_seconds(starts)).astype(np.int64) // 3600
 
@@ -262,7 +262,7 @@ def draw_totals(axes: Axes, values: Values, colour: str, period: Period) -> bool
     starts, means = period_means(replace(values, times=values.times - np.timedelta64(1, "h")), period)
     if not np.isfinite(means).any():
         return False
-    totals = np.nan_to_num(means) * hours_of_periods(starts)
+    totals = np.nan_to_num(means) * hours_per_period(starts)
     begin, end = as_seconds(starts), as_seconds(starts + 1)
     # A thin line separates bars, unless they are too many and too thin.
     seam = 0.3 if len(starts) < 200 else 0.0
@@ -373,7 +373,7 @@ def series_figure(
     units = dict.fromkeys(variable.unit for variable in variables)
     if limits != NO_LIMITS and len(units) > 1:
         raise UsageError(
-            f"--vmin and --vmax are of one axis, and these variables are in {', '.join(units)}",
+            f"--vmin and --vmax limit a single axis, but these variables are in {', '.join(units)}",
             remedy="Choose variables of one unit with --column, or leave the limits out.",
         )
     drawn = {variable: Values.of(series.times, series.values[variable.column]) for variable in variables}

@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from era5_pipeline.model.derived_variables import holds, stored_columns
+from era5_pipeline.model.derived_variables import holds
 from era5_pipeline.model.errors import NoDataError, UsageError
 from era5_pipeline.model.grid import Area, latitude_indices, longitude_indices
-from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.location_set import GridWindow, LocationSet
 from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY
-from era5_pipeline.model.times import as_datetime64, hours_in, hours_of_month, time_of
+from era5_pipeline.model.times import as_datetime64, hours_of_month, time_of
 from era5_pipeline.model.variables import in_table_order
-from era5_pipeline.read.boxes import GridWindow, hour_range, read_box_contents
+from era5_pipeline.read.boxes import hour_range, read_box_contents
 from era5_pipeline.read.credit import read_credit
-from era5_pipeline.read.held import NO_LEDGER, lacking_column, months_held, places_held, require_columns
-from era5_pipeline.read.hours import Series, no_series
-from era5_pipeline.read.missing import find_gaps, gap_lines
+from era5_pipeline.read.fields import Series
+from era5_pipeline.read.held import NO_LEDGER, months_held, part_versions, places_held, require_columns
+from era5_pipeline.read.missing import explain_missing_column, find_gaps, gap_lines, no_series
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
-from era5_pipeline.warehouse.ledger import multirange
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,23 +30,11 @@ if TYPE_CHECKING:
 
     from era5_pipeline.export.pieces import ExportPiece, Values
     from era5_pipeline.model.places import AskedPlace
-    from era5_pipeline.model.source_kinds import Version
     from era5_pipeline.model.variables import Variable
+    from era5_pipeline.read.held import PartVersion
     from era5_pipeline.read.missing import Gaps
 
     State = dict[tuple[Month, int], tuple[datetime, int]]
-
-# --- The contents of an export: its box of the grid, hours and variables, and what the ledger says about them ---
-
-
-@dataclass(frozen=True)
-class PartVersion:
-    """The version of a part of a month, with sources and preliminary hours of its exported columns."""
-
-    month: Month
-    sources: tuple[str, ...]
-    version: Version
-    preliminary: frozenset[int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,11 +186,11 @@ def _read(
     end: datetime | None,
 ) -> ExportContents:
     if asked is None or isinstance(asked, Area):
-        return _of_box(connection, asked, columns, start, end)
-    return _of_place(connection, asked, columns, start, end)
+        return _box_contents(connection, asked, columns, start, end)
+    return _place_contents(connection, asked, columns, start, end)
 
 
-def _of_box(
+def _box_contents(
     connection: psycopg.Connection[Any],
     area: Area | None,
     columns: tuple[Variable, ...] | None,
@@ -225,13 +212,13 @@ def _of_box(
         missing_months=box.missing_months,
         incomplete_months=box.incomplete_months,
         lines=tuple(box.lines),
-        parts=_read_parts(connection, wanted, box.variables, *months),
+        parts=part_versions(connection, wanted, [variable.column for variable in box.variables], *months),
         credit=read_credit(connection, box.start, box.end, wanted, [one.column for one in box.variables]),
         state=read_state(connection, wanted, *months),
     )
 
 
-def _of_place(
+def _place_contents(
     connection: psycopg.Connection[Any],
     asked: AskedPlace,
     columns: tuple[Variable, ...] | None,
@@ -275,7 +262,7 @@ def _of_place(
         missing_months={column: found for column, found in lacking.items() if found},
         incomplete_months=(),
         lines=(),
-        parts=_read_parts(connection, there, variables, *spanned),
+        parts=part_versions(connection, there, [variable.column for variable in variables], *spanned),
         credit=read_credit(connection, start, end, there, [one.column for one in variables]),
         state=read_state(connection, there, *spanned) if held else None,
     )
@@ -296,39 +283,9 @@ def _range_of_rows(
     return first, last + timedelta(hours=1)
 
 
-def _read_parts(
-    connection: psycopg.Connection[Any],
-    there: LocationSet,
-    variables: tuple[Variable, ...],
-    first: Month,
-    last: Month,
-) -> tuple[PartVersion, ...]:
-    """Sources, version and preliminary hours of the parts with any of these locations; empty without a ledger."""
-    columns = set(stored_columns(variable.column for variable in variables))
-    parameters = {
-        "location_ids": multirange(there),
-        "first": first.start.date(),
-        "last": last.start.date(),
-        "columns": list(columns),
-    }
-    try:
-        rows = connection.execute(read_sql("place_versions"), parameters).fetchall()
-    except NO_LEDGER:
-        return ()
-    return tuple(
-        PartVersion(
-            Month(day.year, day.month),
-            tuple(dict.fromkeys(sources)),
-            version,
-            hours_in(run for column, of_column in runs.items() if column in columns for run in of_column),
-        )
-        for day, sources, version, runs in rows
-    )
-
-
 def read_state(connection: psycopg.Connection[Any], wanted: LocationSet, first: Month, last: Month) -> State | None:
     """The state of the table in these months and locations; None without a ledger."""
-    parameters = {"location_ids": multirange(wanted), "first": first.start.date(), "last": last.start.date()}
+    parameters = {"location_ids": wanted.multirange, "first": first.start.date(), "last": last.start.date()}
     try:
         rows = connection.execute(read_sql("export_state"), parameters).fetchall()
     except NO_LEDGER:
@@ -345,7 +302,7 @@ def nothing_in(connection: psycopg.Connection[Any], contents: ExportContents) ->
         where, nearest_to = contents.place.description, (location.latitude, location.longitude)
     held = months_held(connection, contents.locations)
     within = {month: names for month, names in held.items() if contents.first_month <= month <= contents.last_month}
-    why = lacking_column(connection, contents.variables, within, nearest_to)
+    why = explain_missing_column(connection, contents.variables, within, nearest_to)
     return NoDataError(
         f"{where}: {names} {'is' if len(contents.columns) == 1 else 'are'} NULL in these {len(contents.hours):,} hours"
         f"{why.instead}",

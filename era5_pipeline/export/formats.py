@@ -63,13 +63,15 @@ def _require_place(path: Path, format_: ExportFormat) -> None:
     if format_ == "zarr":
         if path.exists() and not (path.is_dir() and is_zarr(path)):
             raise UsageError(
-                f"{path} is there, and is no Zarr store",
-                remedy="Give another name: only a store of Zarr is replaced by one.",
+                f"{path} exists and is not a Zarr store",
+                remedy="Give another name: only a Zarr store is replaced by another.",
             )
     elif path.is_dir():
         raise UsageError(f"{path} is a folder", remedy="Give the name of a file in it.")
     elif path.exists() and (not path.is_file() or folder == Path("/dev")):
-        raise UsageError(f"{path} is no file", remedy="Give the name of a file: what is there would be replaced by it.")
+        raise UsageError(
+            f"{path} is not a file", remedy="Give the name of a file: what is there would be replaced by it."
+        )
 
 
 def is_zarr(folder: Path) -> bool:

@@ -10,8 +10,7 @@ from psycopg import sql
 
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import SECONDS_PER_HOUR, hours_of_month, time_of
-from era5_pipeline.read.fetch import table_required
-from era5_pipeline.read.hours import packed
+from era5_pipeline.read.fetch import fetch_packed, packed, since_1970, table_required
 from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
@@ -20,13 +19,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import psycopg
 
-    from era5_pipeline.model.location_set import LocationSet
-    from era5_pipeline.read.boxes import GridWindow
+    from era5_pipeline.model.location_set import GridWindow, LocationSet
 
     Values = dict[str, npt.NDArray[np.float32]]
 
-# --- Cutting an export into pieces that are read and written one after another, and files into chunks ---
-#
 # A piece is hours x latitudes x longitudes, with all columns, and at most some tens of megabytes as sent by the server.
 # Rows of the table are sorted by location, so a piece has as many hours of a location as possible: those of one month,
 # or of many months for few locations. Chunks of files (netCDF, Zarr) fill pieces exactly, so that none is written
@@ -132,9 +128,6 @@ def _months(hours: range, chunk_hours: int) -> tuple[range, ...]:
 # --- Values of a piece of the table, all columns together, as packed by the server ---
 
 
-_MICROSECONDS_PER_HOUR = SECONDS_PER_HOUR * 1_000_000
-# Hours from 1970 to PostgreSQL's epoch, 2000.
-_POSTGRES_EPOCH_HOUR = 946_684_800 // SECONDS_PER_HOUR
 # A statement for all latitudes also reads the locations between them: at most this many for each one wanted.
 _READ_PER_WANTED = 1.5
 # The server's answer is in memory several times, in its form and in ours: beyond this many values, latitudes are read
@@ -183,14 +176,10 @@ def _fill(
     """Write the values of a part of the window into `values`."""
     parameters = {"start": time_of(hours.start), "end": time_of(hours.stop), **part.parameters}
     query = sql.SQL(read_sql("export_rows")).format(columns=sql.SQL(", ").join(map(packed, values)))
-    with table_required(), connection.cursor(binary=True) as cursor:
-        row = cursor.execute(query, parameters, prepare=False).fetchone()
-    assert row is not None  # noqa: S101  # an aggregate without GROUP BY has a row
-    ids = np.frombuffer(row[0] or b"", dtype=">i4")
-    if not ids.size:
-        return
+    with table_required():
+        ids, times, *found = fetch_packed(connection, query, parameters, ("i4", "i8", *["f4"] * len(values)))
     rows, columns = window.positions(ids)
-    at = np.frombuffer(row[1], dtype=">i8") // _MICROSECONDS_PER_HOUR + (_POSTGRES_EPOCH_HOUR - hours.start)
-    at += (rows * window.columns + columns) * len(hours)
-    for target, found in zip(values.values(), row[2:], strict=True):
-        target.reshape(-1)[at] = np.frombuffer(found, dtype=">f4")
+    at = since_1970(times, SECONDS_PER_HOUR)
+    at += (rows * window.columns + columns) * len(hours) - hours.start
+    for target, of_column in zip(values.values(), found, strict=True):
+        target.reshape(-1)[at] = of_column

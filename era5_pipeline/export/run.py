@@ -96,7 +96,7 @@ def export(
                     f"{changed}, each of {_TRIES} times: {path} was not written",
                     remedy="Run it again when no load is running, or export fewer months at a time.",
                 ) from None
-            say(f"{changed}: beginning again, so that all of it is of one state")
+            say(f"{changed}: starting again, so that the file holds one state of the table")
         else:
             return Exported(contents, rows, size, monotonic() - begun, missing)
     raise AssertionError

@@ -210,7 +210,7 @@ def table_outcomes(flat: FlatMonth, differences: tuple[Difference, ...]) -> tupl
     """Run `TABLE_CHECKS` on the differences found by `warehouse.verify`."""
     in_rows = [str(difference) for difference in differences if difference.column is None]
     in_columns = [str(difference) for difference in differences if difference.column is not None]
-    remedy = "Something changed the table beside the pipeline: run the month again with --force."
+    remedy = "The table was changed outside the pipeline: run the month again with --force."
     return (
         CheckResult(
             "rows_equal",

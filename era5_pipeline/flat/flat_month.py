@@ -71,8 +71,10 @@ class ColumnFacts:
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Build the facts from the JSON of `asdict`, ignoring fields added by later versions."""
         runs = {name: tuple(value[name]) for name in ("preliminary_hours", "missing_hours")}
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: of for name, of in {**value, **runs}.items() if name in known})
+        return cls(**{name: of for name, of in {**value, **runs}.items() if name in _COLUMN_FACTS})
+
+
+_COLUMN_FACTS = frozenset(field.name for field in fields(ColumnFacts))
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def columns_in(path: Path, flat_format: FlatFormat) -> tuple[str, ...]:
 _CSV_TIME = pa.field("time", pa.timestamp("s", tz="UTC"), nullable=False)
 
 # Rows per group, the unit that a loader holds in memory: 44 MB decoded with the default variables. Smaller groups
-# compress worse, larger ones are not faster: the server takes 2 million rows/s.
+# compress worse, larger ones are not faster, because the server is the limit.
 ROW_GROUP_ROWS = 1_000_000
 
 

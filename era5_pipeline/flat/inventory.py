@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     States = tuple[tuple[int, int] | None, ...]
 
-# --- Inventory of one month's raw files: variables, hours and locations ---
-
 
 @dataclass(frozen=True)
 class Piece:
@@ -114,6 +112,8 @@ class Inventory:
             pieces = self.column_pieces(column)
             hours = np.concatenate([piece.field.hours for piece in pieces])
             preliminary = np.concatenate([piece.field.expver for piece in pieces]) == PRELIMINARY
+            if not preliminary.any():
+                continue  # as usual: sorting every hour since 1940 for each month takes longer than all else here
             only = np.setdiff1d(np.intersect1d(hours[preliminary], self.hours), hours[~preliminary])
             if only.size:
                 found[column] = describe_hours(only)

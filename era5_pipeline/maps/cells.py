@@ -14,8 +14,9 @@ from psycopg import sql
 from era5_pipeline.climate.trends import FEWEST_YEARS
 from era5_pipeline.climate.years import MOST_MISSING_HOURS
 from era5_pipeline.model.errors import NoDataError
-from era5_pipeline.read.fetch import table_required, value_of
-from era5_pipeline.read.fields import EVERYWHERE, rectangle_parameters
+from era5_pipeline.model.location_set import GridWindow
+from era5_pipeline.read.fetch import fetch_packed, table_required, value_of
+from era5_pipeline.read.held import EVERYWHERE
 from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
@@ -179,16 +180,9 @@ def _read(
     connection: psycopg.Connection[Any], cells: sql.Composed, parameters: dict[str, Any], area: Area | None
 ) -> CellValues:
     query = sql.SQL(read_sql("packed_cells")).format(cells=cells)
-    with connection.cursor(binary=True) as cursor:
-        # Not prepared: the plan must know the months, to exclude other partitions.
-        row = cursor.execute(
-            query, {**parameters, **rectangle_parameters(area or EVERYWHERE)}, prepare=False
-        ).fetchone()
-    assert row is not None  # noqa: S101  # an aggregate without GROUP BY has a row
-    ids, values, hours = (
-        np.frombuffer(packed or b"", dtype=stored).astype(kind)
-        for packed, stored, kind in zip(row, (">i4", ">f8", ">i4"), ("i4", "f8", "i4"), strict=True)
-    )
+    parameters = {**parameters, **GridWindow.of_area(area or EVERYWHERE).parameters}
+    found = fetch_packed(connection, query, parameters, ("i4", "f8", "i4"))
+    ids, values, hours = (one.astype(one.dtype.newbyteorder("=")) for one in found)
     order = np.argsort(ids, kind="stable")
     return CellValues(ids[order], values[order], hours[order])
 

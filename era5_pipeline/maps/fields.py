@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Literal, Self
 
+import numpy as np
+
+from era5_pipeline.model.grid import Area
+from era5_pipeline.read.fields import Field
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
+    from era5_pipeline.model.location_set import GridWindow
     from era5_pipeline.model.variables import Variable
-    from era5_pipeline.read.fields import Snapshot
-
-    FloatArray = npt.NDArray[np.float32]
 
 # --- The look of each variable: title, unit, kind of colour scale, colours ---
 #
@@ -207,13 +209,9 @@ FieldKind = Literal["hour", "day", "month", "season", "year", "anomaly", "trend"
 Period = Literal["hour", "day", "month", "season", "year"]
 
 
-@dataclass(frozen=True, eq=False)
-class FieldMap:
-    """One field to draw, on the smallest rectangle of the grid that holds all locations found.
-
-    `latitudes` (n,) ascend from the south, `longitudes` (m,) from the west; both are degrees in float32, 0.25 apart.
-    Longitudes are in (-180, 180], except where the rectangle crosses the antimeridian: there they continue past 180, so
-    that they ascend (180.25 is 179.75 W). `values` (n, m) float32 are in `unit`, NaN where there is no value.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FieldMap(Field):
+    """A field to draw, in the smallest window of the grid that holds all locations found, with its words.
 
     `unit` is a text for the colour bar ("mm in the day", "°C per decade"), `title` names what is drawn ("2 m
     temperature, mean of the day"), `when` its time or period in UTC. `is_difference`: the values are differences or
@@ -222,11 +220,6 @@ class FieldMap:
     """
 
     kind: FieldKind
-    variable: Variable
-    latitudes: FloatArray
-    longitudes: FloatArray
-    values: FloatArray
-    unit: str
     title: str
     when: str
     is_difference: bool = False
@@ -234,15 +227,83 @@ class FieldMap:
     stippled: npt.NDArray[np.bool_] | None = None
 
     @classmethod
-    def of_snapshot(cls, snapshot: Snapshot) -> Self:
-        """The map of one hour."""
+    def of_hour(cls, field: Field) -> Self:
+        """The map of the field of an hour."""
+        if field.time is None:
+            raise ValueError("not the field of an hour")
         return cls(
             kind="hour",
-            variable=snapshot.variable,
-            latitudes=snapshot.latitudes,
-            longitudes=snapshot.longitudes,
-            values=snapshot.values,
-            unit=unit_of_hour(snapshot.variable),
-            title=variable_title(snapshot.variable),
-            when=f"{snapshot.time.astimezone(UTC):%a %d %b %Y, %H:%M} UTC",
+            variable=field.variable,
+            window=field.window,
+            values=field.values,
+            time=field.time,
+            unit=unit_of_hour(field.variable),
+            title=variable_title(field.variable),
+            when=f"{field.time.astimezone(UTC):%a %d %b %Y, %H:%M} UTC",
         )
+
+
+# --- Places far apart: the part that one map can show ---
+
+
+# A map that is filled more than this shows its places. July of the demonstration fills 0.4 %: a field of 64 cells in
+# Qatar and one cell on the Mekong.
+_FILLED = 0.05
+# Places belong together unless an empty block of this many cells (five degrees) separates them.
+_BLOCK = 20
+_SHOWN_PARTS = 4
+
+
+@dataclass(frozen=True)
+class MainPart:
+    """The rows and columns of a map to draw, their area, and a line that names what is left out."""
+
+    rows: slice
+    columns: slice
+    area: Area
+    line: str | None
+
+
+def main_part(window: GridWindow, has_value: npt.NDArray[np.bool_]) -> MainPart | None:
+    """The part of a map (n, m) with the most places, if a map of all would make them invisible; None: draw all.
+
+    `has_value` is from south to north, as the values of a `Field`.
+    """
+    latitudes, longitudes = window.latitudes[::-1], window.longitudes
+    rows, columns = np.nonzero(has_value)
+    if not rows.size or rows.size >= _FILLED * has_value.size:
+        return None
+    labels = _labels(rows, columns)
+    counts = np.bincount(labels)
+    order = np.argsort(-counts, kind="stable")
+
+    def area(part: int) -> Area:
+        where = labels == part
+        south, north = (float(latitudes[end(rows[where])]) for end in (np.min, np.max))
+        west, east = ((float(longitudes[end(columns[where])]) + 180.0) % 360.0 - 180.0 for end in (np.min, np.max))
+        return Area(north, west, south, east)
+
+    first, others = int(order[0]), order[1:]
+    named = [f"--area {area(int(part))}" for part in others[:_SHOWN_PARTS]]
+    more = f" and {len(others) - _SHOWN_PARTS:,} more" if len(others) > _SHOWN_PARTS else ""
+    where = labels == first
+    return MainPart(
+        rows=slice(int(rows[where].min()), int(rows[where].max()) + 1),
+        columns=slice(int(columns[where].min()), int(columns[where].max()) + 1),
+        area=area(first),
+        line=f"the map shows {counts[first]:,} of {rows.size:,} places, those of {area(first)}; the others are far "
+        f"away: {', '.join(named)}{more}"
+        if named
+        else None,
+    )
+
+
+def _labels(rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
+    """The number, from 0, of the part that each place (k,) belongs to."""
+    from scipy import ndimage  # noqa: PLC0415  # slow to import, and few maps need it
+
+    blocks = np.zeros((int(rows.max()) // _BLOCK + 1, int(columns.max()) // _BLOCK + 1), dtype=np.bool_)
+    blocks[rows // _BLOCK, columns // _BLOCK] = True
+    labels, _ = ndimage.label(blocks, structure=np.ones((3, 3)))
+    found: npt.NDArray[np.int32] = labels[rows // _BLOCK, columns // _BLOCK].astype(np.int32) - np.int32(1)
+    return found

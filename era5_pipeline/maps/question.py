@@ -118,7 +118,7 @@ def parse_years(text: str) -> YearSpan:
     """
     match = _SPAN.fullmatch(text.strip())
     if not match:
-        raise UsageError(f"{text!r} are no years", remedy="Years are FIRST-LAST, for example 1991-2020.")
+        raise UsageError(f"{text!r} is not a range of years", remedy="Years are FIRST-LAST, for example 1991-2020.")
     years = YearSpan(Month(int(match[1]), 1).year, Month(int(match[2]), 1).year)
     if years.first > years.last:
         raise UsageError(f"the years {years} are empty", remedy="Give the earlier year first.")

@@ -20,16 +20,14 @@ from era5_pipeline.maps.cells import (
     read_years,
     trends_of_cells,
 )
-from era5_pipeline.maps.fields import FieldMap
+from era5_pipeline.maps.fields import FieldMap, main_part
 from era5_pipeline.maps.question import AnomalyQuestion, DayQuestion, HourQuestion, PartQuestion
-from era5_pipeline.maps.reading import (
+from era5_pipeline.maps.remarks import (
     MapReading,
-    PlacedCells,
+    describe_incomplete_locations,
     describe_missing,
-    lines_of_few_years,
-    lines_of_short,
-    lines_without_summaries,
-    main_part,
+    describe_missing_summaries,
+    describe_short_records,
     no_summaries,
     statistic_words,
     title_words,
@@ -37,8 +35,10 @@ from era5_pipeline.maps.reading import (
 )
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.months import Month
-from era5_pipeline.read.fields import describe_absent, no_rows, only_null, read_snapshot
+from era5_pipeline.read.boxes import read_field
+from era5_pipeline.read.fields import placed
 from era5_pipeline.read.held import places_held, require_columns
+from era5_pipeline.read.missing import describe_absent, no_rows, only_null
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -72,14 +72,13 @@ def read_day_map(
         month = Month.of(hours_of_day(variable, day)[0])
         wanted, kind = places_held(connection, month), f"places that the table holds in {month}"
         absent = describe_missing(variable, found.location_ids, area, wanted, kind)
-        absent += lines_of_short(found, is_whole, HOURS_PER_DAY, f"{day} (UTC)")
-    placed = PlacedCells.of(held.location_ids, held.values)
+        absent += describe_incomplete_locations(found, is_whole, HOURS_PER_DAY, f"{day} (UTC)")
+    window, values = placed(held.location_ids, held.values)
     field = FieldMap(
         kind="day",
         variable=variable,
-        latitudes=placed.latitudes,
-        longitudes=placed.longitudes,
-        values=placed.values,
+        window=window,
+        values=values,
         unit=unit_words(variable, statistic, "day"),
         title=f"{title_words(variable)}, {statistic_words(statistic)} of the day",
         when=f"{day:%a %d %b %Y} (UTC)",
@@ -140,16 +139,15 @@ def read_part_map(
     when, months, expected = part.in_year(year), part.months(year), part.hours(year)
     with one_state(connection):
         cells = _read_valued(connection, question, variable, area)
-        absent = _lines_of_absent(connection, variable, cells.location_ids, area, months)
-        remarks = lines_of_short(cells, is_complete(cells, expected), expected, when)
-        remarks += lines_without_summaries(connection, months, area)
-    placed = PlacedCells.of(cells.location_ids, cells.values)
+        absent = _describe_absent(connection, variable, cells.location_ids, area, months)
+        remarks = describe_incomplete_locations(cells, is_complete(cells, expected), expected, when)
+        remarks += describe_missing_summaries(connection, months, area)
+    window, values = placed(cells.location_ids, cells.values)
     field = FieldMap(
         kind="month" if part.period == "month" else "season" if part.period == "season" else "year",
         variable=variable,
-        latitudes=placed.latitudes,
-        longitudes=placed.longitudes,
-        values=placed.values,
+        window=window,
+        values=values,
         unit=unit_words(variable, statistic, part.period),
         title=f"{title_words(variable)}, {statistic_words(statistic)} of the {part.period}",
         when=f"{when} (UTC)",
@@ -185,7 +183,7 @@ def read_anomaly_map(
         if not enough.any():
             raise NoDataError(
                 f"{when} is incomplete: at most {int(cells.hours.max()):,} of {expected:,} hours are there, and an "
-                "anomaly is that of a complete one",
+                "anomaly needs a complete one",
                 remedy=f"Load the rest of it: era5 load --from {months[0]} --to {months[-1]}.",
             )
         normals = read_years(connection, variable, part, years, statistic, area)
@@ -198,22 +196,21 @@ def read_anomaly_map(
         if not drawn.location_ids.size:
             why = f"no location has {FEWEST_YEARS_OF_BASELINE} complete years of the baseline {years}"
             raise _no_baseline(connection, part, years, area, why)
-        absent, remarks = lines_of_few_years(
+        absent, remarks = describe_short_records(
             counts, FEWEST_YEARS_OF_BASELINE, baseline.complete, f"complete years of the baseline {years}"
         )
-        absent += lines_of_short(cells, enough, expected, when)
-        absent += _lines_of_absent(connection, variable, cells.location_ids, area, months)
+        absent += describe_incomplete_locations(cells, enough, expected, when)
+        absent += _describe_absent(connection, variable, cells.location_ids, area, months)
         remarks += [baseline.note] if baseline.note else []
         of_years = [month for one in range(years.first, years.last + 1) for month in part.months(one)]
-        remarks += lines_without_summaries(connection, of_years, area)
-    placed = PlacedCells.of(drawn.location_ids, differences[np.isfinite(differences)])
+        remarks += describe_missing_summaries(connection, of_years, area)
     count = f"{baseline.complete} complete year{'' if baseline.complete == 1 else 's'}"
+    window, values = placed(drawn.location_ids, differences[np.isfinite(differences)])
     field = FieldMap(
         kind="anomaly",
         variable=variable,
-        latitudes=placed.latitudes,
-        longitudes=placed.longitudes,
-        values=placed.values,
+        window=window,
+        values=values,
         unit=unit_words(variable, statistic, part.period),
         title=f"{title_words(variable)}, anomaly",
         when=f"{when} less the mean of {part.in_years(years)} ({count})",
@@ -265,7 +262,7 @@ def _no_baseline(
     connection: psycopg.Connection[Any], part: YearPart, years: YearSpan, area: Area | None, why: str
 ) -> NoDataError:
     months = [month for year in range(years.first, years.last + 1) for month in part.months(year)]
-    lines = lines_without_summaries(connection, months, area)
+    lines = describe_missing_summaries(connection, months, area)
     more = f" ({lines[0]})" if lines else ""
     return NoDataError(
         f"no anomaly of {part.name if part.period != 'year' else 'the year'}: {why.rstrip('.')}{more}",
@@ -273,7 +270,7 @@ def _no_baseline(
     )
 
 
-def _lines_of_absent(
+def _describe_absent(
     connection: psycopg.Connection[Any],
     variable: Variable,
     location_ids: npt.NDArray[np.int32],
@@ -314,7 +311,7 @@ def read_trend_map(
             raise no_summaries(connection, variable, months, area, name)
         complete = cells.complete_years
         trends = trends_of_cells(cells)
-        without = lines_without_summaries(connection, months, area)
+        without = describe_missing_summaries(connection, months, area)
         is_drawn = np.isfinite(trends.slopes)
         if not is_drawn.any():
             raise _no_trend(name, complete, trends, without)
@@ -322,9 +319,9 @@ def read_trend_map(
         if len(complete) < len(years):
             lacking = [year for year in range(years.first, years.last + 1) if year not in complete]
             remarks.append(
-                f"{len(complete)} of {len(years)} years are complete; in no trend: {describe_years(lacking)}"
+                f"{len(complete)} of {len(years)} years are complete; left out of the trend: {describe_years(lacking)}"
             )
-        absent, fewer = lines_of_few_years(trends.years, FEWEST_YEARS, len(complete), f"complete years of {name}")
+        absent, fewer = describe_short_records(trends.years, FEWEST_YEARS, len(complete), f"complete years of {name}")
         absent += describe_missing(
             variable, cells.location_ids, area, places_held(connection), "places that the table holds"
         )
@@ -333,21 +330,20 @@ def read_trend_map(
             absent.append(f"at {dependent:,} locations each year depends too much on the one before for a trend")
         remarks += [*fewer, *without]
         drawn = cells.location_ids[is_drawn]
-    placed = PlacedCells.of(drawn, trends.slopes[is_drawn])
-    marks = PlacedCells.of(drawn, trends.significant[is_drawn].astype(np.float64))
+    _, marks = placed(drawn, trends.significant[is_drawn].astype(np.float32))
     count = int(trends.significant.sum())
     unit = unit_words(variable, question.statistic, part.period)
+    window, values = placed(drawn, trends.slopes[is_drawn])
     field = FieldMap(
         kind="trend",
         variable=variable,
-        latitudes=placed.latitudes,
-        longitudes=placed.longitudes,
-        values=placed.values,
+        window=window,
+        values=values,
         unit=f"{unit}, per decade" if " in " in unit else f"{unit} per decade".strip(),
         title=f"{title_words(variable)}, trend",
         when=f"{name}, {len(complete)} complete years; dots: significant (p < 0.05), pale: not",
         is_difference=True,
-        stippled=marks.values == 1.0,
+        stippled=marks == 1.0,
     )
     return MapReading(
         field=field,
@@ -387,13 +383,13 @@ def read_map(
     """
     reading = _read(connection, question, variable, area)
     field = reading.field
-    part = None if area else main_part(field.latitudes, field.longitudes, np.isfinite(field.values))
+    part = None if area else main_part(field.window, np.isfinite(field.values))
     if part is None:
         return reading
+    north, south = (field.window.rows - row for row in (part.rows.stop, part.rows.start))
     shown = replace(
         field,
-        latitudes=field.latitudes[part.rows],
-        longitudes=field.longitudes[part.columns],
+        window=field.window.part(range(north, south), range(part.columns.start, part.columns.stop)),
         values=field.values[part.rows, part.columns],
         stippled=None if field.stippled is None else field.stippled[part.rows, part.columns],
     )
@@ -420,10 +416,10 @@ def _read_hour_map(
     connection: psycopg.Connection[Any], question: HourQuestion, variable: Variable, area: Area | None
 ) -> MapReading:
     hour = question.time
-    snapshot = read_snapshot(connection, hour, variable, area)
+    field = read_field(connection, hour, variable, area)
     return MapReading(
-        field=FieldMap.of_snapshot(snapshot),
-        absent=tuple(describe_absent(connection, snapshot, area)),
+        field=FieldMap.of_hour(field),
+        absent=tuple(describe_absent(connection, field, area)),
         remarks=(),
         start=hour,
         end=hour + timedelta(hours=1),

@@ -26,6 +26,8 @@ from era5_pipeline.model.grid import (
 )
 
 if TYPE_CHECKING:
+    from datetime import date
+
     import numpy.typing as npt
 
 # --- The grid cell of a point: the nearest grid point, or the nearest one that is on land, and its share of land ---
@@ -81,7 +83,7 @@ def cell_of(latitude: float, longitude: float, choice: CellChoice = "nearest") -
     if found is None:
         raise UsageError(
             f"no cell within {_FURTHEST_KM:.0f} km of {latitude:g}, {longitude:g} is at least half land",
-            remedy="Leave --cell land away to get the nearest cell, or give another place.",
+            remedy="Ask for the nearest cell instead, or for another place.",
         )
     return found
 
@@ -137,29 +139,8 @@ def _nearest_of(allowed: npt.NDArray[np.bool_], latitude: float, longitude: floa
 class StandardOffset:
     """The fixed UTC offset of a zone, in minutes, and the years of the period in which it was different."""
 
-    zone: str
     minutes: int
     other_years: tuple[int, ...]
-
-    @property
-    def is_part_hour(self) -> bool:
-        """Whether it is not a whole number of hours, so that hourly data cannot be split into exact local days."""
-        return self.minutes % 60 != 0
-
-    @property
-    def other_years_in_words(self) -> str:
-        """The years in which the offset was different: `1941 to 1944, 1970`; empty if it was always the same."""
-        runs: list[list[int]] = []
-        for year in self.other_years:
-            if runs and runs[-1][1] == year - 1:
-                runs[-1][1] = year
-            else:
-                runs.append([year, year])
-        return ", ".join(f"{first}" if first == last else f"{first} to {last}" for first, last in runs)
-
-    def __str__(self) -> str:
-        hours, minutes = divmod(abs(self.minutes), 60)
-        return f"UTC{'-' if self.minutes < 0 else '+'}{hours:02}:{minutes:02}"
 
 
 def zone_of(latitude: float, longitude: float) -> str:
@@ -176,7 +157,7 @@ def zone_of(latitude: float, longitude: float) -> str:
 def standard_offset(zone: str, first_year: int, last_year: int) -> StandardOffset:
     """Return the smallest offset of the zone in `last_year`, and the years since `first_year` with a different one.
 
-    For a period that ends mid-year, `last_year` is its last full year.
+    For a period that ends mid-year, `last_year` is its `last_full_year`.
 
     Raises:
         UsageError: if the zone is unknown.
@@ -184,7 +165,12 @@ def standard_offset(zone: str, first_year: int, last_year: int) -> StandardOffse
     rules = read_zone(zone)
     standard = _least_offset(rules, last_year)
     others = tuple(year for year in range(first_year, last_year) if _least_offset(rules, year) != standard)
-    return StandardOffset(zone, round(standard.total_seconds() / 60), others)
+    return StandardOffset(round(standard.total_seconds() / 60), others)
+
+
+def last_full_year(first_year: int, end: date) -> int:
+    """The last full year of a period that ends before `end`, a date or time; its first year if none is full."""
+    return max(end.year - 1, first_year)
 
 
 def read_zone(zone: str) -> ZoneInfo:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
 
-# --- Variables by the CF conventions: standard names, units that udunits reads, and cell methods ---
-
 
 # From the CF standard name table: variables that match the definition exactly, in a unit convertible to the CF one.
 STANDARD_NAMES = {

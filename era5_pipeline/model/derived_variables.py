@@ -35,7 +35,7 @@ class Derived:
     formula: str
 
 
-def _of_height(metres: int) -> tuple[Derived, Derived]:
+def _wind_at_height(metres: int) -> tuple[Derived, Derived]:
     parts = (f"zonal_wind_{metres}m", f"meridional_wind_{metres}m")
     speed = replace(
         BY_COLUMN[parts[0]],
@@ -63,7 +63,7 @@ def _of_height(metres: int) -> tuple[Derived, Derived]:
     return Derived(speed, parts, _SPEED), Derived(direction, parts, _DIRECTION)
 
 
-DERIVED = {one.variable.column: one for metres in (10, 100) for one in _of_height(metres)}
+DERIVED = {one.variable.column: one for metres in (10, 100) for one in _wind_at_height(metres)}
 
 
 def is_direction(variable: Variable) -> bool:

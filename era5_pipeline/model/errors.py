@@ -199,7 +199,7 @@ def disk_remedy(
         )
     if error.errno in _FORBIDDEN:
         return (
-            f"It is a matter of permission: {_user()} may not read or write there. Let its owner grant that (chown, "
+            f"Permission is missing: {_user()} may not read or write there. Ask its owner to grant it (chown, "
             f"chmod), or {instead}."
         )
     if error.errno == errno.EROFS:
@@ -212,3 +212,15 @@ def _user() -> str:
         return f"the user {pwd.getpwuid(os.geteuid()).pw_name}"
     except KeyError:  # for example in a container
         return f"user number {os.geteuid()}"
+
+
+def is_caused_by(error: BaseException | None, *kinds: type[BaseException]) -> bool:
+    """Return whether the error, or one that it was raised from or during, is of one of these classes.
+
+    Interrupted code, such as an import or an aborted COPY, may raise its own error while it ends.
+    """
+    while error is not None:
+        if isinstance(error, kinds):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

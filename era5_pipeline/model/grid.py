@@ -243,3 +243,14 @@ class Area:
         offset = (degrees - self.west) % 360.0
         within = (offset <= width + TOLERANCE_DEGREES) | (offset >= 360.0 - TOLERANCE_DEGREES)
         return np.flatnonzero(within).astype(np.int32)
+
+
+def narrowest_arc(columns: IntArray) -> tuple[int, int]:
+    """Western end and width, in grid columns, of the shortest arc that contains all these columns (n,)."""
+    found = np.unique(columns)
+    gaps = np.diff(found, append=found[0] + N_LONGITUDES)
+    # The arc leaves out the widest gap; if several are equal, the last, so that a whole parallel starts at the
+    # antimeridian.
+    widest = len(gaps) - 1 - int(np.argmax(gaps[::-1]))
+    west = int(found[(widest + 1) % len(found)])
+    return west, N_LONGITUDES - int(gaps[widest]) + 1

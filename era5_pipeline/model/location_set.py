@@ -1,4 +1,4 @@
-"""Sets of locations: the coverage of a part of a month, and the locations that one load replaces of another.
+"""Sets of locations, such as those of a part of a month, and rectangles of the grid as the axes of an array.
 
 Set arithmetic on `location_id`, and describing a set as a rectangle. For degrees and numbering see `grid`.
 
@@ -21,6 +21,7 @@ from era5_pipeline.model.grid import (
     latitudes_of,
     location_ids,
     longitudes_of,
+    narrowest_arc,
 )
 
 if TYPE_CHECKING:
@@ -104,6 +105,11 @@ class LocationSet:
 
     def __len__(self) -> int:
         return sum(end - first for first, end in self.runs)
+
+    @property
+    def multirange(self) -> str:
+        """The set as PostgreSQL writes an int4multirange."""
+        return "{" + ",".join(f"[{first},{end})" for first, end in self.runs) + "}"
 
     def __contains__(self, location_id: int) -> bool:
         return any(first <= location_id < end for first, end in self.runs)
@@ -200,6 +206,74 @@ class LocationSet:
         if len(self) == N_LOCATIONS:
             return "global"
         return str(self.hull) if self.is_rectangle else f"{len(self):,} places within {self.hull}"
+
+
+@dataclass(frozen=True)
+class GridWindow:
+    """A rectangle of the grid: indices of its northern and western border, and its numbers of rows and columns.
+
+    Across the antimeridian the longitudes continue past 180, so that they ascend (180.25 is 179.75 W).
+    """
+
+    north_index: int
+    west_index: int
+    rows: int
+    columns: int
+
+    @classmethod
+    def of_area(cls, area: Area) -> Self:
+        """The grid points of an area."""
+        latitudes = area.latitude_indices()
+        west, width = narrowest_arc(area.longitude_indices())
+        return cls(int(latitudes[-1]), west, latitudes.size, width)
+
+    @property
+    def latitudes(self) -> npt.NDArray[np.float64]:
+        """Degrees north, (rows,), descending as in files of ERA5."""
+        return latitudes_of(self.north_index - np.arange(self.rows)).astype(np.float64)
+
+    @property
+    def longitudes(self) -> npt.NDArray[np.float64]:
+        """Degrees east, (columns,), ascending."""
+        return longitudes_of(self.west_index + np.arange(self.columns)).astype(np.float64)
+
+    def part(self, rows: range, columns: range) -> GridWindow:
+        """The rectangle of these rows, counted from the north, and columns, from the west; neither may be empty."""
+        west = (self.west_index + columns.start) % N_LONGITUDES
+        return GridWindow(self.north_index - rows.start, west, len(rows), len(columns))
+
+    @property
+    def locations(self) -> LocationSet:
+        """The grid points."""
+        rows = self.north_index - np.arange(self.rows)[:, np.newaxis]
+        columns = (self.west_index + np.arange(self.columns)) % N_LONGITUDES
+        return LocationSet.of_ids(location_ids(rows, columns).reshape(-1))
+
+    @property
+    def ids(self) -> tuple[int, int]:
+        """The lowest and the highest location_id that a place in the rectangle can have."""
+        south = self.north_index - self.rows + 1
+        first, last = self.west_index, self.west_index + self.columns - 1
+        if last >= N_LONGITUDES:
+            first, last = 0, N_LONGITUDES - 1
+        return int(location_ids(south, first)), int(location_ids(self.north_index, last))
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """Parameters for statements that read its rows: the range of its ids, and its columns of the grid."""
+        first_id, last_id = self.ids
+        return {
+            "first_id": first_id,
+            "last_id": last_id,
+            "columns": N_LONGITUDES,
+            "west_index": self.west_index,
+            "width": self.columns,
+        }
+
+    def positions(self, location_ids: npt.NDArray[np.integer]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Rows from the north and columns from the west, (n,), of locations in the rectangle."""
+        latitudes, longitudes = np.divmod(location_ids.astype(np.intp) - 1, N_LONGITUDES)
+        return self.north_index - latitudes, (longitudes - self.west_index) % N_LONGITUDES
 
 
 def _points_of(area: Area) -> int:

@@ -23,7 +23,7 @@ _MONTH = re.compile(r"(\d{4})-(\d{2})(?:-01)?", re.ASCII)
 _CALENDAR_MONTH = re.compile(r"\d{1,4}", re.ASCII)
 _YEAR = re.compile(r"(\d{4})", re.ASCII)
 
-_FORMS = "Months are written YYYY-MM, for example 2023-07; where a range is meant, a year is all of its months."
+_FORMS = "Months are written YYYY-MM, for example 2023-07; in a range, a year stands for all its months."
 
 
 @dataclass(frozen=True, order=True)
@@ -40,7 +40,7 @@ class Month:
                 remedy="Months are written YYYY-MM, from 01 to 12.",
             )
         if self.year > _LAST_YEAR:
-            raise UsageError(f"{self.year:04d}-{self.month:02d} lies in the future", remedy="Ask for an earlier month.")
+            raise UsageError(f"{self.year:04d}-{self.month:02d} is in the future", remedy="Ask for an earlier month.")
         if self.year < FIRST_YEAR:
             raise UsageError(
                 f"{self.year:04d}-{self.month:02d} is before ERA5 begins",
@@ -102,11 +102,11 @@ class Month:
         """Check that the month has begun by `now` (aware).
 
         Raises:
-            UsageError: if it lies in the future.
+            UsageError: if it is in the future.
         """
         if self.start > now:
             raise UsageError(
-                f"{self} lies in the future",
+                f"{self} is in the future",
                 remedy=f"Ask for months up to {Month.of(now)}.",
             )
 

@@ -337,7 +337,7 @@ def find_candidates(text: str) -> list[Candidate]:
         raise _unknown_country(unknown[0])
     if found:
         raise UsageError(
-            f"{_shown(text)}: no such city in the table; elsewhere it has {_list(found)}", remedy=_COORDINATES
+            f"{_shown(text)}: the table has no such city; elsewhere it has {_list(found)}", remedy=_COORDINATES
         )
     return []
 
@@ -362,7 +362,7 @@ def _require_no_coordinates(text: str) -> None:
     except ValueError:
         return
     raise UsageError(
-        f"{_shown(text)} are coordinates, and no name of a place",
+        f"{_shown(text)} is a pair of coordinates, not the name of a place",
         remedy=f"Give latitude {latitude:g} and longitude {longitude:g} instead (--lat and --lon of a command).",
     )
 

@@ -93,22 +93,22 @@ class Settings(BaseSettings):
     )
     source: SourceName | None = Field(
         default=None,
-        description="Where months come from; unset: files where a folder is set, point where a point is, else cds",
+        description="Where months come from; unset: files if a folder is set, point if a point is, else cds",
     )
     files_dir: str | None = Field(
         default=None,
-        description=f"Folder or s3://bucket/prefix of ERA5 files; several with {os.pathsep!r} between them",
+        description=f"Folder or s3://bucket/prefix of ERA5 files; several separated by {os.pathsep!r}",
     )
     variables: str | None = Field(
         default=None,
-        description="Variables to load, separated by commas; unset: of the six default ones those that there are",
+        description="Variables to load, separated by commas; unset: those of the six default ones that exist",
     )
     strict_variables: bool = Field(
         default=False, description="Refuse a month that lacks any of the variables, also of `default` and `all`"
     )
     area: str | None = Field(default=None, description="NORTH/WEST/SOUTH/EAST in degrees, or global")
     point: str | None = Field(
-        default=None, description="Source point: LAT/LON in degrees; several points with blanks between"
+        default=None, description="Source point: LAT/LON in degrees; several points separated by blanks"
     )
     format: FlatFormat = Field(default="parquet", description="File format of flat months")
     allow_incomplete: bool = Field(default=False, description="Load months that lack hours")
@@ -118,7 +118,7 @@ class Settings(BaseSettings):
     )
     force: bool = Field(default=False, description="Load months again even if nothing changed")
     replace: bool = Field(
-        default=False, description="Let a load take the place of more hours, more variables, or a better version"
+        default=False, description="Let a load replace more hours, more variables, or a better version"
     )
     sample_hours: int | None = Field(
         default=None, ge=1, le=744, description="Source sample: only the first hours of each month"
@@ -169,7 +169,7 @@ class Settings(BaseSettings):
     ui_url: str | None = Field(default=None, description="Address of the web UI, for links to a failed run")
     allowed_hosts: str | None = Field(
         default=None,
-        description="era5 serve and the web UI: names by which they are reached besides localhost, separated by commas",
+        description="era5 serve and the web UI: host names to answer to, in addition to localhost, separated by commas",
     )
     serve_connections: int = Field(
         default=8, ge=1, le=100, description="era5 serve: connections, and so requests at once, of one process"
@@ -271,7 +271,7 @@ class Settings(BaseSettings):
             )
         if self.wanted_area not in (None, Area.parse("global")):
             raise UsageError(
-                f"the source {self.source_name} is asked for points, and an area is given too ({self.area})",
+                f"the source {self.source_name} takes points, but an area is given too ({self.area})",
                 remedy="Leave out the area (--area, ERA5_AREA); or load it from another source: --source cds.",
             )
         return points

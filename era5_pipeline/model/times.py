@@ -94,7 +94,9 @@ _TIME = re.compile(
     re.ASCII,
 )
 _OFFSET = re.compile(r"(?P<sign>[+-]?)(?P<hours>\d{1,2})(?::?(?P<minutes>\d{2}))?", re.ASCII)
-_FORMS = "Times are written 2023, 2023-07, 2023-07-15 or 2023-07-15T12:00, in UTC unless they end as +02:00."
+_FORMS = (
+    "Times are written 2023, 2023-07, 2023-07-15 or 2023-07-15T12:00, in UTC unless an offset such as +02:00 follows."
+)
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def parse_instant(text: str) -> datetime:
     """
     span = _parse(text)
     if not span.is_instant:
-        raise UsageError(f"{text!r} names no hour", remedy=f"Add one, for example {span.start:%Y-%m-%dT12:00}.")
+        raise UsageError(f"{text!r} has no hour", remedy=f"Add one, for example {span.start:%Y-%m-%dT12:00}.")
     if span.start != _hour_of(span.start):
         raise UsageError(
             f"{text!r} is not on a full hour of UTC",
@@ -205,6 +207,12 @@ def parse_offset(text: str) -> int:
             remedy="Give one from -12:00 to +14:00, for example +07:00 or -03:30.",
         )
     return minutes
+
+
+def offset_text(minutes: int) -> str:
+    """Write an offset from UTC as `UTC`, `UTC+07:00` or `UTC-03:30`."""
+    hours, part = divmod(abs(minutes), 60)
+    return f"UTC{'+' if minutes > 0 else '-'}{hours:02d}:{part:02d}" if minutes else "UTC"
 
 
 def spoken(seconds: float) -> str:

@@ -139,7 +139,7 @@ def entry(
     """
     for value, known in ((step_type, STEP_TYPES), (extent, get_args(Extent)), (first_of, _FIRST_VALID)):
         if value not in known:
-            raise ValueError(f"{column}: {value!r} is none of {', '.join(known)}")
+            raise ValueError(f"{column}: {value!r} is not one of {', '.join(known)}")
     return Variable(
         column=column,
         cds_name=cds_name,
@@ -281,7 +281,7 @@ _SHOWN_COLUMNS = 6
 # Why the table cannot hold other variables of ERA5; `unsupported_variables.csv` has their names. Sources: the pages of
 # reanalysis-era5-single-levels (ocean waves are on a grid of 0.5 degrees) and reanalysis-era5-pressure-levels.
 _REASONS = {
-    "waves": "is of ocean waves, which ERA5 has on another grid, of 0.5 degrees: the table holds the grid of 0.25 "
+    "waves": "describes ocean waves, which ERA5 has on another grid, of 0.5 degrees: the table holds the grid of 0.25 "
     "degrees of all other single-level variables",
     "pressure_levels": "is at pressure levels (dataset reanalysis-era5-pressure-levels): the table holds single "
     "levels, one value for each place and hour",

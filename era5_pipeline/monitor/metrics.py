@@ -2,71 +2,54 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
 from era5_pipeline.model.errors import MonthLockedError
-from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.project_files import read_sql
-from era5_pipeline.warehouse.ledger_entry import MonthState
+from era5_pipeline.warehouse.attempts import with_outcomes
+from era5_pipeline.warehouse.ledger import read_months
+from era5_pipeline.warehouse.ledger_entry import LedgerMonth, MonthState
 from era5_pipeline.warehouse.space import read_space
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     import psycopg
+    from prometheus_client import Metric
+
+    from era5_pipeline.model.months import Month
 
 # --- Metrics as text in the OpenMetrics format, which Prometheus and node_exporter's textfile collector read ---
 
 
-Labels = tuple[tuple[str, str], ...]
+_OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
-@dataclass(frozen=True)
-class MetricFamily:
-    """A metric with its samples, by labels; `unit` is the end of its name, empty for a pure number.
+class _Read(Collector):
+    """Metrics that have been read already."""
 
-    There are only these two types: node_exporter rejects a whole file because of one that Prometheus' older format does
-    not have, such as `info`.
-    """
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = list(families)
 
-    name: str
-    kind: Literal["gauge", "counter"]
-    help: str
-    samples: Mapping[Labels, float]
-    unit: str = ""
+    def collect(self) -> Iterable[Metric]:
+        return self._families
 
 
-def openmetrics_text(families: Iterable[MetricFamily]) -> str:
+def openmetrics_text(families: Iterable[Metric]) -> str:
     """Write the metrics as text, without those that have no sample."""
-    lines = [line for family in families if family.samples for line in _lines_of(family)]
-    return "\n".join([*lines, "# EOF", ""])
-
-
-def _lines_of(family: MetricFamily) -> Iterable[str]:
-    yield f"# TYPE {family.name} {family.kind}"
-    if family.unit:
-        yield f"# UNIT {family.name} {family.unit}"
-    yield f"# HELP {family.name} {_escaped(family.help)}"
-    suffix = "_total" if family.kind == "counter" else ""
-    for labels, value in family.samples.items():
-        written = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
-        yield f"{family.name}{suffix}{f'{{{written}}}' if written else ''} {_number(value)}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-
-
-def _number(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return repr(value)
+    registry = CollectorRegistry()
+    registry.register(_Read(family for family in families if family.samples))
+    encode, _ = choose_encoder(_OPENMETRICS)
+    return encode(registry).decode()
 
 
 # --- Metrics of the warehouse: months, rows, loads, bytes, and the age of the data ---
@@ -78,17 +61,6 @@ _STATES: tuple[MonthState, ...] = get_args(MonthState)
 # Final outcomes of an attempt; their counts never decrease.
 _ENDED = ("loaded", "failed", "interrupted")
 _STAGES = ("raw", "flat", "load")
-_NO_LABELS: Labels = ()
-
-
-@dataclass(frozen=True)
-class MonthNumbers:
-    """A month of the ledger: its state, as `era5 status` shows it, its rows, and whether some hours are preliminary."""
-
-    month: Month
-    state: MonthState
-    rows: int
-    is_preliminary: bool
 
 
 @dataclass(frozen=True)
@@ -107,7 +79,7 @@ class WarehouseNumbers:
     """
 
     now: float
-    months: tuple[MonthNumbers, ...] = ()
+    months: tuple[LedgerMonth, ...] = ()
     attempts: dict[str, int] | None = None
     recent: tuple[RecentLoad, ...] = ()
     raw_bytes: int = 0
@@ -130,7 +102,7 @@ def read_numbers(connection: psycopg.Connection[Any]) -> WarehouseNumbers:
             if connection.execute("SELECT to_regclass('era5.load_attempt')").fetchone() == (None,):
                 return WarehouseNumbers(now)
             months = read_months(connection)
-            attempts = connection.execute(read_sql("metrics_attempts")).fetchall()
+            attempts = connection.execute(with_outcomes("metrics_attempts")).fetchall()
             recent = connection.execute(read_sql("metrics_recent"), {"loads": _RECENT_LOADS}).fetchall()
             totals = connection.execute(read_sql("metrics_totals")).fetchone() or (0, 0, None)
     layout, table_bytes, is_locked = _table_bytes(connection)
@@ -148,17 +120,7 @@ def read_numbers(connection: psycopg.Connection[Any]) -> WarehouseNumbers:
     )
 
 
-def read_months(connection: psycopg.Connection[Any]) -> tuple[MonthNumbers, ...]:
-    """Read every month of the ledger, in order; empty without a ledger."""
-    if connection.execute("SELECT to_regclass('era5.load_attempt')").fetchone() == (None,):
-        return ()
-    return tuple(
-        MonthNumbers(Month(day.year, day.month), state, rows, is_preliminary)
-        for day, state, rows, is_preliminary in connection.execute(read_sql("metrics_months"))
-    )
-
-
-def newest_complete_month_of(months: Sequence[MonthNumbers]) -> Month | None:
+def newest_complete_month_of(months: Sequence[LedgerMonth]) -> Month | None:
     """The newest month that is complete, None without one."""
     return max((month.month for month in months if month.state == "loaded"), default=None)
 
@@ -172,10 +134,12 @@ def _table_bytes(connection: psycopg.Connection[Any]) -> tuple[str | None, int |
     return space.layout, None if space.layout is None else space.bytes, False
 
 
-def warehouse_metrics(numbers: WarehouseNumbers, due: Month, *, by_month: bool = False) -> list[MetricFamily]:
+def warehouse_metrics(numbers: WarehouseNumbers, due: Month, *, by_month: bool = False) -> list[Metric]:
     """The metrics with help and unit; `due` is the newest month that the table should hold by now.
 
-    With `by_month`, each month is a series; without, the number of series does not depend on the data.
+    They are gauges and counters only: node_exporter rejects a whole file because of a type that Prometheus' older
+    format does not have, such as `info`. With `by_month`, each month is a series; without, the number of series does
+    not depend on the data.
     """
     return [
         *_month_metrics(numbers, due),
@@ -186,20 +150,31 @@ def warehouse_metrics(numbers: WarehouseNumbers, due: Month, *, by_month: bool =
     ]
 
 
-def _gauge(name: str, text: str, value: float | None, unit: str = "") -> MetricFamily:
-    return MetricFamily(name, "gauge", text, {} if value is None else {_NO_LABELS: value}, unit)
+def _gauge(
+    name: str,
+    text: str,
+    values: float | Mapping[str, float] | None,
+    unit: str = "",
+    *,
+    label: str = "",
+) -> Metric:
+    """A gauge with one value, or one for each value of its label; `unit` is the end of its name."""
+    if not isinstance(values, Mapping):
+        return GaugeMetricFamily(name, text, value=values, unit=unit)
+    family = GaugeMetricFamily(name, text, labels=[label], unit=unit)
+    for of_label, value in values.items():
+        family.add_metric([of_label], value)
+    return family
 
 
-def _month_metrics(numbers: WarehouseNumbers, due: Month) -> list[MetricFamily]:
+def _month_metrics(numbers: WarehouseNumbers, due: Month) -> list[Metric]:
     states = Counter(month.state for month in numbers.months)
     held = [month.month for month in numbers.months if month.rows]
     newest = newest_complete_month_of(numbers.months)
     until = None if newest is None else newest.end.timestamp()
     overdue = None if newest is None else max(0, due.number - newest.number)
     return [
-        MetricFamily(
-            "era5_months", "gauge", "Months in the ledger by state.", {(("state", s),): states[s] for s in _STATES}
-        ),
+        _gauge("era5_months", "Months in the ledger by state.", {one: states[one] for one in _STATES}, label="state"),
         _gauge("era5_rows", "Rows in the table weather, by the ledger.", sum(month.rows for month in numbers.months)),
         _gauge(
             "era5_preliminary_months",
@@ -229,16 +204,16 @@ def _month_metrics(numbers: WarehouseNumbers, due: Month) -> list[MetricFamily]:
     ]
 
 
-def _attempt_metrics(numbers: WarehouseNumbers) -> list[MetricFamily]:
+def _attempt_metrics(numbers: WarehouseNumbers) -> list[Metric]:
     attempts = numbers.attempts or {}
     last = numbers.last_success
+    ended = CounterMetricFamily(
+        "era5_load_attempts", "Attempts to load a month that have ended, by outcome.", labels=["outcome"]
+    )
+    for outcome in _ENDED:
+        ended.add_metric([outcome], attempts.get(outcome, 0))
     return [
-        MetricFamily(
-            "era5_load_attempts",
-            "counter",
-            "Attempts to load a month that have ended, by outcome.",
-            {(("outcome", outcome),): attempts.get(outcome, 0) for outcome in _ENDED},
-        ),
+        ended,
         _gauge("era5_running_loads", "Loads that are running now.", attempts.get("running", 0)),
         _gauge(
             "era5_last_success_timestamp_seconds",
@@ -255,21 +230,21 @@ def _attempt_metrics(numbers: WarehouseNumbers) -> list[MetricFamily]:
     ]
 
 
-def _rate_metrics(numbers: WarehouseNumbers) -> list[MetricFamily]:
-    means: dict[Labels, float] = {}
+def _rate_metrics(numbers: WarehouseNumbers) -> list[Metric]:
+    means: dict[str, float] = {}
     for stage in _STAGES:
         known = [seconds for load in numbers.recent if (seconds := load.seconds[stage]) is not None]
         if known:
-            means[(("stage", stage),)] = sum(known) / len(known)
+            means[stage] = sum(known) / len(known)
     rows = sum(load.rows for load in numbers.recent)
     seconds = sum(load.seconds["load"] or 0.0 for load in numbers.recent)
     return [
-        MetricFamily(
+        _gauge(
             "era5_recent_stage_seconds",
-            "gauge",
             f"Mean duration of each stage, over the last {_RECENT_LOADS} loads.",
             means,
             "seconds",
+            label="stage",
         ),
         _gauge(
             "era5_recent_rows_per_second",
@@ -279,21 +254,25 @@ def _rate_metrics(numbers: WarehouseNumbers) -> list[MetricFamily]:
     ]
 
 
-def _byte_metrics(numbers: WarehouseNumbers) -> list[MetricFamily]:
-    table: dict[Labels, float] = {}
-    if numbers.table_bytes is not None:
-        table[(("layout", str(numbers.layout)),)] = numbers.table_bytes
+def _byte_metrics(numbers: WarehouseNumbers) -> list[Metric]:
+    table = {} if numbers.table_bytes is None else {str(numbers.layout): numbers.table_bytes}
     return [
-        MetricFamily(
-            "era5_table_bytes", "gauge", "Disk space of the table weather, with indexes and TOAST.", table, "bytes"
+        _gauge(
+            "era5_table_bytes",
+            "Disk space of the table weather, with indexes and TOAST.",
+            table,
+            "bytes",
+            label="layout",
         ),
         _gauge("era5_raw_bytes", "Raw files that the table was made of, when loaded.", numbers.raw_bytes, "bytes"),
         _gauge("era5_flat_bytes", "Flat files that the table was made of, when loaded.", numbers.flat_bytes, "bytes"),
     ]
 
 
-def _metrics_by_month(numbers: WarehouseNumbers) -> list[MetricFamily]:
-    rows: dict[Labels, float] = {
-        (("month", str(month.month)), ("state", month.state)): month.rows for month in numbers.months
-    }
-    return [MetricFamily("era5_month_rows", "gauge", "Rows of each month in the table weather, by the ledger.", rows)]
+def _metrics_by_month(numbers: WarehouseNumbers) -> list[Metric]:
+    rows = GaugeMetricFamily(
+        "era5_month_rows", "Rows of each month in the table weather, by the ledger.", labels=["month", "state"]
+    )
+    for month in numbers.months:
+        rows.add_metric([str(month.month), month.state], month.rows)
+    return [rows]

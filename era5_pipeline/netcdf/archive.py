@@ -104,7 +104,7 @@ class CsvFile:
                 yield text
 
 
-class _Ending:
+class _TailKeepingFile:
     """A file that is read in pieces and remembers the last one."""
 
     def __init__(self, text: IO[bytes]) -> None:
@@ -150,7 +150,7 @@ def _read(file: CsvFile) -> xr.Dataset:
         head = text.read(HEAD_BYTES)
     names = names_in(head)
     with file.opened() as text:
-        table = _parse(_Ending(text), names, first_line(head), file)
+        table = _parse(_TailKeepingFile(text), names, first_line(head), file)
     times = table.column(TIME_COLUMN).to_numpy().astype("datetime64[s]").astype(np.int64)
     coordinates = {TIME_COLUMN: (TIME_COLUMN, times, {"units": "seconds since 1970-01-01", "standard_name": "time"})}
     place = {name: ((), _only(table, name, file), {"units": f"degrees_{way}"}) for name, way in _directions()}
@@ -176,7 +176,7 @@ def _require_size(file: CsvFile, size: int) -> None:
         raise BadFileError(file.shown, f"has {size:,} bytes, too many for a series of one point", remedy=_AGAIN)
 
 
-def _parse(text: _Ending, names: list[str], first: str, file: CsvFile) -> pa.Table:
+def _parse(text: _TailKeepingFile, names: list[str], first: str, file: CsvFile) -> pa.Table:
     """Parse the known columns with their types."""
     missing = [name for name in (TIME_COLUMN, *_PLACE) if name not in names]
     if missing:
@@ -206,7 +206,7 @@ def _parse(text: _Ending, names: list[str], first: str, file: CsvFile) -> pa.Tab
     return table
 
 
-def _read_rows(text: _Ending, names: list[str], known: list[str], file: CsvFile) -> pa.Table:
+def _read_rows(text: _TailKeepingFile, names: list[str], known: list[str], file: CsvFile) -> pa.Table:
     """Read the rows in pieces, at most as many as a series can have."""
     read = pa_csv.ReadOptions(column_names=names, skip_rows=1, use_threads=False, block_size=_PIECE_BYTES)
     convert = pa_csv.ConvertOptions(include_columns=known, column_types=_COLUMN_TYPES)
@@ -223,7 +223,7 @@ def _read_rows(text: _Ending, names: list[str], known: list[str], file: CsvFile)
         return pa.Table.from_batches(pieces, reader.schema)
 
 
-def _require_ending(text: _Ending, file: CsvFile) -> None:
+def _require_ending(text: _TailKeepingFile, file: CsvFile) -> None:
     # A number cut off halfway would still parse as a number.
     if not text.last.endswith((b"\n", b"\r")):
         raise BadFileError(

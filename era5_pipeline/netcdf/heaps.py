@@ -47,7 +47,7 @@ def require_readable_heaps(path: Path) -> None:
         ValueError: if it cannot, or would never finish.
         OSError: if the file cannot be read.
     """
-    at = _unsound_heap(path)
+    at = _find_broken_heap(path)
     if at is None:
         return
     try:
@@ -115,20 +115,20 @@ def _stored_parts(item: h5py.Dataset) -> list[tuple[int, int]]:
     return parts
 
 
-def _unsound_heap(path: Path) -> int | None:
+def _find_broken_heap(path: Path) -> int | None:
     """The position of the first unsound heap, if any."""
     with path.open("rb") as file:
         descriptor = file.fileno()
-        if not _has_sizes_of_eight_bytes(os.pread(descriptor, _HEADER_BYTES, 0)):
+        if not _has_8_byte_sizes(os.pread(descriptor, _HEADER_BYTES, 0)):
             return 0
         size = os.fstat(descriptor).st_size
         for at in _heaps(descriptor, size):
-            if not _is_sound(descriptor, at, size):
+            if not _is_intact(descriptor, at, size):
                 return at
     return None
 
 
-def _has_sizes_of_eight_bytes(superblock: bytes) -> bool:
+def _has_8_byte_sizes(superblock: bytes) -> bool:
     """Whether sizes in the file take eight bytes, as in all files written by netCDF."""
     at = 14 if superblock[8] < 2 else 10
     return superblock[at] == 8
@@ -145,7 +145,7 @@ def _heaps(descriptor: int, size: int) -> Iterator[int]:
             at = block.find(_MAGIC, at + 1)
 
 
-def _is_sound(descriptor: int, start: int, size: int) -> bool:
+def _is_intact(descriptor: int, start: int, size: int) -> bool:
     """Whether the objects of the heap fill it without gaps."""
     heap = os.pread(descriptor, _HEADER_BYTES, start)
     length = _size_at(heap, 0) if len(heap) == _HEADER_BYTES else 0

@@ -407,10 +407,10 @@ def _in_history(line: str) -> Iterator[Aggregate]:
     for position, word in enumerate(words):
         # A command starts its line, or follows its timestamp.
         if position == 0 or words[position - 1].endswith(":"):
-            yield from _of_command(word.rpartition("/")[2], words[position + 1 :])
+            yield from _command_aggregates(word.rpartition("/")[2], words[position + 1 :])
 
 
-def _of_command(command: str, arguments: list[str]) -> Iterator[Aggregate]:
+def _command_aggregates(command: str, arguments: list[str]) -> Iterator[Aggregate]:
     """The aggregations of a CDO or NCO command; operators are whole words, unlike parts of file names."""
     if command == "cdo":
         for word in arguments:

@@ -73,7 +73,7 @@ def read_current_contents(settings: Settings) -> CurrentContents:
         return _read(Warehouse(url), layout=None)
     server, layout = EmbeddedServer(settings.home), MonthPartitions.name
     if not server.exists():
-        return CurrentContents(reason=_none_here(no_database_in(settings.home)), layout=layout)
+        return CurrentContents(reason=_no_database_reason(no_database_in(settings.home)), layout=layout)
     if not server.is_running():
         reason = "the embedded server is not running, and a plan does not start it (era5 db start does)"
         return CurrentContents(months=None, reason=reason, layout=layout)
@@ -92,13 +92,13 @@ def _read(warehouse: Warehouse, layout: str | None) -> CurrentContents:
     except UsageError:
         raise
     except NoDatabaseError as error:
-        return CurrentContents(reason=_none_here(error), layout=layout)
+        return CurrentContents(reason=_no_database_reason(error), layout=layout)
     except Era5Error as error:
         return CurrentContents(months=None, reason=error.message, layout=layout)
     return CurrentContents(months=months, layout=layout, space=space)
 
 
-def _none_here(error: NoDatabaseError) -> str:
+def _no_database_reason(error: NoDatabaseError) -> str:
     return f"{error.message} (to name another, set ERA5_HOME or ERA5_DATABASE_URL)"
 
 

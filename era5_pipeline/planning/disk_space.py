@@ -41,7 +41,7 @@ _REMEDY = (
 
 
 @dataclass(frozen=True)
-class MonthRoom:
+class MonthDiskUse:
     """Bytes of one month on this machine's disk while in progress; `table` if the table is on the same disk."""
 
     raw: float
@@ -50,7 +50,7 @@ class MonthRoom:
     table: float = 0.0
 
     @classmethod
-    def of(cls, load: Load, size: Size, estimated: Bytes, flat_format: FlatFormat) -> MonthRoom:
+    def of(cls, load: Load, size: Size, estimated: Bytes, flat_format: FlatFormat) -> MonthDiskUse:
         """The space for a month of this size, with estimated bytes."""
         raw = estimated.raw.value or 0.0
         # Files of several step types come as one ZIP, whose members are unpacked before flattening.
@@ -89,19 +89,19 @@ def require_room(settings: Settings, month: Month) -> None:
     size = load.size_of(month)
     layout = None if settings.database_url is not None else MonthPartitions.name
     estimated = estimate_bytes(load, size, (), layout, None)
-    room = MonthRoom.of(load, size, estimated, settings.format)
+    use = MonthDiskUse.of(load, size, estimated, settings.format)
     disks, table = read_disk_space(settings), estimated.table.value or 0.0
     free, table_free = disks.home_free_bytes, None if disks.is_one else disks.table_free_bytes
     in_table = table if disks.is_one else 0.0
     table_fits = table_free is None or table <= table_free
-    if table_fits and (free is None or room.bytes + in_table <= free):
+    if table_fits and (free is None or use.bytes + in_table <= free):
         return
     folders = (settings.home / "raw" / load.source, settings.home / "flat")
     held = sum(size for folder in folders for size in _sizes(folder, month))
-    _require(room if held else replace(room, table=in_table), month, settings, free, held)
+    _require(use if held else replace(use, table=in_table), month, settings, free, held)
     if not held and table_free is not None and not table_fits:
         raise LocalDiskError(
-            f"{month} is not begun: its rows take about {decimal(round(table))} in the table, and "
+            f"{month} was not started: its rows need about {decimal(round(table))} in the table, and "
             f"{decimal(table_free)} are free where the embedded server keeps it",
             remedy="Free space there, or use another server (ERA5_DATABASE_URL); then run the month again.",
         )
@@ -117,21 +117,21 @@ def require_room_to_flatten(
     """
     load = replace(Load.of(settings, (raw.month,)), variables=tuple(BY_COLUMN[column] for column in columns))
     size = Size(rows=rows, instant_values=rows * len(columns))
-    flat = MonthRoom.of(load, size, estimate_bytes(load, size, (), None, None), settings.format).flat
+    flat = MonthDiskUse.of(load, size, estimate_bytes(load, size, (), None, None), settings.format).flat
     missing = sum(file.bytes for file in raw.files if not file.path.is_file())
     zipped = 0 if is_unpacked else sum(file.bytes for file in raw.files if file.path.suffix == ".zip")
-    room = MonthRoom(float(missing), float(zipped), flat)
+    use = MonthDiskUse(float(missing), float(zipped), flat)
     held = sum(_sizes(settings.home / "flat", raw.month))
-    _require(room, raw.month, settings, read_disk_space(settings).home_free_bytes, held)
+    _require(use, raw.month, settings, read_disk_space(settings).home_free_bytes, held)
 
 
-def _require(room: MonthRoom, month: Month, settings: Settings, free: int | None, held: int) -> None:
+def _require(use: MonthDiskUse, month: Month, settings: Settings, free: int | None, held: int) -> None:
     """Raise if the month needs more than is free; `held` bytes of it are already there."""
-    if free is None or room.bytes - held <= free:
+    if free is None or use.bytes - held <= free:
         return
     raise LocalDiskError(
-        f"{month} is not begun: it takes about {decimal(round(room.bytes))} ({room}), and {decimal(free)} are free in "
-        f"{settings.home}",
+        f"{month} was not started: it needs about {decimal(round(use.bytes))} ({use}), and {decimal(free)} are free "
+        f"in {settings.home}",
         remedy=_REMEDY,
     )
 
@@ -193,7 +193,7 @@ class Storage:
         return self.policy.keep == "all" and self.policy.store is None
 
 
-def storage_of(policy: StoragePolicy, months: int, total: Bytes, largest: MonthRoom) -> Storage:
+def storage_of(policy: StoragePolicy, months: int, total: Bytes, largest: MonthDiskUse) -> Storage:
     """The storage of a load of `months` months with `total` bytes; `largest` is the space of the largest month."""
     at_once = min(months, MONTHS_AT_ONCE)
     work = at_once * (largest.raw + largest.unpacked + largest.flat)

@@ -5,8 +5,11 @@ The rates and their origin are here; which months are counted, in `load_plan`.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import cache
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.grid import N_LOCATIONS
@@ -21,6 +24,48 @@ if TYPE_CHECKING:
     from era5_pipeline.warehouse.space import Space
 
 
+# Written by `era5 bench report`.
+_MEASURED = Path(__file__).with_name("measured_rates.json")
+
+
+@dataclass(frozen=True)
+class MeasuredRates:
+    """Rates in rows per second, by layout where they depend on it, of months with the default variables.
+
+    `loader` is the rate that is quoted where one is: with all its preparation, into a plain table. `load` is that of
+    whole months to the settled table, `two_at_once` that of all stages after the raw files, for two months at once on
+    two cores. `record_seconds` and `series_seconds` are seconds per month: of Dagster's runs, and of all stages in one
+    run for the series of a point. `columnstore_bytes` are those of a row of generated fields.
+    """
+
+    loader: float
+    flatten: float
+    compare: float
+    generate: float
+    load: dict[str, float]
+    two_at_once: dict[str, float]
+    record_seconds: float
+    series_seconds: float
+    columnstore_bytes: float
+
+
+@cache
+def measured_rates() -> MeasuredRates:
+    """The rates in the package, which `era5 bench report` writes."""
+    found = json.loads(_MEASURED.read_text(encoding="utf-8"))
+    return MeasuredRates(
+        loader=found["loader_rows_per_second"],
+        flatten=found["flatten_rows_per_second"],
+        compare=found["compare_rows_per_second"],
+        generate=found["generate_rows_per_second"],
+        load=found["load_rows_per_second"],
+        two_at_once=found["two_at_once_rows_per_second"],
+        record_seconds=found["record_seconds_per_month"],
+        series_seconds=found["series_seconds_per_month"],
+        columnstore_bytes=found["columnstore_bytes_per_row"],
+    )
+
+
 @dataclass(frozen=True)
 class _Rates:
     """Documented bytes per value: in raw files (instantaneous and accumulated), Parquet, and the columnstore."""
@@ -32,15 +77,13 @@ class _Rates:
 
 
 # Real files of the CDS (float32, zlib 1, shuffle) hold a value in 1.8 to 2.4 bytes (temperature, wind) or 0.6 to 1.5
-# (precipitation), 2.2 to 3.2 as Parquet (docs/operations.md, "Planning"): these are the maxima. Six variables then take
-# 19 bytes a row of Parquet and 20.5 of the columnstore, as in docs/operations.md and docs/choosing.md.
+# (precipitation), 2.2 to 3.2 as Parquet (docs/backfill.md, "Planning"): these are the maxima. Six variables then take
+# 19 bytes a row of Parquet and 20.5 of the columnstore, as in docs/database.md and docs/choosing.md.
 _ERA5 = _Rates(instant=2.4, accumulated=1.5, parquet=3.2, columnstore=3.0)
-# docs/performance.md, "A global month": a ZIP of 5.7 GB, 9.3 bytes a row as Parquet; "layouts": 16 in the columnstore.
-_GENERATED = _Rates(instant=1.23, accumulated=1.23, parquet=1.55, columnstore=2.25)
 # The store of the source arco, presumably compressed with LZ4: real fields compressed that way took 2.3 to 2.7 and 1.1
 # to 1.9 bytes a value.
 _STORED = _Rates(instant=2.7, accumulated=1.9, parquet=3.2, columnstore=3.0)
-# A point series is not compressed (docs/operations.md, "Point series"): float32, and eight bytes of time for each hour.
+# A point series is not compressed (docs/sources.md, "Point series"): float32, and eight bytes of time for each hour.
 # One month of it is float32, four bytes of time for each hour, and a header.
 _SERIES_VALUE_BYTES, _SERIES_HOUR_BYTES, _SLICE_HOUR_BYTES, _SLICE_BYTES = 4, 8, 4, 2_000
 # Header, times, and `expver` as a text for each hour: 80 to 90 kB in real files of 744 hours.
@@ -48,23 +91,11 @@ _BYTES_PER_FILE = 90_000
 # In the columnstore: times and locations. A row of one real variable took up to 5.5 bytes (docs/performance.md).
 _COLUMNSTORE_BYTES_PER_ROW = 2.5
 
-# docs/performance.md: "A global month"; loads of each layout, "Against what the server can take".
-_FLATTEN_ROWS_PER_SECOND = 6.0e6
-_COMPARE_ROWS_PER_SECOND = 4.9e6
-_GENERATE_ROWS_PER_SECOND = 2.9e6
-LOAD_ROWS_PER_SECOND = {"partitions": 2.0e6, "hypertable": 1.3e6, "calendar hypertable": 1.4e6, "columnstore": 1.9e6}
-# docs/performance.md: "pipeline, two months at once on two cores", all stages after the raw files.
-_TWO_AT_ONCE_ROWS_PER_SECOND = {
-    "partitions": 1.33e6,
-    "hypertable": 1.06e6,
-    "calendar hypertable": 1.06e6,
-    "columnstore": 1.42e6,
-}
-_SLOWEST_LAYOUT = "hypertable"
-# docs/performance.md, "Real files": most of the time that twelve very small months took.
-_RECORD_SECONDS_PER_MONTH = 1.0
-# docs/performance.md, "One place since 1940".
-_SERIES_SECONDS_PER_MONTH = 0.12
+
+def _generated() -> _Rates:
+    columnstore = (measured_rates().columnstore_bytes - _COLUMNSTORE_BYTES_PER_ROW) / len(DEFAULT_VARIABLES)
+    # docs/performance.md, "A global month": a ZIP of 5.7 GB, 9.3 bytes a row as Parquet.
+    return _Rates(instant=1.23, accumulated=1.23, parquet=1.55, columnstore=columnstore)
 
 
 @dataclass(frozen=True)
@@ -165,7 +196,7 @@ def estimate_bytes(
     load: Load, size: Size, comparable: Sequence[LedgerEntry], layout: str | None, space: Space | None
 ) -> Bytes:
     """Estimate the bytes of `size` from the ledger's `comparable` months and the `space` that they take."""
-    rates = _GENERATED if load.kind.is_generated else _ERA5
+    rates = _generated() if load.kind.is_generated else _ERA5
     parquet = len(load.variables) * rates.parquet
     raw = _raw_bytes(load, size, comparable, rates)
     columnstore = (_COLUMNSTORE_BYTES_PER_ROW + len(load.variables) * rates.columnstore) * size.rows
@@ -245,26 +276,30 @@ def estimate_seconds(
     def documented(rows_per_second: float) -> Figure:
         return Figure(size.rows / rows_per_second, f"as documented: {_rows_per_second(1 / rows_per_second)}")
 
-    layout = layout or _SLOWEST_LAYOUT
-    load_rate = LOAD_ROWS_PER_SECOND[layout]
+    rates = measured_rates()
+    layout = layout or min(rates.load, key=lambda name: rates.load[name])  # the slowest
+    load_rate = rates.load[layout]
     # All months of a series are one run.
     at_once = 1 if load.kind.is_series else min(2, months) or 1
-    one_after_another = 1 / (1 / _FLATTEN_ROWS_PER_SECOND + 1 / load_rate + 1 / _COMPARE_ROWS_PER_SECOND)
+    # Two at once do not take longer: a benchmark in which they did had other work beside it.
+    one_after_another = 1 / (1 / rates.flatten + 1 / load_rate + 1 / rates.compare)
     return Seconds(
         raw=_raw_seconds(load, size, months, comparable),
-        flatten=stage("flat", _FLATTEN_ROWS_PER_SECOND),
+        flatten=stage("flat", rates.flatten),
         load=stage("load", load_rate),
-        compare=documented(_COMPARE_ROWS_PER_SECOND),
+        compare=documented(rates.compare),
         record=_record_seconds(load, months),
         at_once=at_once,
-        gain=_TWO_AT_ONCE_ROWS_PER_SECOND[layout] / one_after_another if at_once > 1 else 1.0,
+        gain=max(1.0, rates.two_at_once[layout] / one_after_another) if at_once > 1 else 1.0,
     )
 
 
 def _record_seconds(load: Load, months: int) -> Figure:
     if load.kind.is_series:
-        return Figure(months * _SERIES_SECONDS_PER_MONTH, "as documented: about 0.12 s a month, in one run")
-    return Figure(months * _RECORD_SECONDS_PER_MONTH, "as documented: about 1 s a month, of Dagster's runs")
+        seconds = measured_rates().series_seconds
+        return Figure(months * seconds, f"as documented: about {seconds:g} s a month, in one run")
+    seconds = measured_rates().record_seconds
+    return Figure(months * seconds, f"as documented: about {seconds:g} s a month, of Dagster's runs")
 
 
 def _raw_seconds(load: Load, size: Size, months: int, comparable: Sequence[LedgerEntry]) -> Figure:
@@ -273,8 +308,9 @@ def _raw_seconds(load: Load, size: Size, months: int, comparable: Sequence[Ledge
     if load.kind.has_own_files:
         return Figure(0.0, "the files are there already")
     if load.kind.is_generated:
+        rate = measured_rates().generate
         return _measured(((e.seconds.get("raw"), e.rows) for e in comparable), size.rows, _rows_per_second) or Figure(
-            size.rows / _GENERATE_ROWS_PER_SECOND, f"as documented: {_rows_per_second(1 / _GENERATE_ROWS_PER_SECOND)}"
+            size.rows / rate, f"as documented: {_rows_per_second(1 / rate)}"
         )
     queue = ", the queue included" if load.kind.is_queued else ""
     decides = "; the queue decides" if load.kind.is_queued else ""

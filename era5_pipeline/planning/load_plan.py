@@ -11,7 +11,7 @@ from rich.filesize import decimal
 
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month, calendar_months_of, spans
-from era5_pipeline.planning.disk_space import MonthRoom, StoragePolicy, storage_of
+from era5_pipeline.planning.disk_space import MonthDiskUse, StoragePolicy, storage_of
 from era5_pipeline.planning.estimates import estimate_bytes, estimate_seconds
 from era5_pipeline.planning.extent import Size, default_area, grid_indices
 from era5_pipeline.sources.cds.request import MAX_FIELDS, fields_of
@@ -212,10 +212,10 @@ def _hours(seconds: float | None) -> float | None:
 
 def plan_warnings(plan: Plan) -> tuple[str, ...]:
     """Return the warnings, one sentence each."""
-    return (*_of_time(plan), *_of_disks(plan), *_of_files(plan))
+    return (*_time_warnings(plan), *_disk_warnings(plan), *_file_warnings(plan))
 
 
-def _of_time(plan: Plan) -> Iterator[str]:
+def _time_warnings(plan: Plan) -> Iterator[str]:
     if early := plan.months("early"):
         day = plan.complete_from[early[-1]].date()
         yield f"{spans(early)} cannot be complete yet, and {_is(early)} not counted: load {_it(early)} from {day} on"
@@ -233,7 +233,7 @@ def _it(months: Sequence[Month]) -> str:
     return "it" if len(months) == 1 else "them"
 
 
-def _of_disks(plan: Plan) -> Iterator[str]:
+def _disk_warnings(plan: Plan) -> Iterator[str]:
     disks, table = plan.disks, plan.bytes.table.value or 0.0
     in_table = table if disks.is_one else 0.0
     needed = plan.storage.home_bytes + in_table
@@ -255,7 +255,7 @@ def _of_disks(plan: Plan) -> Iterator[str]:
         )
 
 
-def _of_files(plan: Plan) -> Iterator[str]:
+def _file_warnings(plan: Plan) -> Iterator[str]:
     if plan.load.is_open:
         yield (
             "the files are not opened, and may hold fewer months, variables and locations: these figures are upper "
@@ -288,7 +288,7 @@ def make_plan(
     """
     after = timedelta(days=available_after_days)
     parts = {held.month: held.parts for held in contents.months or ()}
-    entries = {month: _of_request(load, parts.get(month, ())) for month in load.months}
+    entries = {month: _part_of_request(load, parts.get(month, ())) for month in load.months}
     complete_from = {month: month.start if load.kind.is_generated else month.end + after for month in load.months}
     states = {month: _state(load, month, entries.get(month), now, complete_from[month]) for month in load.months}
     sizes = [load.size_of(month) for month, state in states.items() if state in TO_LOAD]
@@ -299,7 +299,7 @@ def make_plan(
     largest_bytes = estimate_bytes(load, largest, comparable, contents.layout, contents.space)
     all_bytes = estimate_bytes(load, size, comparable, contents.layout, contents.space)
     policy = policy or StoragePolicy()
-    room = MonthRoom.of(load, largest, largest_bytes, policy.flat_format)
+    room = MonthDiskUse.of(load, largest, largest_bytes, policy.flat_format)
     plan = Plan(
         load=load,
         contents=contents,
@@ -321,7 +321,7 @@ def make_plan(
     return replace(plan, warnings=plan_warnings(plan))
 
 
-def _of_request(load: Load, parts: Sequence[LedgerEntry]) -> LedgerEntry | None:
+def _part_of_request(load: Load, parts: Sequence[LedgerEntry]) -> LedgerEntry | None:
     """Choose the part loaded by the same request, else any; None if the table does not hold the month."""
     same = [part for part in parts if _is_alike(load, part) and _is_same_area(load, part) and not part.is_cut]
     return next(iter([*same, *parts]), None)

@@ -59,7 +59,7 @@ class Freshness:
         if self.newest is None:
             return f"the table holds no complete month; {self.due} is due"
         if self.is_fresh:
-            return f"{self.newest} is there, the newest complete month that is due is {self.due}"
+            return f"{self.newest} is loaded; the newest complete month that is due is {self.due}"
         return f"{self.due} is due, and the newest complete month in the table is {self.newest}"
 
 
@@ -85,7 +85,7 @@ def newest_months(settings: Settings, contents: Sequence[MonthContents], now: da
         first = newest
     months = [Month.from_number(number) for number in range(first.number, newest.number + 1)]
     return tuple(
-        Update(month, f"{month} is complete, and not in the table")
+        Update(month, f"{month} is complete, but not in the table")
         for month in months
         if needs_loading(settings, contents, month)
     )

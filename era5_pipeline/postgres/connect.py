@@ -25,7 +25,7 @@ from era5_pipeline.model.errors import (
 from era5_pipeline.postgres.embedded.data_folder import known_homes
 from era5_pipeline.postgres.embedded.server import EmbeddedServer
 from era5_pipeline.postgres.schema_version import VERSION_QUERY, checked_version, require_usable
-from era5_pipeline.postgres.server_errors import remedy_of_refusal, server_errors, translate_error
+from era5_pipeline.postgres.server_errors import connection_remedy, server_errors, translate_error
 from era5_pipeline.postgres.server_version import require_supported
 from era5_pipeline.postgres.urls import (
     database_of,
@@ -140,7 +140,7 @@ def _no_connection(url: str, error: psycopg.OperationalError) -> Era5Error:
         return TransientError(what, remedy="Try again in a moment, or raise max_connections.")
     if _ping(url) == pq.Ping.REJECT:
         return TransientError(what, remedy="The server is starting or stopping: try again in a moment.")
-    return ServerUnreachableError(what, remedy=remedy_of_refusal(message))
+    return ServerUnreachableError(what, remedy=connection_remedy(message))
 
 
 def ensure_database(url: str) -> None:
@@ -232,9 +232,9 @@ def no_database_in(home: Path) -> NoDatabaseError:
     """Build the error for a home without an embedded server, if no other server is set."""
     others = [other for other in known_homes(Path.cwd()) if other != home.resolve()][:_NAMED_HOMES]
     return NoDatabaseError(
-        f"there is no database in {home} (ERA5_HOME), and ERA5_DATABASE_URL names none",
+        f"there is no database in {home} (ERA5_HOME), and ERA5_DATABASE_URL is not set",
         remedy=_NAME_ANOTHER
-        + (f" There are: {', '.join(f'ERA5_HOME={quote(str(one))}' for one in others)}" if others else ""),
+        + (f" Others exist: {', '.join(f'ERA5_HOME={quote(str(one))}' for one in others)}" if others else ""),
     )
 
 

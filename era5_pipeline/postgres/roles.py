@@ -118,7 +118,7 @@ def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str
         connection.execute(
             sql.SQL(read_sql("roles")).format(
                 database=sql.Identifier(connection.info.dbname),
-                schema=sql.Identifier(_schema_of_weather(connection)),
+                schema=sql.Identifier(_weather_schema(connection)),
                 **roles.identifiers,
             )
         )
@@ -180,7 +180,7 @@ def _existing(connection: psycopg.Connection[Any], roles: Roles) -> set[str]:
     return {name for (name,) in rows}
 
 
-def _schema_of_weather(connection: psycopg.Connection[Any]) -> str:
+def _weather_schema(connection: psycopg.Connection[Any]) -> str:
     row = connection.execute(
         "SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = 'weather'::regclass"
     ).fetchone()
@@ -200,7 +200,7 @@ def _join(connection: psycopg.Connection[Any], role: str) -> None:
 
 
 def _own_tables(connection: psycopg.Connection[Any], roles: Roles) -> None:
-    schema = sql.Identifier(_schema_of_weather(connection))
+    schema = sql.Identifier(_weather_schema(connection))
     owner, loader = sql.Identifier(roles.owner), sql.Identifier(roles.loader)
     database = connection.info.dbname
     connection.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(sql.Identifier(database), owner))

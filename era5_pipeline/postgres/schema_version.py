@@ -65,7 +65,7 @@ def checked_version(connection: psycopg.Connection[Any], version: int | None, *,
     if version is None and has_ledger:
         raise SchemaVersionError(
             f"the database {connection.info.dbname} has a ledger and no schema version (era5.schema_version()): a "
-            "development state before the first version made it",
+            "development state before version 1 made it",
             remedy="Load the months into a new database: name it in ERA5_DATABASE_URL, or set another ERA5_HOME, then "
             "run era5 db init and era5 load. The table weather in this one is unchanged, and can be queried by SQL.",
         )

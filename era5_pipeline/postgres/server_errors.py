@@ -78,22 +78,23 @@ def _is_lost(error: psycopg.Error) -> bool:
     return error.sqlstate.startswith(("08", "57P"))
 
 
-def remedy_of_refusal(message: str) -> str:
+def connection_remedy(message: str) -> str:
     """The remedy for a failed connection with this message from the server or libpq."""
     if re.search(r'role ".*" does not exist|permission denied for database', message):
         return f"Check the user in ERA5_DATABASE_URL, or let an administrator of the server run: {_LOG_IN}"
     if "certificate" in message or "private key file" in message:
         return (
             "Check that sslrootcert in ERA5_DATABASE_URL is the file of the authority that signed the server's "
-            "certificate, that the host is the one it names, and, if the server wants one of you, sslcert and sslkey."
+            "certificate, that the host is the one it names, and, if the server asks for a client certificate, "
+            "sslcert and sslkey."
         )
     if "does not support SSL" in message:
         return (
-            "Turn TLS on at the server (ssl = on); or, on a network where nobody can listen, set sslmode=prefer in "
+            "Turn TLS on at the server (ssl = on); or, on a network where nobody can eavesdrop, set sslmode=prefer in "
             "ERA5_DATABASE_URL."
         )
     if "no encryption" in message and "SSL encryption" not in message:
-        return "The server wants TLS: add sslmode=verify-full and sslrootcert to ERA5_DATABASE_URL."
+        return "The server requires TLS: add sslmode=verify-full and sslrootcert to ERA5_DATABASE_URL."
     return (
         "Check that the server is running and that ERA5_DATABASE_URL is right (user, password, database), or unset it "
         "to use the embedded server."

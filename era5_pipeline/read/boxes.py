@@ -8,114 +8,43 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg
 from psycopg import sql
 
-from era5_pipeline.model import grid
 from era5_pipeline.model.derived_variables import holds, stored_columns
 from era5_pipeline.model.errors import Era5Error, NoDataError
-from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.location_set import GridWindow, LocationSet
 from era5_pipeline.model.months import Month, month_range, spans
 from era5_pipeline.model.times import SECONDS_PER_HOUR, hour_of, time_of
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.postgres.server_errors import server_errors
-from era5_pipeline.read.fetch import table_required, value_of
-from era5_pipeline.read.fields import narrowest_arc
+from era5_pipeline.read.fetch import fetch_packed, since_1970, table_required, value_of
+from era5_pipeline.read.fields import hour_field
 from era5_pipeline.read.held import (
+    EVERYWHERE,
     FEWEST_HOURS,
-    absence_of,
-    lacking_column,
+    locations_at,
     months_held,
-    nearest_place,
     places_held,
-    point_name,
+    require_columns,
     some_row,
     span_held,
 )
+from era5_pipeline.read.missing import explain_absence, explain_missing_column, no_location, no_rows
 from era5_pipeline.runtime.project_files import read_sql
-from era5_pipeline.warehouse.ledger import multirange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
+    from era5_pipeline.model.grid import Area
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.postgres.connect import Warehouse
-
-# --- A rectangle of the grid as the axes of an array: latitudes from north to south, longitudes from west to east ---
-
-
-@dataclass(frozen=True)
-class GridWindow:
-    """A rectangle of the grid: indices of its northern and western border, and its numbers of rows and columns.
-
-    Across the antimeridian the longitudes continue past 180, so that they ascend (180.25 is 179.75 W).
-    """
-
-    north_index: int
-    west_index: int
-    rows: int
-    columns: int
-
-    @classmethod
-    def of_area(cls, area: grid.Area) -> Self:
-        """The grid points of an area."""
-        latitudes = area.latitude_indices()
-        west, width = narrowest_arc(area.longitude_indices())
-        return cls(int(latitudes[-1]), west, latitudes.size, width)
-
-    @property
-    def latitudes(self) -> npt.NDArray[np.float64]:
-        """Degrees north, (rows,), descending as in files of ERA5."""
-        return grid.latitudes_of(self.north_index - np.arange(self.rows)).astype(np.float64)
-
-    @property
-    def longitudes(self) -> npt.NDArray[np.float64]:
-        """Degrees east, (columns,), ascending."""
-        return grid.longitudes_of(self.west_index + np.arange(self.columns)).astype(np.float64)
-
-    def part(self, rows: range, columns: range) -> GridWindow:
-        """The rectangle of these rows, counted from the north, and columns, from the west; neither may be empty."""
-        west = (self.west_index + columns.start) % grid.N_LONGITUDES
-        return GridWindow(self.north_index - rows.start, west, len(rows), len(columns))
-
-    @property
-    def locations(self) -> LocationSet:
-        """The grid points."""
-        rows = self.north_index - np.arange(self.rows)[:, np.newaxis]
-        columns = (self.west_index + np.arange(self.columns)) % grid.N_LONGITUDES
-        return LocationSet.of_ids(grid.location_ids(rows, columns).reshape(-1))
-
-    @property
-    def ids(self) -> tuple[int, int]:
-        """The lowest and the highest location_id that a place in the rectangle can have."""
-        south = self.north_index - self.rows + 1
-        first, last = self.west_index, self.west_index + self.columns - 1
-        if last >= grid.N_LONGITUDES:
-            first, last = 0, grid.N_LONGITUDES - 1
-        return int(grid.location_ids(south, first)), int(grid.location_ids(self.north_index, last))
-
-    @property
-    def parameters(self) -> dict[str, int]:
-        """Parameters for statements that read its rows: the range of its ids, and its columns of the grid."""
-        first_id, last_id = self.ids
-        return {
-            "first_id": first_id,
-            "last_id": last_id,
-            "columns": grid.N_LONGITUDES,
-            "west_index": self.west_index,
-            "width": self.columns,
-        }
-
-    def positions(self, location_ids: npt.NDArray[np.integer]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Rows from the north and columns from the west, (n,), of locations in the rectangle."""
-        latitudes, longitudes = np.divmod(location_ids.astype(np.intp) - 1, grid.N_LONGITUDES)
-        return self.north_index - latitudes, (longitudes - self.west_index) % grid.N_LONGITUDES
-
+    from era5_pipeline.read.fields import Field
 
 # --- Contents of a box by the ledger: which months and places the table holds, and what is missing ---
 
@@ -134,7 +63,7 @@ class BoxContents:
     """
 
     window: GridWindow
-    area: grid.Area
+    area: Area
     variables: tuple[Variable, ...]
     start: datetime
     end: datetime
@@ -163,7 +92,7 @@ class BoxContents:
 
 def read_box_contents(
     connection: psycopg.Connection[Any],
-    area: grid.Area | None,
+    area: Area | None,
     columns: tuple[Variable, ...] | None,
     start: datetime | None,
     end: datetime | None,
@@ -180,7 +109,7 @@ def read_box_contents(
     if not held_anywhere:
         some_row(connection)  # raises if the table is empty
         raise NoDataError(
-            "the ledger of this database cannot be read, so that nothing says which places the table holds",
+            "the ledger of this database cannot be read, so it is not known which places the table holds",
             remedy="Ask for one place or one hour, or let the owner run: era5 db init --roles.",
         )
     first_month, last_month = Month.of(start) if start else None, _last_month(end) if end else None
@@ -188,20 +117,14 @@ def read_box_contents(
     left_out = []
     if area is None and with_days and with_days != between:
         left_out.append(
-            f"left out: {len(between - with_days):,} places with single hours only (name an area to have them)"
+            f"left out: {len(between - with_days):,} places with single hours only (give an area to include them)"
         )
         between = with_days
     held_anywhere = between or held_anywhere
     asked = LocationSet.of_area(area) if area else held_anywhere
     there = asked & held_anywhere
     if area and not there:
-        latitude, longitude = (area.north + area.south) / 2, area.west + ((area.east - area.west) % 360.0) / 2
-        nearest, distance = nearest_place(held_anywhere.ids(), latitude, longitude)
-        raise NoDataError(
-            f"the table has no location in {area}; the nearest of its {len(held_anywhere):,} is {point_name(nearest)}, "
-            f"{distance:,.0f} km from the middle",
-            remedy="Ask for an area with that point, or leave the area out for all that the table holds.",
-        )
+        raise no_location(area, held_anywhere.ids())
     months = months_held(connection, there)
     span = span_held(connection, there)
     if span and (apart := span.apart_between(start, end)):
@@ -212,11 +135,15 @@ def read_box_contents(
     within = {month: held for month, held in within.items() if (end is None or month.start < end)}
     variables = columns or in_table_order({column for held in within.values() for column in held})
     if not within or not any(holds(held, variable) for variable in variables for held in within.values()):
-        why = lacking_column(connection, variables, within, None) if within else absence_of(months, start, end)
+        why = (
+            explain_missing_column(connection, variables, within, None)
+            if within
+            else explain_absence(months, start, end)
+        )
         what = ", ".join(variable.column for variable in variables) or "row"
         where = f"in {area} " if area else ""
         raise NoDataError(
-            f"the table has no {what} {where}of that time; {why.instead.removeprefix('; ')}",
+            f"the table has no {what} {where}at that time; {why.instead.removeprefix('; ')}",
             remedy=why.remedy,
         )
     if end is not None:  # hours in the future are not missing
@@ -230,7 +157,7 @@ def read_box_contents(
         for variable in variables
     }
     hull = area or held_anywhere.hull
-    parameters = {"first": first.start.date(), "last": last.start.date(), "location_ids": multirange(there)}
+    parameters = {"first": first.start.date(), "last": last.start.date(), "location_ids": there.multirange}
     incomplete = connection.execute(read_sql("incomplete_months"), parameters).fetchall()
     return BoxContents(
         window=GridWindow.of_area(hull),
@@ -265,15 +192,34 @@ def _places_between(
     return of_all, with_days
 
 
+# --- Values of one variable at one hour ---
+
+
+def read_field(
+    connection: psycopg.Connection[Any], time: datetime, variable: Variable, area: Area | None = None
+) -> Field:
+    """One variable at the hour `time` (aware), in `area`, or at all locations of the table.
+
+    The connection is in autocommit mode.
+
+    Raises:
+        NoDataError: if there is no row (the message names the months held there, or the nearest location), or the table
+            has no such column.
+    """
+    require_columns(connection, (variable,))
+    rows = locations_at(connection, time, variable.column, area or EVERYWHERE)
+    if not rows.size:
+        when = f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        raise no_rows(connection, time, time + timedelta(hours=1), area, when, "that hour")
+    return hour_field(time, variable, rows["location_id"], rows["value"])
+
+
 # --- Values of one column in a box (hours, latitudes, longitudes), read packed, in pieces of bounded size ---
 
 
 # The most values that one statement reads (the server takes 16 bytes for each: 64 MB), alone and with a second session.
 _MOST_VALUES = 4_000_000
 _MOST_VALUES_BESIDE = 1_000_000
-_MICROSECONDS_PER_HOUR = SECONDS_PER_HOUR * 1_000_000
-# Hours from 1970 to PostgreSQL's epoch, 2000.
-_POSTGRES_EPOCH_HOUR = 946_684_800 // SECONDS_PER_HOUR
 # Boxes read at the same time, however many threads Dask has: each takes a connection, and memory on the server.
 _AT_ONCE = threading.BoundedSemaphore(4)
 
@@ -308,7 +254,10 @@ def read_box(
         # All pieces must be of one state of the table; compiling expressions takes longer than the query.
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         connection.execute("SET LOCAL jit = off")
-        with _beside(warehouse, connection) if by_two else nullcontext() as second, ThreadPoolExecutor(1) as pool:
+        with (
+            _open_second_session(warehouse, connection) if by_two else nullcontext() as second,
+            ThreadPoolExecutor(1) as pool,
+        ):
             aside = pool.submit(fill_from, second) if second else None
             try:
                 fill_from(connection)
@@ -324,7 +273,9 @@ def read_box(
 
 
 @contextmanager
-def _beside(warehouse: Warehouse, connection: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any] | None]:
+def _open_second_session(
+    warehouse: Warehouse, connection: psycopg.Connection[Any]
+) -> Iterator[psycopg.Connection[Any] | None]:
     """Open a second session on the same snapshot, without parallel workers in either; yield None if it is refused.
 
     Two sessions are faster than one with workers, which would have to pack the values again to pass them on.
@@ -364,19 +315,14 @@ def _fill(
     """Write the values of a piece into the contiguous `target` (hours, all rows, columns), from `first_row` on."""
     parameters = {"start": time_of(hours.start), "end": time_of(hours.stop), **window.parameters}
     query = sql.SQL(read_sql("box")).format(column=value_of(column))
-    with table_required(), connection.cursor(binary=True) as cursor:
-        row = cursor.execute(query, parameters, prepare=False).fetchone()
-    assert row is not None  # noqa: S101  # an aggregate without GROUP BY has a row
-    ids, times, found = (
-        np.frombuffer(packed or b"", dtype=kind) for packed, kind in zip(row, (">i4", ">i8", ">f4"), strict=True)
-    )
+    with table_required():
+        ids, times, found = fetch_packed(connection, query, parameters, ("i4", "i8", "f4"))
     _, all_rows, columns = target.shape
     # Rows come sorted by location, so each place is looked up only once.
     starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1])[: ids.size])
     place_rows, place_columns = window.positions(ids[starts])
-    at = times.astype(np.int64)
-    at //= _MICROSECONDS_PER_HOUR
-    at += _POSTGRES_EPOCH_HOUR - hours.start
+    at = since_1970(times, SECONDS_PER_HOUR)
+    at -= hours.start
     at *= all_rows * columns
     at += np.repeat((first_row + place_rows) * columns + place_columns, np.diff(starts, append=ids.size))
     target.reshape(-1)[at] = found

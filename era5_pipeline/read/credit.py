@@ -14,7 +14,6 @@ from era5_pipeline.model.derived_variables import stored_columns
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.read.held import NO_LEDGER
 from era5_pipeline.runtime.project_files import read_sql
-from era5_pipeline.warehouse.ledger import multirange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,7 +64,7 @@ def read_credit(
     parameters = {
         "first": first,
         "last": last,
-        "location_ids": None if locations is None else multirange(locations),
+        "location_ids": None if locations is None else locations.multirange,
         "columns": None if columns is None else list(stored_columns(columns)),
     }
     try:

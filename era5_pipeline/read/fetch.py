@@ -1,4 +1,4 @@
-"""Expressions for columns, and query results as numpy arrays; an empty table is a `NoDataError`."""
+"""Query results as numpy arrays, packed by the server or row by row; an empty table is a `NoDataError`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from era5_pipeline.model.derived_variables import DERIVED
 from era5_pipeline.model.errors import NoDataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -34,6 +34,48 @@ def fetch_array(
     with table_required(), connection.cursor(binary=True) as cursor:
         cursor.execute(query, parameters)
         return np.fromiter(cursor, dtype=dtype, count=cursor.rowcount)
+
+
+# --- Values packed by the server: all of a column as one value of bytes, each number in PostgreSQL's binary form ---
+#
+# A row for each number would take a message of the server, and a Python object, each.
+
+
+# Seconds from 1970 to PostgreSQL's epoch, 2000-01-01 00:00 UTC.
+_POSTGRES_EPOCH = 946_684_800
+_MICROSECONDS = 1_000_000
+
+
+def packed(column: str) -> sql.Composed:
+    """The expression that packs all values of a real column, `f4` of `fetch_packed`; NULL becomes NaN."""
+    return sql.SQL("string_agg(float4send(coalesce({}, 'NaN')), '')").format(value_of(column))
+
+
+def fetch_packed(
+    connection: psycopg.Connection[Any],
+    query: sql.Composed,
+    parameters: Mapping[str, object],
+    kinds: Sequence[str],
+) -> list[npt.NDArray[Any]]:
+    """The packed columns of the one row of a query, each (n,) and big-endian; `kinds` are their types, such as `f4`.
+
+    No value at all (NULL) is an empty array.
+    """
+    with connection.cursor(binary=True) as cursor:
+        # Not prepared: the plan must know the parameters, to exclude other months.
+        row = cursor.execute(query, parameters, prepare=False).fetchone()
+    assert row is not None  # noqa: S101  # an aggregate without GROUP BY has a row
+    return [np.frombuffer(data or b"", dtype=f">{kind}") for data, kind in zip(row, kinds, strict=True)]
+
+
+def since_1970(times: npt.NDArray[np.int64], seconds: int) -> npt.NDArray[np.int64]:
+    """Packed times (n,) as the number of whole units of so many seconds since 1970."""
+    found: npt.NDArray[np.int64] = times // (_MICROSECONDS * seconds)
+    found += _POSTGRES_EPOCH // seconds
+    return found
+
+
+# --- Expressions for columns, and an empty table as an error ---
 
 
 def value_of(column: str) -> sql.Composable:

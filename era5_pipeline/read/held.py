@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, timedelta
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import psycopg
+from psycopg import sql
 
 from era5_pipeline.model import grid
-from era5_pipeline.model.derived_variables import DERIVED, holds, stored_columns
+from era5_pipeline.model.derived_variables import DERIVED, stored_columns
 from era5_pipeline.model.errors import NoDataError
-from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.location_set import GridWindow, LocationSet
 from era5_pipeline.model.months import Month, month_range, spans
-from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_NAME, in_table_order, named_columns
-from era5_pipeline.read.fetch import nothing_loaded, table_required
+from era5_pipeline.model.times import hours_in
+from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_NAME, named_columns
+from era5_pipeline.read.fetch import fetch_array, nothing_loaded, table_required, value_of
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
-from era5_pipeline.warehouse.ledger import multirange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,16 +27,17 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from era5_pipeline.model.source_kinds import Version
     from era5_pipeline.model.variables import Variable
 
 # --- Contents of the table at a place: from the ledger; without one, from the rows ---
 #
-# For the messages of `NoDataError`, and for the range in which a series has gaps. The rows serve where there is no
-# ledger, or the user may not read it.
+# The rows serve where there is no ledger, or the user may not read it.
 
 
 # The ledger is missing, or this user may not read it.
 NO_LEDGER = (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege)
+EVERYWHERE = grid.Area(90.0, -180.0, -90.0, 180.0)
 # The most spans of months that a message names.
 _SHOWN_SPANS = 6
 # With fewer hours, a part of a month counts as single hours (such as one hour of the whole globe): it does not decide
@@ -43,24 +45,52 @@ _SHOWN_SPANS = 6
 FEWEST_HOURS = 24
 
 
-@dataclass(frozen=True)
-class Absence:
-    """Why there is no data: what the table holds instead, as the end of a sentence, and what to do."""
-
-    instead: str
-    remedy: str
-
-
 def months_held(
     connection: psycopg.Connection[Any], locations: LocationSet | None = None
 ) -> dict[Month, tuple[str, ...]]:
     """The months held at any of these locations (None: anywhere), with their columns; empty without a ledger."""
-    parameters = {"location_ids": None if locations is None else multirange(locations)}
+    parameters = {"location_ids": None if locations is None else locations.multirange}
     try:
         rows = connection.execute(read_sql("months_held"), parameters).fetchall()
     except NO_LEDGER:
         return {}
     return {Month(day.year, day.month): tuple(columns) for day, columns in rows}
+
+
+@dataclass(frozen=True)
+class PartVersion:
+    """The version of a part of a month, with sources and preliminary hours (since 1970) of the columns asked for."""
+
+    month: Month
+    sources: tuple[str, ...]
+    version: Version
+    preliminary: frozenset[int]
+
+
+def part_versions(
+    connection: psycopg.Connection[Any], locations: LocationSet, columns: Iterable[str], first: Month, last: Month
+) -> tuple[PartVersion, ...]:
+    """The versions of the parts with any of these locations, in order of months; empty without a ledger."""
+    names = set(stored_columns(columns))
+    parameters = {
+        "location_ids": locations.multirange,
+        "first": first.start.date(),
+        "last": last.start.date(),
+        "columns": list(names),
+    }
+    try:
+        rows = connection.execute(read_sql("place_versions"), parameters).fetchall()
+    except NO_LEDGER:
+        return ()
+    return tuple(
+        PartVersion(
+            Month(day.year, day.month),
+            tuple(dict.fromkeys(sources)),
+            version,
+            hours_in(run for column in names & runs.keys() for run in runs[column]),
+        )
+        for day, sources, version, runs in rows
+    )
 
 
 @dataclass(frozen=True)
@@ -78,7 +108,7 @@ class Span:
         left_out = [month for month in self.apart if (begins_open if month < self.first else ends_open)]
         if not left_out:
             return None
-        return f"left out: single hours of {describe_months(left_out)}, far from the rest (name the time to have them)"
+        return f"left out: single hours of {describe_months(left_out)}, far from the rest (give a time to include them)"
 
 
 def span_held(connection: psycopg.Connection[Any], locations: LocationSet) -> Span | None:
@@ -88,7 +118,7 @@ def span_held(connection: psycopg.Connection[Any], locations: LocationSet) -> Sp
     one hour of the whole globe must not lengthen the series of a place by years of gaps.
     """
     try:
-        rows = connection.execute(read_sql("span_held"), {"location_ids": multirange(locations)}).fetchall()
+        rows = connection.execute(read_sql("span_held"), {"location_ids": locations.multirange}).fetchall()
     except NO_LEDGER:
         return None
     runs: list[list[Month]] = []
@@ -134,6 +164,15 @@ def some_row(connection: psycopg.Connection[Any]) -> tuple[datetime, int]:
     return time.astimezone(UTC), location_id
 
 
+def locations_at(
+    connection: psycopg.Connection[Any], time: datetime, column: str, area: grid.Area
+) -> npt.NDArray[np.void]:
+    """`location_id` and `value`, (n,), of the rows at an hour (aware) within an area."""
+    parameters = {"time": time, **GridWindow.of_area(area).parameters}
+    query = sql.SQL(read_sql("snapshot")).format(column=value_of(column))
+    return fetch_array(connection, query, parameters, np.dtype([("location_id", "i4"), ("value", "f4")]))
+
+
 def hours_held(connection: psycopg.Connection[Any], location_id: int) -> str | None:
     """First and last hour of a location's rows as text, `2023-01-01 00:00 to ... UTC`; None if it has no rows."""
     with table_required():
@@ -169,78 +208,6 @@ def require_columns(connection: psycopg.Connection[Any], variables: Iterable[Var
 def describe_months(months: Iterable[Month]) -> str:
     """Describe ascending months as spans: `2023-01 to 2023-02, 2023-06`."""
     return spans(months, shown=_SHOWN_SPANS)
-
-
-def absence_of(months: Iterable[Month], start: datetime | None, end: datetime | None) -> Absence:
-    """Explain why there is no row with `start <= time < end` (aware; None: unlimited), given the months held.
-
-    `months` (at least one) are ascending.
-    """
-    held = tuple(months)
-    first = Month.of(start) if start else held[0]
-    last = Month.of(end - timedelta(microseconds=1)) if end else held[-1]
-    within = [month for month in held if first <= month <= last]
-    before, after = [month for month in held if month < first], [month for month in held if month > last]
-    if within:
-        return Absence(
-            f"it holds other hours of {describe_months(within)}, which is incomplete; it holds {describe_months(held)}",
-            "Ask for other hours of it, see what it lacks with era5 status, or load the month again with all hours.",
-        )
-    if not (before and after):
-        return Absence(
-            f"it holds {describe_months(held)}",
-            "Ask for a time within that, or load the months that are missing: era5 load --from YYYY-MM.",
-        )
-    missing = tuple(month_range(Month.from_number(before[-1].number + 1), Month.from_number(after[0].number - 1)))
-    until = f" --to {missing[-1]}" if len(missing) > 1 else ""
-    return Absence(
-        f"it has data before and after this gap: it holds {describe_months(held)}, not {describe_months(missing)}",
-        f"Ask for a time within what it holds, or load the gap: era5 load --from {missing[0]}{until}.",
-    )
-
-
-def lacking_column(
-    connection: psycopg.Connection[Any],
-    variables: Iterable[Variable],
-    held: Mapping[Month, tuple[str, ...]],
-    nearest_to: tuple[float, float] | None,
-) -> Absence:
-    """Explain why there is no value of these columns in the `held` months, which have other columns.
-
-    Names the columns that are there, and the place nearest to `nearest_to` (degrees north, east) that has those
-    requested.
-    """
-    there = in_table_order({column for columns in held.values() for column in columns})
-    absent = [v for v in variables if not holds([variable.column for variable in there], v)]
-    names = ", ".join(variable.column for variable in there)
-    instead = ""
-    if names:
-        months = describe_months(held)
-        instead = f"; what the table holds there ({months}) has {names}{' only' if absent else ', at other hours'}"
-    for variable in absent if nearest_to else ():
-        elsewhere = places_held(connection, column=stored_columns([variable.column])[0])
-        if elsewhere and nearest_to:
-            place, distance = nearest_place(elsewhere.ids(), *nearest_to)
-            instead += f"; the nearest place with {variable.column} is {point_name(place)}, {distance:,.0f} km away"
-            break
-    return Absence(instead, "Choose another time, column or place, or load the months with the variables you need.")
-
-
-def nearest_place(
-    location_ids: npt.NDArray[np.integer[Any]], latitude: float, longitude: float
-) -> tuple[grid.Location, float]:
-    """The location nearest to a point, and the great-circle distance in km; `location_ids` (n,), n > 0."""
-    rows, columns = np.divmod(location_ids - 1, grid.N_LONGITUDES)
-    latitudes, longitudes = grid.latitudes_of(rows), grid.longitudes_of(columns)
-    distances = grid.distances_km(latitude, longitude, latitudes, longitudes)
-    best = int(np.argmin(distances))
-    place = grid.Location(int(location_ids[best]), float(latitudes[best]), float(longitudes[best]))
-    return place, float(distances[best])
-
-
-def point_name(place: grid.Location) -> str:
-    """A location's degrees as text."""
-    return f"latitude {place.latitude:g}, longitude {place.longitude:g}"
 
 
 # --- Which months of which variables the table holds, area by area: complete, incomplete or preliminary ---

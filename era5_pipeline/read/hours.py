@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
-from datetime import UTC, timedelta
+from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,26 +17,15 @@ from era5_pipeline.model.derived_variables import ordered
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import location_of
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.read.fetch import table_required, value_of
-from era5_pipeline.read.fields import EVERYWHERE, locations_at
-from era5_pipeline.read.held import (
-    absence_of,
-    describe_months,
-    hours_held,
-    lacking_column,
-    months_held,
-    nearest_place,
-    places_held,
-    point_name,
-    require_columns,
-    some_row,
-    span_held,
-)
+from era5_pipeline.read.fetch import fetch_packed, packed, since_1970, table_required
+from era5_pipeline.read.fields import Series
+from era5_pipeline.read.held import months_held, require_columns, span_held
+from era5_pipeline.read.missing import explain_missing_column, no_series
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     import numpy.typing as npt
@@ -55,8 +43,6 @@ if TYPE_CHECKING:
 # session reads the earlier half at the same time.
 
 
-# PostgreSQL's epoch, 2000-01-01 00:00 UTC, in seconds since 1970.
-_POSTGRES_EPOCH = 946_684_800
 # The server packs 85 years of this many columns in 100 MB.
 _COLUMNS_AT_ONCE = 32
 # For fewer months than this, opening a second session takes longer than it saves.
@@ -69,11 +55,6 @@ _SETTINGS = {
     "max_parallel_workers_per_gather": "0",
     "timescaledb.enable_chunkwise_aggregation": "off",
 }
-
-
-def packed(column: str) -> sql.Composed:
-    """The expression that packs all values of a real column, as `read_packed` reads them; NULL becomes NaN."""
-    return sql.SQL("string_agg(float4send(coalesce({}, 'NaN')), '')").format(value_of(column))
 
 
 def read_hours(
@@ -154,8 +135,8 @@ def prepare_for_reading(connection: psycopg.Connection[Any]) -> None:
     _set_settings(connection, lasting=True)
 
 
-def _set_settings(run: psycopg.Connection[Any] | psycopg.Cursor[Any], *, lasting: bool) -> None:
-    run.execute(
+def _set_settings(connection: psycopg.Connection[Any], *, lasting: bool) -> None:
+    connection.execute(
         "SELECT set_config(name, value, %s) FROM unnest(%s::text[], %s::text[]) AS wanted (name, value) "
         "WHERE current_setting(name, true) IS NOT NULL",
         (not lasting, list(_SETTINGS), list(_SETTINGS.values())),
@@ -182,36 +163,21 @@ def read_packed(
     with (
         table_required(),
         connection.transaction() if needs_transaction else nullcontext(),
-        connection.cursor(binary=True) as cursor,
     ):
         if len(groups) > 1:  # all groups must see the same rows
-            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         if not is_prepared:
-            _set_settings(cursor, lasting=False)
+            _set_settings(connection, lasting=False)
         for group in groups:
-            row = cursor.execute(_statement(tuple(group)), parameters, prepare=False).fetchone()
-            assert row is not None  # noqa: S101  # an aggregate without GROUP BY has a row
-            times = np.frombuffer(row[0] or b"", dtype=">i8")
-            found = [np.frombuffer(column or b"", dtype=">f4") for column in row[1:]]
+            query = _statement(tuple(group))
+            times, *found = fetch_packed(connection, query, parameters, ("i8", *["f4"] * len(group)))
             assert all(column.size == times.size for column in found)  # noqa: S101  # NaN stands for NULL
             order = slice(None) if (np.diff(times) > 0).all() else np.argsort(times, kind="stable")
             values |= {name: column[order].astype(np.float32) for name, column in zip(group, found, strict=True)}
-    seconds = (times[order] // 1_000_000 + _POSTGRES_EPOCH).astype("datetime64[s]")
-    return seconds, values
+    return since_1970(times[order], 1).astype("datetime64[s]"), values
 
 
 # --- Hours of one location, as numpy arrays ---
-
-
-@dataclass(frozen=True, eq=False)
-class Series:
-    """One location's rows: `times` (n,) ascending, in UTC, and `values` (n,) of each column.
-
-    Values are float32 in the table's units; NULL is NaN. Hours without a row are left out.
-    """
-
-    times: npt.NDArray[np.datetime64]
-    values: Mapping[str, npt.NDArray[np.float32]]
 
 
 def read_series(
@@ -269,60 +235,12 @@ def require_values(
         return asked or variables
     names = ", ".join(variable.column for variable in asked) if asked else "all columns"
     held = months_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
-    why = lacking_column(connection, asked or (), held, (location.latitude, location.longitude))
+    why = explain_missing_column(connection, asked or (), held, (location.latitude, location.longitude))
     raise NoDataError(
         f"{description}: {names} {'is' if asked and len(asked) == 1 else 'are'} NULL in these "
         f"{len(series.times):,} hours{why.instead}",
         remedy=why.remedy,
     )
-
-
-def no_series(
-    connection: psycopg.Connection[Any], location: Location, start: datetime | None, end: datetime | None
-) -> NoDataError:
-    """The error for a location without a row in the range: what the table holds there, or the nearest location."""
-    place = f"location {location.location_id} ({point_name(location)})"
-    months = months_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
-    if months:
-        why = absence_of(months, start, end)
-        return NoDataError(
-            f"{place}: the table has no row {_range(start, end)}; {why.instead}",
-            remedy=why.remedy,
-        )
-    held = hours_held(connection, location.location_id)
-    if held:
-        return NoDataError(
-            f"{place}: the table has no row {_range(start, end)}; it holds {held}",
-            remedy="Ask for a time within that, or load the months that are missing: era5 load --from YYYY-MM.",
-        )
-    remedy = "Ask for a place in the area that was loaded, or load the months with a larger area."
-    places = places_held(connection)
-    if places:
-        nearest, distance = nearest_place(places.ids(), location.latitude, location.longitude)
-        there = months_held(connection, LocationSet(((nearest.location_id, nearest.location_id + 1),)))
-        return NoDataError(
-            f"{place}: the table has nothing there; the nearest of its {len(places):,} locations is "
-            f"{point_name(nearest)}, {distance:,.0f} km away, and it holds {describe_months(there)}",
-            remedy=remedy,
-        )
-    time, _ = some_row(connection)
-    ids = locations_at(connection, time, "latitude", EVERYWHERE)["location_id"]
-    nearest, distance = nearest_place(ids, location.latitude, location.longitude)
-    return NoDataError(
-        f"{place}: the table has nothing there; at {time:%Y-%m-%d %H:%M} UTC the nearest of its {len(ids):,} "
-        f"locations is {point_name(nearest)}, {distance:,.0f} km away, and it holds "
-        f"{hours_held(connection, nearest.location_id)}",
-        remedy=remedy,
-    )
-
-
-def _range(start: datetime | None, end: datetime | None) -> str:
-    texts = []
-    if start:
-        texts.append(f"from {start.astimezone(UTC):%Y-%m-%d %H:%M}")
-    if end:
-        texts.append(f"{'to ' if start else ''}before {end.astimezone(UTC):%Y-%m-%d %H:%M}")
-    return " ".join((*texts, "UTC")) if texts else "at all"
 
 
 # --- All hours of one location as a pandas table ---

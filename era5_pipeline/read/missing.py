@@ -1,7 +1,6 @@
-"""Gaps in a series: whole months, runs of hours within months, and the hours between its steps.
+"""Find missing hours and locations, and describe them; the errors raised if there is no data at all.
 
-Finds gaps in the rows of a location, and puts them into words. What the ledger holds is in `held`; how a plot shows a
-gap, in `draw/series`.
+What the table holds is in `held`; how a plot shows a gap, in `draw/series`.
 """
 
 from __future__ import annotations
@@ -12,22 +11,37 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from era5_pipeline.model import grid
+from era5_pipeline.model.derived_variables import holds, stored_columns
+from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.months import FIRST_YEAR, Month, spans
+from era5_pipeline.model.months import FIRST_YEAR, Month, month_range, spans
 from era5_pipeline.model.times import as_datetime64, describe_hours, from_datetime64, hour_of, hours_of_month
-from era5_pipeline.read.held import span_held
+from era5_pipeline.model.variables import in_table_order
+from era5_pipeline.read.held import (
+    EVERYWHERE,
+    describe_months,
+    hours_held,
+    locations_at,
+    months_held,
+    places_held,
+    some_row,
+    span_held,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     import numpy.typing as npt
     import psycopg
 
-    from era5_pipeline.model.grid import Location
     from era5_pipeline.model.variables import Variable
-    from era5_pipeline.read.hours import Series
+    from era5_pipeline.read.fields import Field, Series
 
     Hours = npt.NDArray[np.int64]
+
+# --- Gaps in a series: whole months, runs of hours within months, and the hours between its steps ---
+
 
 # Values more than a day apart are single hours, not a series with a step.
 _LONGEST_STEP = 24
@@ -94,7 +108,7 @@ def _has_value(hours: Hours, values: npt.NDArray[np.float32], variable: Variable
 
 def read_gaps(
     connection: psycopg.Connection[Any],
-    location: Location,
+    location: grid.Location,
     series: Series,
     variables: Iterable[Variable],
     start: datetime | None,
@@ -225,3 +239,233 @@ def _runs(hours: tuple[int, ...], steps: Mapping[Month, int]) -> list[str]:
         first, last = (describe_hours([hour])[0] for hour in (run[0], run[-1]))
         texts.append(first if first == last else f"{first} to {last}")
     return texts
+
+
+# --- Locations without a value on a map, and why there is nothing: what the table holds instead, and what to do ---
+
+
+@dataclass(frozen=True)
+class Absence:
+    """Why there is no data: what the table holds instead, as the end of a sentence, and what to do."""
+
+    instead: str
+    remedy: str
+
+
+def explain_absence(months: Iterable[Month], start: datetime | None, end: datetime | None) -> Absence:
+    """Explain why there is no row with `start <= time < end` (aware; None: unlimited), given the months held.
+
+    `months` (at least one) are ascending.
+    """
+    held = tuple(months)
+    first = Month.of(start) if start else held[0]
+    last = Month.of(end - timedelta(microseconds=1)) if end else held[-1]
+    within = [month for month in held if first <= month <= last]
+    before, after = [month for month in held if month < first], [month for month in held if month > last]
+    if within:
+        return Absence(
+            f"it holds other hours of {describe_months(within)}, which is incomplete; it holds {describe_months(held)}",
+            "Ask for other hours of it, see what is missing with era5 status, or load the month again with all hours.",
+        )
+    if not (before and after):
+        return Absence(
+            f"it holds {describe_months(held)}",
+            "Ask for a time within that, or load the months that are missing: era5 load --from YYYY-MM.",
+        )
+    missing = tuple(month_range(Month.from_number(before[-1].number + 1), Month.from_number(after[0].number - 1)))
+    until = f" --to {missing[-1]}" if len(missing) > 1 else ""
+    return Absence(
+        f"it has data before and after this gap: it holds {describe_months(held)}, not {describe_months(missing)}",
+        f"Ask for a time within what it holds, or load the gap: era5 load --from {missing[0]}{until}.",
+    )
+
+
+def explain_missing_column(
+    connection: psycopg.Connection[Any],
+    variables: Iterable[Variable],
+    held: Mapping[Month, tuple[str, ...]],
+    nearest_to: tuple[float, float] | None,
+) -> Absence:
+    """Explain why there is no value of these columns in the `held` months, which have other columns.
+
+    Names the columns that are there, and the place nearest to `nearest_to` (degrees north, east) that has those
+    requested.
+    """
+    there = in_table_order({column for columns in held.values() for column in columns})
+    absent = [v for v in variables if not holds([variable.column for variable in there], v)]
+    names = ", ".join(variable.column for variable in there)
+    instead = ""
+    if names:
+        months = describe_months(held)
+        instead = f"; what the table holds there ({months}) has {names}{' only' if absent else ', at other hours'}"
+    for variable in absent if nearest_to else ():
+        elsewhere = places_held(connection, column=stored_columns([variable.column])[0])
+        if elsewhere and nearest_to:
+            place, distance = nearest_place(elsewhere.ids(), *nearest_to)
+            instead += f"; the nearest place with {variable.column} is {point_name(place)}, {distance:,.0f} km away"
+            break
+    return Absence(instead, "Choose another time, column or place, or load the months with the variables you need.")
+
+
+def nearest_place(
+    location_ids: npt.NDArray[np.integer[Any]], latitude: float, longitude: float
+) -> tuple[grid.Location, float]:
+    """The location nearest to a point, and the great-circle distance in km; `location_ids` (n,), n > 0."""
+    rows, columns = np.divmod(location_ids - 1, grid.N_LONGITUDES)
+    latitudes, longitudes = grid.latitudes_of(rows), grid.longitudes_of(columns)
+    distances = grid.distances_km(latitude, longitude, latitudes, longitudes)
+    best = int(np.argmin(distances))
+    place = grid.Location(int(location_ids[best]), float(latitudes[best]), float(longitudes[best]))
+    return place, float(distances[best])
+
+
+def point_name(place: grid.Location) -> str:
+    """A location's degrees as text."""
+    return f"latitude {place.latitude:g}, longitude {place.longitude:g}"
+
+
+def describe_absent(connection: psycopg.Connection[Any], found: Field, area: grid.Area | None = None) -> list[str]:
+    """Describe which locations of `area` have no value in the field of an hour; empty if all have one.
+
+    Without an area, the locations are those held in that month by the ledger, or those with a row at that hour.
+
+    Raises:
+        NoDataError: if no location has a value; the message names the columns that the table holds there.
+    """
+    if found.time is None:
+        raise ValueError("not the field of an hour")
+    month = Month.of(found.time)
+    if not np.isfinite(found.values).any():
+        raise only_null(connection, found.variable, {month}, area, f"at {found.time:%Y-%m-%d %H:%M} UTC")
+    if found.variable.extent != "everywhere":
+        return []  # undefined over land, or where there is no cloud, ice or the like: no gap
+    wanted = LocationSet() if area else places_held(connection, month)
+    kind = f"places that the table holds in {month}"
+    if not (area or wanted):
+        ids = locations_at(connection, found.time, "latitude", EVERYWHERE)["location_id"]
+        wanted, kind = LocationSet.of_ids(ids), "places of that hour"
+    return describe_absent_locations(found.variable, found.locations, area, wanted, kind)
+
+
+def describe_absent_locations(
+    variable: Variable, drawn: LocationSet, area: grid.Area | None, wanted: LocationSet, kind: str
+) -> list[str]:
+    """Describe which locations of the area (without one: of `wanted`) are not drawn."""
+    if area:
+        wanted, kind = LocationSet.of_area(area), f"grid points of {area}"
+    absent = wanted - drawn
+    if not absent:
+        return []
+    named = str(absent)
+    which = "" if "within" in named else f": {named}"
+    return [f"no {variable.column} at {len(absent):,} of {len(wanted):,} {kind}{which}"]
+
+
+def only_null(
+    connection: psycopg.Connection[Any],
+    variable: Variable,
+    months: Collection[Month],
+    area: grid.Area | None,
+    when: str,
+) -> NoDataError:
+    """The error for rows of these months that have no value; `when` ends a clause."""
+    there = LocationSet.of_area(area) if area else None
+    held = {one: columns for one, columns in months_held(connection, there).items() if one in months}
+    why = explain_missing_column(connection, (variable,), held, middle_of(area) if area else None)
+    return NoDataError(f"{variable.column} is NULL everywhere {when}{why.instead}", remedy=why.remedy)
+
+
+def no_rows(
+    connection: psycopg.Connection[Any],
+    start: datetime,
+    end: datetime,
+    area: grid.Area | None,
+    when: str,
+    which: str,
+) -> NoDataError:
+    """The error for no row with `start <= time < end` (aware); `when` names that time, `which` the kind of row."""
+    places = places_held(connection)
+    months = months_held(connection, LocationSet.of_area(area) if area else None)
+    ids = places.ids() if places else locations_at(connection, start, "latitude", EVERYWHERE)["location_id"]
+    if area and ids.size and not months:
+        error = no_location(area, ids)
+        return NoDataError(f"{when}: {error.message}", remedy=error.remedy)
+    if not places:
+        _, some_id = some_row(connection)
+        return NoDataError(
+            f"{when}: the table has no row for {which}; location {some_id} holds {hours_held(connection, some_id)}",
+            remedy=f"Ask for a time within that, or load the month: era5 load --from {start.astimezone(UTC):%Y-%m}.",
+        )
+    why = explain_absence(months, start, end)
+    where = f" in {area}" if area else ""
+    return NoDataError(f"{when}: the table has no row for {which}{where}; {why.instead}", remedy=why.remedy)
+
+
+def no_location(area: grid.Area, location_ids: npt.NDArray[np.integer[Any]]) -> NoDataError:
+    """The error for an area without any of the table's locations, (n,), n > 0."""
+    nearest = nearest_in_words(location_ids, "", *middle_of(area))[1]
+    return NoDataError(
+        f"the table has no location in {area}; {nearest} from the middle",
+        remedy="Ask for an area with that point, or leave the area out for all that the table holds.",
+    )
+
+
+def nearest_in_words(
+    location_ids: npt.NDArray[np.integer[Any]], noun: str, latitude: float, longitude: float
+) -> tuple[grid.Location, str]:
+    """The nearest of the table's locations, (n,), n > 0, and the beginning of a clause about it."""
+    nearest, distance = nearest_place(location_ids, latitude, longitude)
+    return nearest, f"the nearest of its {len(location_ids):,}{noun} is {point_name(nearest)}, {distance:,.0f} km"
+
+
+def middle_of(area: grid.Area) -> tuple[float, float]:
+    """Latitude and longitude of the centre of an area."""
+    west, width = grid.narrowest_arc(area.longitude_indices())
+    longitude = float(grid.longitudes_of((west + width // 2) % grid.N_LONGITUDES))
+    return (area.north + area.south) / 2, longitude
+
+
+def no_series(
+    connection: psycopg.Connection[Any], location: grid.Location, start: datetime | None, end: datetime | None
+) -> NoDataError:
+    """The error for a location without a row in the range: what the table holds there, or the nearest location."""
+    place = f"location {location.location_id} ({point_name(location)})"
+    months = months_held(connection, _alone(location))
+    if months:
+        why = explain_absence(months, start, end)
+        return NoDataError(
+            f"{place}: the table has no row {_range(start, end)}; {why.instead}",
+            remedy=why.remedy,
+        )
+    held = hours_held(connection, location.location_id)
+    if held:
+        return NoDataError(
+            f"{place}: the table has no row {_range(start, end)}; it holds {held}",
+            remedy="Ask for a time within that, or load the months that are missing: era5 load --from YYYY-MM.",
+        )
+    places = places_held(connection)
+    if places:
+        nearest, words = nearest_in_words(places.ids(), " locations", location.latitude, location.longitude)
+        at, there = "", describe_months(months_held(connection, _alone(nearest)))
+    else:
+        time, _ = some_row(connection)
+        ids = locations_at(connection, time, "latitude", EVERYWHERE)["location_id"]
+        nearest, words = nearest_in_words(ids, " locations", location.latitude, location.longitude)
+        at, there = f"at {time:%Y-%m-%d %H:%M} UTC ", str(hours_held(connection, nearest.location_id))
+    return NoDataError(
+        f"{place}: the table has no data there; {at}{words} away, and it holds {there}",
+        remedy="Ask for a place in the area that was loaded, or load the months with a larger area.",
+    )
+
+
+def _alone(location: grid.Location) -> LocationSet:
+    return LocationSet(((location.location_id, location.location_id + 1),))
+
+
+def _range(start: datetime | None, end: datetime | None) -> str:
+    texts = []
+    if start:
+        texts.append(f"from {start.astimezone(UTC):%Y-%m-%d %H:%M}")
+    if end:
+        texts.append(f"{'to ' if start else ''}before {end.astimezone(UTC):%Y-%m-%d %H:%M}")
+    return " ".join((*texts, "UTC")) if texts else "at all"

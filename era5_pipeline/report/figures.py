@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 
 from era5_pipeline.climate.answer import BY_QUANTITY, Trend
 from era5_pipeline.climate.words import decimals_of
@@ -28,24 +30,32 @@ from era5_pipeline.draw.climate_years import (
     trends_drawn,
 )
 from era5_pipeline.draw.inline_svg import inline_svg
-from era5_pipeline.report.html import count_word, element, interval_words, years_words
+from era5_pipeline.report.words import count_word, interval_words, years_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from xml.etree import ElementTree as ET
 
     from matplotlib.figure import Figure
 
     from era5_pipeline.climate.answer import ClimateAnswer
 
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the page: its SVGs, each with the class of its size, and the caption."""
+
+    pictures: tuple[tuple[str, str], ...]
+    caption: str
+
+
 _NO_YEAR = "No year is complete, so there is nothing to draw."
 
 
-def stripes(answer: ClimateAnswer) -> ET.Element:
+def stripes(answer: ClimateAnswer) -> Picture | str:
     """The warming stripes, with a tooltip for each."""
     means = complete_years(answer, "mean_temperature")
     if means is None:
-        return _nothing(_NO_YEAR)
+        return _NO_YEAR
     reference = reference_of(answer, means)
     gaps = len(means.years) - means.count
     caption = (
@@ -59,11 +69,11 @@ def stripes(answer: ClimateAnswer) -> ET.Element:
     )
 
 
-def anomalies(answer: ClimateAnswer) -> ET.Element:
+def anomalies(answer: ClimateAnswer) -> Picture | str:
     """The anomalies with their trends."""
     means = complete_years(answer, "mean_temperature")
     if means is None:
-        return _nothing(_NO_YEAR)
+        return _NO_YEAR
     reference = reference_of(answer, means)
     caption = (
         f"Each complete year's mean temperature less that of {reference.words}, which is {reference.value:.2f} °C."
@@ -89,11 +99,11 @@ def anomalies(answer: ClimateAnswer) -> ET.Element:
     )
 
 
-def this_year(answer: ClimateAnswer) -> tuple[str, ET.Element]:
+def this_year(answer: ClimateAnswer) -> tuple[str, Picture | str]:
     """The last year's days against the normal: a heading and the figure."""
     band = normal_band(answer)
     if band is None:
-        return "The last year, day by day", _nothing(
+        return "The last year, day by day", (
             "There are fewer than three other years to compare the last year's days with."
         )
     years = years_words(band.years[0], band.years[-1])
@@ -104,17 +114,17 @@ def this_year(answer: ClimateAnswer) -> tuple[str, ET.Element]:
         f"{band.above} were above the middle 80 % (red), {band.below} below (blue). 29 February is left out."
     )
     if not band.is_baseline:
-        caption += " These years are not a normal: a normal is of 30 years."
+        caption += " These years are not a normal, which needs 30 years."
     return f"{band.year}, day by day", _figure(
         answer, "band", lambda width: band_figure(band, width), f"{band.year} against other years", caption
     )
 
 
-def day_counts(answer: ClimateAnswer) -> ET.Element:
+def day_counts(answer: ClimateAnswer) -> Picture | str:
     """Hot days, tropical nights, frost days."""
     names = counted_days(answer)
     if not names:
-        return _nothing(_NO_YEAR)
+        return _NO_YEAR
     tips: dict[str, str] = {}
     means = []
     for name in names:
@@ -126,23 +136,23 @@ def day_counts(answer: ClimateAnswer) -> ET.Element:
     return _figure(answer, "days", lambda width: day_count_figure(answer, width), "Hot days and nights", caption, tips)
 
 
-def seasons(answer: ClimateAnswer) -> ET.Element:
+def seasons(answer: ClimateAnswer) -> Picture | str:
     """The months of the year, then and now."""
     cycles = cycles_of(answer)
     if not cycles:
-        return _nothing("No month is complete, so there is nothing to draw.")
+        return "No month is complete, so there is nothing to draw."
     rain = ", and its mean total of precipitation (bars)" if any(c.precipitation is not None for c in cycles) else ""
     caption = f"The mean temperature of each month (lines){rain}: {' and '.join(cycle.label for cycle in cycles)}."
     return _figure(answer, "seasons", lambda width: seasonal_figure(answer, width), "The seasons", caption)
 
 
-def precipitation(answer: ClimateAnswer) -> ET.Element | None:
+def precipitation(answer: ClimateAnswer) -> Picture | str | None:
     """Precipitation of each year; None if the answer has none."""
     if "precipitation" not in answer.elements:
         return None
     drawn = complete_years(answer, "precipitation")
     if drawn is None:
-        return _nothing(_NO_YEAR)
+        return _NO_YEAR
     unit = unit_of("precipitation")
     tips = {f"year-{year}": f"{year}: {value:,.0f} {unit}" for year, value in drawn.pairs()}
     caption = f"Rain and snow (as water) of each complete year; their mean is {drawn.mean:,.0f} {unit}."
@@ -156,7 +166,7 @@ def precipitation(answer: ClimateAnswer) -> ET.Element | None:
     return _figure(answer, "rain", lambda width: precipitation_figure(answer, width), "Precipitation", caption, tips)
 
 
-def cell_map(answer: ClimateAnswer) -> ET.Element:
+def cell_map(answer: ClimateAnswer) -> Picture | str:
     """The cell or the area on a map, in one size for desktop and phone."""
     place = answer.place
     if place.location is not None:
@@ -167,11 +177,11 @@ def cell_map(answer: ClimateAnswer) -> ET.Element:
         east = place.area.east + (360.0 if place.area.east < west else 0.0)
         bounds, what = (west, east, place.area.south, place.area.north), "the area"
     else:
-        return _nothing("The place has no coordinates.")
+        return "The place has no coordinates."
     drawn = inline_svg(cell_figure(bounds, place.asked, NARROW), "cell", f"Map of {what}")
-    dot = "; the dot is the point that was asked for" if place.asked else ""
+    dot = "; the dot is the requested point" if place.asked else ""
     caption = f"The red rectangle is {what}{dot}. Below: where that is on Earth. Dashed: borders where control changes."
-    return element("figure", drawn, element("figcaption", caption), class_="cell")
+    return Picture((("cell", _markup(drawn)),), caption)
 
 
 def _figure(
@@ -181,9 +191,9 @@ def _figure(
     title: str,
     caption: str,
     tips: Mapping[str, str] | None = None,
-) -> ET.Element:
+) -> Picture | str:
     """A figure in both sizes, of which the page shows one, with its caption; both first say if data are generated."""
-    made = element("figure")
+    pictures = []
     generated = answer.provenance.notice.partition(":")[0] if answer.provenance.notice else None
     if generated:
         title, caption = f"{generated}: {title}", f"{generated}. {caption}"
@@ -192,13 +202,12 @@ def _figure(
         if figure is not None:
             if generated:
                 mark_generated(figure)
-            made.append(element("div", inline_svg(figure, f"{name}-{size}", title, caption, tips), class_=size))
-    made.append(element("figcaption", caption))
-    return made
+            pictures.append((size, _markup(inline_svg(figure, f"{name}-{size}", title, caption, tips))))
+    return Picture(tuple(pictures), caption)
 
 
-def _nothing(words: str) -> ET.Element:
-    return element("p", words, class_="nothing")
+def _markup(drawn: ET.Element) -> str:
+    return ET.tostring(drawn, encoding="unicode", method="html")
 
 
 def _year_tips(answer: ClimateAnswer) -> dict[str, str]:

@@ -1,47 +1,29 @@
-"""HTML as a tree of elements, so that every text is escaped; and the words and numbers of the page."""
+"""HTML by Jinja2's templates: every text that is put into a page is escaped."""
 
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING
-from xml.etree import ElementTree as ET
 
-from era5_pipeline.climate.answer import NoTrend, Trend
-from era5_pipeline.climate.trends import FEWEST_YEARS
-from era5_pipeline.climate.words import decimals_of, in_all_text
-from era5_pipeline.draw.climate_axes import signed
-from era5_pipeline.maps.fields import unit_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from era5_pipeline.climate.answer import ClimateAnswer, YearlyQuantity
-
-# --- HTML as a tree of elements, so that every text is escaped when the tree is written ---
-
-
-Child = str | ET.Element
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 # Marks of direction: they would affect the rest of the page.
 _DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-def element(tag: str, *children: Child, **attributes: str) -> ET.Element:
-    """An element with texts and elements in it; `class_` is the attribute class, `aria_label` is aria-label."""
-    made = ET.Element(tag, {name.rstrip("_").replace("_", "-"): drawable(text) for name, text in attributes.items()})
-    return extend(made, children)
-
-
-def extend(parent: ET.Element, children: Iterable[Child]) -> ET.Element:
-    """Add texts and elements at the end of an element, and return it."""
-    for child in children:
-        if isinstance(child, ET.Element):
-            parent.append(child)
-        elif len(parent):
-            parent[-1].tail = (parent[-1].tail or "") + drawable(child)
-        else:
-            parent.text = (parent.text or "") + drawable(child)
-    return parent
+def page_environment(*packages: str) -> Environment:
+    """The templates of these packages, each in its folder `templates`; all pages can use those of this one."""
+    loaders = [PackageLoader(package) for package in (*packages, "era5_pipeline.report")]
+    return Environment(
+        loader=ChoiceLoader(loaders),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_drawable_text,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        auto_reload=False,
+    )
 
 
 def drawable(text: str) -> str:
@@ -53,143 +35,5 @@ def _is_banned(one: str) -> bool:
     return unicodedata.category(one) in {"Cc", "Cs"} or one in _DIRECTIONS
 
 
-def table(
-    caption: str, headings: Iterable[str], rows: Iterable[Iterable[Child]], *, class_: str = "", scrolls: bool = False
-) -> ET.Element:
-    """A table whose first column names its rows; with `scrolls`, in a box that scrolls if it is too wide."""
-    head = element("tr", *(element("th", heading, scope="col") for heading in headings))
-    body = element("tbody")
-    for row in rows:
-        first, *others = row
-        body.append(element("tr", element("th", first, scope="row"), *(element("td", cell) for cell in others)))
-    attributes = {"class_": class_} if class_ else {}
-    made = element("table", element("caption", caption), element("thead", head), body, **attributes)
-    # A box that scrolls must be reachable with the keyboard.
-    return element("div", made, class_="scrolls", tabindex="0", role="region", aria_label=caption) if scrolls else made
-
-
-def document(root: ET.Element) -> str:
-    """The whole document as text: HTML5."""
-    return "<!DOCTYPE html>\n" + ET.tostring(root, encoding="unicode", method="html") + "\n"
-
-
-# --- Words and numbers of the page, in the same form everywhere: the answer, trends, counts, units ---
-
-
-# WMO defines climate by 30 years.
-YEARS_OF_CLIMATE = 30
-_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-NARROW_SPACE = "\u202f"
-
-
-def question(answer: ClimateAnswer) -> str:
-    """The question that the page answers; generated data answer none, and are named instead."""
-    place = answer.place
-    if answer.provenance.notice:
-        return f"Made-up weather for {place_words(answer)}"
-    if place.name:
-        return f"Is {place.name} getting warmer?"
-    return f"Is it getting warmer {'in' if place.location is None else 'at'} {place_words(answer)}?"
-
-
-def place_words(answer: ClimateAnswer) -> str:
-    """The place's name, or its degrees with degree signs."""
-    place = answer.place
-    if place.name or place.location is None:
-        return place.title
-    return point_words(place.location.latitude, place.location.longitude)
-
-
-def point_words(latitude: float, longitude: float) -> str:
-    """A point with degree signs: `10.75° N 106.25° E`."""
-    north, east = ("N" if latitude >= 0 else "S"), ("E" if longitude >= 0 else "W")
-    return f"{abs(latitude):g}° {north} {abs(longitude):g}° {east}"
-
-
-def verdict(answer: ClimateAnswer) -> tuple[str, str]:
-    """The answer: a word or two, and the sentence with its interval; or why there is no answer."""
-    if answer.provenance.notice:
-        begin, _, rest = answer.provenance.notice.partition(": ")
-        return f"{begin}.", f"{rest[:1].upper()}{rest[1:]} No conclusion is drawn from them."
-    trend = answer.trend_of("mean_temperature") if "temperature" in answer.elements else None
-    if not isinstance(trend, Trend):
-        sentence = answer.sentence.removeprefix(f"{answer.place.title}: ")
-        return "No answer yet.", with_degrees(f"{sentence[:1].upper()}{sentence[1:]}")
-    years = f"from {trend.years.first} to {trend.years.last}"
-    decimals = decimals_of(trend)
-    interval = f"95 % interval {interval_words(trend)}"
-    if not trend.is_significant:
-        return (
-            "Not clearly.",
-            f"The yearly mean temperature at {place_words(answer)} changed by {signed(trend.slope, decimals)} °C per "
-            f"decade {years} ({interval}). The interval includes zero: neither warming nor cooling is shown.",
-        )
-    in_all = abs(trend.slope) * (len(trend.years) - 1) / 10.0
-    word, short = ("warmer", "Yes.") if trend.slope > 0 else ("colder", "No, colder.")
-    return (
-        short,
-        f"{place_words(answer)} became {word} by {abs(trend.slope):.{decimals}f} °C per decade {years} ({interval}), "
-        f"{in_all_text(in_all, decimals)} °C in all. The interval leaves out zero.",
-    )
-
-
-def cautions(answer: ClimateAnswer) -> list[str]:
-    """Cautions before any figure: too few years for a climate."""
-    said = []
-    complete = complete_count(answer)
-    if not complete:
-        said.append(f"No year is complete; a climate is the mean of at least {YEARS_OF_CLIMATE} years.")
-    elif complete < FEWEST_YEARS:
-        are = "year is" if complete == 1 else "years are"
-        said.append(
-            f"{count_word(complete).capitalize()} complete {are} no climate: that is the mean of at least "
-            f"{YEARS_OF_CLIMATE} years. What follows shows these years as they were; differences between them are "
-            "weather as much as change."
-        )
-    elif complete < YEARS_OF_CLIMATE:
-        said.append(
-            f"{complete} complete years are fewer than the {YEARS_OF_CLIMATE} of a climate: single years weigh much in "
-            "the trend."
-        )
-    return said
-
-
-def complete_count(answer: ClimateAnswer) -> int:
-    """The number of complete years, of temperature if there is any."""
-    element = "temperature" if "temperature" in answer.elements else answer.elements[0]
-    return int(answer.yearly[f"{element}_complete"].sum())
-
-
-def count_word(number: int) -> str:
-    """A number up to twelve as a word."""
-    return _NUMBERS[number] if number < len(_NUMBERS) else f"{number}"
-
-
-def interval_words(trend: Trend, fewest: int = 2) -> str:
-    """The interval of a trend: `+0.004 to +0.388`."""
-    decimals = decimals_of(trend, fewest)
-    return f"{signed(trend.low, decimals)} to {signed(trend.high, decimals)}"
-
-
-def trend_cell(quantity: YearlyQuantity, trend: Trend | NoTrend) -> str:
-    """A trend in a table, `+0.196 °C (+0.004 to +0.388)`, or why there is none."""
-    if isinstance(trend, NoTrend):
-        return f"no trend: {trend.reason}"
-    fewest = max(quantity.decimals, 1)
-    slope = signed(trend.slope, decimals_of(trend, fewest))
-    return f"{slope} {unit_text(quantity.unit)} ({interval_words(trend, fewest)})"
-
-
-def value_with_unit(value: float, unit: str, decimals: int) -> str:
-    """A number with its unit: `38.2 °C`."""
-    return f"{value:,.{decimals}f}".replace("-", "\u2212") + f"\u00a0{unit_text(unit)}"
-
-
-def with_degrees(text: str) -> str:
-    """A text of the answer, with units as on a page."""
-    return text.replace("degC", "°C")
-
-
-def years_words(first: int, last: int) -> str:
-    """A span of years: `1994 to 2023`."""
-    return f"{first}" if first == last else f"{first} to {last}"
+def _drawable_text(value: object) -> object:
+    return drawable(value) if isinstance(value, str) and not isinstance(value, Markup) else value

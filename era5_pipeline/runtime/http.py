@@ -156,7 +156,7 @@ class AllowedHosts:
             parsed = _parsed(name.strip())
             if name.strip() != ANY_HOST and (parsed is None or parsed[1] is not None):
                 raise UsageError(
-                    f"allowed host {name.strip()!r}: is no name of a host",
+                    f"allowed host {name.strip()!r}: not a host name",
                     remedy="Give the name alone, without http:// and port, such as weather.example.org, or * for any.",
                 )
             found.add(parsed[0] if parsed else ANY_HOST)
@@ -169,7 +169,7 @@ class AllowedHosts:
         hosts = _values(headers, b"host")
         parsed = _parsed(hosts[0]) if len(hosts) == 1 else None
         if parsed is None:
-            return Refusal(HTTPStatus.BAD_REQUEST, "The request must have one header Host, of a name or an address.")
+            return Refusal(HTTPStatus.BAD_REQUEST, "The request must have one Host header, with a name or an address.")
         name = parsed[0]
         if name in self.names or name == _LOCAL or name.endswith(f".{_LOCAL}") or _is_address(name):
             return None
@@ -218,7 +218,7 @@ class BrowserGuard:
             return Refusal(HTTPStatus.FORBIDDEN, "A page of another site sent this request.")
         if scope["path"] == _GRAPHQL and scope.get("method") in ("GET", "HEAD") and not _takes_html(headers):
             # An image on any page sends a GET, and without TLS a browser need not reveal the origin.
-            return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "Ask GraphQL by POST: a GET could change something.")
+            return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "Send GraphQL by POST: a GET could change something.")
         return None
 
     def _is_own(self, origin: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:

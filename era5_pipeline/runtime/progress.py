@@ -60,7 +60,7 @@ def listening(listener: Progress) -> Iterator[None]:
 
 
 @contextmanager
-def also_listening(listener: Progress) -> Iterator[None]:
+def add_listener(listener: Progress) -> Iterator[None]:
     """Deliver the reports made in this context to `listener` as well as the active one."""
     before = _listener.get()
 
@@ -133,7 +133,7 @@ class ProgressLines:
 
 
 def _line(stage: Stage, done: int, total: int, unit: str, per_second: float) -> str:
-    left = f"{spoken((total - done) / per_second)} left" if per_second > 0 else "nothing came since the last line"
+    left = f"{spoken((total - done) / per_second)} left" if per_second > 0 else "nothing since the last line"
     share = f"{STAGE_NAMES[stage]}: {100 * done // max(1, total)} %"
     if unit == "bytes":
         amounts = f"{done / _MEGABYTE:,.1f} of {total / _MEGABYTE:,.1f} MB"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from pyarrow import fs
+from typing_extensions import override
 
 from era5_pipeline.model.errors import (
     Era5Error,
@@ -97,7 +98,7 @@ def require_folder_or_s3(text: str) -> None:
     elif _OTHER_SCHEME.match(text):
         raise UsageError(
             f"{text} is neither a folder nor an address of S3",
-            remedy="Give a folder, or s3://bucket/prefix; other servers that speak S3 are named by AWS_ENDPOINT_URL.",
+            remedy="Give a folder, or s3://bucket/prefix; for other servers that speak S3, set AWS_ENDPOINT_URL.",
         )
 
 
@@ -131,6 +132,56 @@ def save_stream(stream: ReadableStream, path: Path, *, reading: Callable[[], Abs
             target.write(block)
 
 
+# --- The interface of a store ---
+#
+# A store holds objects by key. An interrupted upload leaves nothing, or an object of another size, and is never
+# reported as done.
+
+
+class ObjectStore(Protocol):
+    """A store of objects by key.
+
+    Every method raises a `TransientError` if the store cannot be reached, and a `StoreError` if it refuses.
+    """
+
+    @property
+    def shown(self) -> str:
+        """Its address, for messages."""
+        ...
+
+    def require(self) -> None:
+        """Raise if the store is missing, unreachable or unreadable."""
+        ...
+
+    def size_of(self, key: str) -> int | None:
+        """The size of an object in bytes; None if it does not exist."""
+        ...
+
+    def read(self, key: str) -> bytes | None:
+        """The content of a small object; None if it does not exist."""
+        ...
+
+    def write(self, key: str, content: bytes) -> None:
+        """Write a small object, replacing any existing one."""
+        ...
+
+    def upload(self, path: Path, key: str) -> None:
+        """Upload a finished local file, replacing any existing object, and verify its size."""
+        ...
+
+    def download(self, key: str, path: Path) -> str | None:
+        """Write an object to a local path; return its SHA-256, or None if it does not exist."""
+        ...
+
+    def remove(self, key: str) -> None:
+        """Remove an object, if it exists."""
+        ...
+
+    def objects(self) -> Iterable[StoredObject]:
+        """All objects, by key in ascending order."""
+        ...
+
+
 # --- A store in a folder that every executor mounts, such as an NFS share ---
 #
 # Files appear by a rename. No locks are used, because a mount may not share them between machines: temporary files have
@@ -143,18 +194,18 @@ _ABANDONED_SECONDS = 2 * 86_400
 
 
 @dataclass(frozen=True)
-class FolderStore:
+class FolderStore(ObjectStore):
     """An `ObjectStore` in a folder, which must exist: an unmounted share must not pass for an empty one."""
 
     folder: Path
 
     @property
+    @override
     def shown(self) -> str:
-        """See `ObjectStore`."""
         return str(self.folder)
 
+    @override
     def require(self) -> None:
-        """See `ObjectStore`."""
         with self._errors("looking at it"):
             if self.folder.is_dir() and os.access(self.folder, os.R_OK | os.X_OK):
                 return
@@ -164,34 +215,34 @@ class FolderStore:
             remedy="Mount it, or create the folder and let this user read and write there; or correct ERA5_STORE.",
         )
 
+    @override
     def size_of(self, key: str) -> int | None:
-        """See `ObjectStore`."""
         with self._errors(f"looking for {key}"):
             try:
                 return self._path(key).stat().st_size
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
+    @override
     def read(self, key: str) -> bytes | None:
-        """See `ObjectStore`."""
         with self._errors(f"reading {key}"):
             try:
                 return self._path(key).read_bytes()
             except FileNotFoundError:
                 return None
 
+    @override
     def write(self, key: str, content: bytes) -> None:
-        """See `ObjectStore`."""
         with self._errors(f"writing {key}"), self._replacing(key) as temporary:
             temporary.write_bytes(content)
 
+    @override
     def upload(self, path: Path, key: str) -> None:
-        """See `ObjectStore`."""
         with self._errors(f"writing {key}"), self._replacing(key) as temporary:
             shutil.copyfile(path, temporary)
 
+    @override
     def download(self, key: str, path: Path) -> str | None:
-        """See `ObjectStore`."""
         with self._errors(f"reading {key}"):
             try:
                 source = self._path(key).open("rb")
@@ -200,13 +251,13 @@ class FolderStore:
         with source:
             return save_stream(source, path, reading=lambda: self._errors(f"reading {key}"))
 
+    @override
     def remove(self, key: str) -> None:
-        """See `ObjectStore`."""
         with self._errors(f"removing {key}"):
             self._path(key).unlink(missing_ok=True)
 
+    @override
     def objects(self) -> Iterator[StoredObject]:
-        """See `ObjectStore`."""
         with self._errors("listing it"):
             for path in sorted(self.folder.rglob("*")):
                 if path.is_file() and not path.name.startswith("."):
@@ -240,7 +291,7 @@ class FolderStore:
             what = f"the store {self.folder}: {doing}: {error.strerror or error}"
             remedy = disk_remedy(error, "set ERA5_STORE to another folder", name="ERA5_STORE")
             # A lost network share raises errors of many kinds.
-            raise StoreError(what, remedy=remedy or "Look at its mount, then run the month again.") from error
+            raise StoreError(what, remedy=remedy or "Check its mount, then run the month again.") from error
 
 
 def _remove_abandoned(folder: Path) -> None:
@@ -270,7 +321,7 @@ _KEYS = {
 }
 _FULL = {"QuotaExceeded", "XMinioStorageFull", "InsufficientStorage", "EntityTooLarge", "InsufficientCapacity"}
 UNREACHABLE = (
-    "The store cannot be reached. Look at ERA5_STORE, AWS_ENDPOINT_URL and the server; then run it again: it goes on "
+    "The store cannot be reached. Check ERA5_STORE, AWS_ENDPOINT_URL and the server; then run it again: it goes on "
     "where it stopped."
 )
 _SERVER_FAULTS = range(500, 600)
@@ -298,7 +349,7 @@ def error_of_s3(doing: str, where: str, text: str) -> Era5Error:
     said = _REQUEST.sub("", text)
     message = f"{doing}{where}: {said}"
     if "curlCode: 60" in text or "curlCode: 77" in text:
-        return StoreError(message, remedy="Its certificate cannot be verified: name the CA's file by AWS_CA_BUNDLE.")
+        return StoreError(message, remedy="Its certificate cannot be verified: set AWS_CA_BUNDLE to the CA's file.")
     if names & _FULL or status == _NO_SPACE:
         return StoreError(
             message, remedy="It is full, or its quota is. Free space there (ERA5_KEEP), then run the month again."
@@ -309,7 +360,7 @@ def error_of_s3(doing: str, where: str, text: str) -> Era5Error:
             remedy=UNREACHABLE,
         )
     if name == "NO_SUCH_BUCKET":
-        return StoreError(message, remedy="Create the bucket, or correct ERA5_STORE: none is created.")
+        return StoreError(message, remedy="Create the bucket, or correct ERA5_STORE: era5 creates none.")
     if names & _KEYS:
         return StoreError(
             message, remedy="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, to keys that it knows."
@@ -317,10 +368,10 @@ def error_of_s3(doing: str, where: str, text: str) -> Era5Error:
     if name == "ACCESS_DENIED":
         return StoreError(
             message,
-            remedy="The keys (AWS_ACCESS_KEY_ID, AWS_PROFILE) are missing or wrong, or lack rights: it takes "
-            "s3:ListBucket of the bucket, and s3:GetObject, s3:PutObject, s3:DeleteObject below the prefix.",
+            remedy="The keys (AWS_ACCESS_KEY_ID, AWS_PROFILE) are missing or wrong, or lack rights. Needed: "
+            "s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject, s3:DeleteObject below the prefix.",
         )
-    return StoreError(message, remedy="Look at ERA5_STORE and the AWS_... settings; then run the month again.")
+    return StoreError(message, remedy="Check ERA5_STORE and the AWS_... settings; then run the month again.")
 
 
 # --- A store in a bucket of S3 or an S3-compatible server, through `pyarrow.fs` ---
@@ -346,7 +397,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class S3Store:
+class S3Store(ObjectStore):
     """An `ObjectStore` in S3; `endpoint` is the URL of a server other than Amazon's.
 
     If the server does not answer, calls are retried until `patience_seconds` have passed, and the log says what is
@@ -380,12 +431,13 @@ class S3Store:
             self._transfers = connect(request_timeout=_SILENT_TRANSFER_SECONDS)
 
     @property
+    @override
     def shown(self) -> str:
-        """See `ObjectStore`."""
         return str(self._address)
 
+    @override
     def require(self) -> None:
-        """See `ObjectStore`. A missing bucket would otherwise look like one without objects."""
+        """Raise also if the bucket is missing, which would otherwise look like one without objects."""
 
         def require() -> None:
             with s3_errors(f"the store {self.shown}", self._where):
@@ -396,13 +448,13 @@ class S3Store:
 
         self._patiently(require)
 
+    @override
     def size_of(self, key: str) -> int | None:
-        """See `ObjectStore`."""
         info = self._asked(f"looking for {key}", lambda: self._s3.get_file_info(self._address.path(key)))
         return info.size if info.type is fs.FileType.File else None
 
+    @override
     def read(self, key: str) -> bytes | None:
-        """See `ObjectStore`."""
 
         def read() -> bytes | None:
             try:
@@ -414,8 +466,8 @@ class S3Store:
 
         return self._asked(f"reading {key}", read)
 
+    @override
     def write(self, key: str, content: bytes) -> None:
-        """See `ObjectStore`."""
 
         def write() -> None:
             stream = self._s3.open_output_stream(self._address.path(key))
@@ -424,8 +476,8 @@ class S3Store:
 
         self._asked(f"writing {key}", write)
 
+    @override
     def upload(self, path: Path, key: str) -> None:
-        """See `ObjectStore`."""
         self._asked(
             f"writing {key}",
             lambda: fs.copy_files(
@@ -445,8 +497,8 @@ class S3Store:
                 remedy=UNREACHABLE,
             )
 
+    @override
     def download(self, key: str, path: Path) -> str | None:
-        """See `ObjectStore`."""
 
         def download() -> str | None:
             with self._errors(f"reading {key}"):
@@ -459,8 +511,8 @@ class S3Store:
 
         return self._patiently(download)
 
+    @override
     def remove(self, key: str) -> None:
-        """See `ObjectStore`."""
 
         def remove() -> None:
             try:
@@ -470,8 +522,9 @@ class S3Store:
 
         self._asked(f"removing {key}", remove)
 
+    @override
     def objects(self) -> Iterator[StoredObject]:
-        """See `ObjectStore`. If the address is that of an object, it is the only one."""
+        """All objects by key, or only the one whose address was given."""
         root = self._address.path()
         own = self._asked("listing it", lambda: self._s3.get_file_info(root)) if self._address.prefix else None
         if own is not None and own.type is fs.FileType.File:
@@ -520,54 +573,7 @@ class S3Store:
         return s3_errors(f"the store {self.shown}: {doing}", self._where)
 
 
-# --- The interface of a store, and opening the one at an address ---
-#
-# A store holds objects by key. An interrupted upload leaves nothing, or an object of another size, and is never
-# reported as done.
-
-
-class ObjectStore(Protocol):
-    """A store of objects by key.
-
-    Every method raises a `TransientError` if the store cannot be reached, and a `StoreError` if it refuses.
-    """
-
-    @property
-    def shown(self) -> str:
-        """Its address, for messages."""
-        ...
-
-    def require(self) -> None:
-        """Raise if the store is missing, unreachable or unreadable."""
-        ...
-
-    def size_of(self, key: str) -> int | None:
-        """The size of an object in bytes; None if it does not exist."""
-        ...
-
-    def read(self, key: str) -> bytes | None:
-        """The content of a small object; None if it does not exist."""
-        ...
-
-    def write(self, key: str, content: bytes) -> None:
-        """Write a small object, replacing any existing one."""
-        ...
-
-    def upload(self, path: Path, key: str) -> None:
-        """Upload a finished local file, replacing any existing object, and verify its size."""
-        ...
-
-    def download(self, key: str, path: Path) -> str | None:
-        """Write an object to a local path; return its SHA-256, or None if it does not exist."""
-        ...
-
-    def remove(self, key: str) -> None:
-        """Remove an object, if it exists."""
-        ...
-
-    def objects(self) -> Iterable[StoredObject]:
-        """All objects, by key in ascending order."""
-        ...
+# --- Opening the store at an address ---
 
 
 @dataclass(frozen=True)

@@ -240,7 +240,7 @@ class _Child:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    preexec_fn=die_with(os.getpid()),  # noqa: PLW1509  # it only makes system calls
+                    preexec_fn=terminate_with_parent(os.getpid()),  # noqa: PLW1509  # it only makes system calls
                 )
             except OSError as error:
                 raise Era5Error(
@@ -320,7 +320,7 @@ def _group_runs(group: int) -> bool:
     return False
 
 
-def die_with(parent: int) -> Callable[[], None] | None:
+def terminate_with_parent(parent: int) -> Callable[[], None] | None:
     """A `preexec_fn` that makes the kernel send SIGTERM to the child if we are killed (Linux); None elsewhere."""
     libc = _libc
     if libc is None:

@@ -16,7 +16,6 @@ from era5_pipeline.model.package_version import __version__
 from era5_pipeline.read.credit import UNKNOWN_CREDIT, credit_of, sample_notice
 from era5_pipeline.read.held import NO_LEDGER
 from era5_pipeline.runtime.project_files import read_sql
-from era5_pipeline.warehouse.ledger import multirange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -130,7 +129,7 @@ def read_version(
     anything else that the answer depends on, such as today's UTC offset. None without a ledger: the version is unknown.
     """
     parameters = {
-        "location_ids": None if locations is None else multirange(locations),
+        "location_ids": None if locations is None else locations.multirange,
         "first": Month.of(start).start.date() if start else None,
         "last": Month.of(end - timedelta(microseconds=1)).start.date() if end else None,
     }

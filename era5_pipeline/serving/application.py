@@ -17,7 +17,7 @@ from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.http import AllowedHosts
 from era5_pipeline.serving.answers import DAY_HEADER, ORIGIN_HEADERS
 from era5_pipeline.serving.archive.client_requests import ClientRequests
-from era5_pipeline.serving.archive.description import ARCHIVE_BODY
+from era5_pipeline.serving.archive.question import ARCHIVE_BODY
 from era5_pipeline.serving.archive.route import ARCHIVE_PATH, MISSING_HEADER, archive_routes
 from era5_pipeline.serving.climate import climate_routes
 from era5_pipeline.serving.errors import ERROR_RESPONSES, ErrorAnswer, add_error_handlers, describe_routes
@@ -51,7 +51,7 @@ class HealthAnswer(BaseModel):
 def healthz(reader: Reader, response: Response, live: bool = False) -> HealthAnswer:
     """Say whether the server can answer: 503 if its database cannot be reached.
 
-    With `live=true` the database is not asked: whether the process is alive.
+    With `live=true`, only check that the process is alive, without asking the database.
     """
     response.headers["Cache-Control"] = "no-store"
     if live:

@@ -45,7 +45,7 @@ class DatabaseAwayError(RefusalError):
     retry_seconds = 5
 
     def __init__(self) -> None:
-        super().__init__("The database cannot be reached now. Try again in a few seconds.")
+        super().__init__("The database cannot be reached right now. Try again in a few seconds.")
 
 
 class OtherSchemaError(RefusalError):
@@ -126,16 +126,19 @@ class ErrorAnswer(BaseModel):
 
 # For the description of the routes (OpenAPI).
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorAnswer, "description": "A parameter is wrong, or the warehouse has nothing of it"},
-    500: {"model": ErrorAnswer, "description": "An error of the server"},
-    503: {"model": ErrorAnswer, "description": "Busy, or without database: try again after Retry-After seconds"},
+    400: {"model": ErrorAnswer, "description": "A parameter is wrong, or the warehouse has no data for it"},
+    500: {"model": ErrorAnswer, "description": "Server error"},
+    503: {
+        "model": ErrorAnswer,
+        "description": "Busy, or the database is unreachable: try again after Retry-After seconds",
+    },
     504: {"model": ErrorAnswer, "description": "Reading took longer than the limit"},
 }
 
 _BODY_ERRORS = (
     (408, "The body did not arrive in time"),
     (413, "The body is too large"),
-    (415, "The body is of another type"),
+    (415, "The body has an unsupported type"),
 )
 
 

@@ -12,16 +12,12 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Query, Request, Response
 from fastapi import Path as PathPart
 
-from era5_pipeline.api.question import asked_place as asked_point
-from era5_pipeline.climate.anomalies import parse_baseline
-from era5_pipeline.climate.answer import ClimatePlace
-from era5_pipeline.climate.reading import DayChoice, Period, read_climate
-from era5_pipeline.model.cells import cell_of
+from era5_pipeline.climate.question import climate_question
+from era5_pipeline.climate.reading import read_climate
 from era5_pipeline.model.errors import NoDataError, UsageError
 from era5_pipeline.model.grid import location_of, nearest_location
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.places import (
-    AskedPlace,
     count_cities,
     describe,
     find_candidates,
@@ -29,26 +25,26 @@ from era5_pipeline.model.places import (
     place_of,
     unknown_place,
 )
+from era5_pipeline.model.question import HTTP, place_with_cell
+from era5_pipeline.model.question import asked_place as asked_point
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.read.credit import read_credit
-from era5_pipeline.read.held import describe_months, months_held, nearest_place, places_held, point_name
-from era5_pipeline.report.html import element, table
+from era5_pipeline.read.held import describe_months, months_held, places_held
+from era5_pipeline.read.missing import nearest_place, point_name
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.serving.answers import encoded_answer, read_version
 from era5_pipeline.serving.archive.hourly import HOURLY
 from era5_pipeline.serving.errors import BusyError, RefusalError, reason_of
 from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI evaluates it
-from era5_pipeline.serving.route_page import EXAMPLES, HTML_TYPE, POLICY, framed, route_page
+from era5_pipeline.serving.route_page import EXAMPLES, HTML_TYPE, POLICY, page_of, route_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from xml.etree import ElementTree as ET
 
     import psycopg
 
     from era5_pipeline.climate.answer import ClimateAnswer
-    from era5_pipeline.model.places import Place
-    from era5_pipeline.report.html import Child
+    from era5_pipeline.model.places import AskedPlace, Place
 
 # --- The start page: what is loaded, a search for places, and requests to start with ---
 
@@ -65,41 +61,17 @@ def start_page(connection: psycopg.Connection[Any], notice: str | None = None) -
     """The start page, from the ledger; `notice`, for generated data, comes first."""
     months = months_held(connection)
     if not months:
-        nothing = element("p", "No month is loaded yet: ", element("code", "era5 load --from 2023-01"), ".")
-        return framed(_TITLE, nothing)
+        return page_of("start.html", title=_TITLE, held=())
     places = places_held(connection)
     variables = in_table_order({column for held in months.values() for column in held})
-    rows: list[tuple[Child, ...]] = [
+    held = (
         ("Months", f"{len(months):,}: {describe_months(months)}"),
         ("Places", f"{len(places):,} point{'' if len(places) == 1 else 's'} of ERA5's grid of 0.25 degrees"),
         ("Columns", ", ".join(variable.column for variable in variables)),
-    ]
-    last = max(months)
-    of = "" if notice else " of the ERA5 reanalysis"
-    parts: list[Child] = [
-        *([element("p", element("strong", notice))] if notice else []),
-        element("p", f"Hours{of}, in a table of PostgreSQL. This server only reads it."),
-        table("What is loaded", ("", ""), rows),
-        element("h2", "A place"),
-        element(
-            "form",
-            element(
-                "label",
-                "Name of a city, or latitude and longitude ",
-                element("input", name="name", required="required", maxlength="100"),
-            ),
-            " ",
-            element("button", "Show its climate"),
-            action="/place",
-            method="get",
-        ),
-        element("h2", "Requests to begin with"),
-    ]
-    if places:
-        parts += map(_link, _examples(connection, places))
-    parts += [_link("/healthz"), _link("/metrics"), element("p", "All of them: ", element("a", "routes", href="/docs"))]
-    parts.append(element("p", f"{read_credit(connection, min(months).start, last.end)}."))
-    return framed(_TITLE, *parts)
+    )
+    examples = list(_examples(connection, places)) if places else ()
+    credit = read_credit(connection, min(months).start, max(months).end)
+    return page_of("start.html", title=_TITLE, notice=notice, held=held, examples=examples, credit=credit)
 
 
 def _examples(connection: psycopg.Connection[Any], places: LocationSet) -> Iterator[str]:
@@ -132,15 +104,9 @@ def _cities() -> list[tuple[Place, int]]:
     return [(city, nearest_location(city.latitude, city.longitude).location_id) for city in cities]
 
 
-def _link(url: str) -> Child:
-    return element("p", element("a", element("code", url), href=url))
-
-
 # --- A place's page, as in `era5 report`, found by name; pages are cached until the ledger changes ---
 
 
-# The default of `era5 report`.
-_BASELINE = "1991-2020"
 # Pages cached in one process: each has about a megabyte.
 _KEPT_PAGES = 32
 _COORDINATES = re.compile(r"([+-]?\d{1,3}(?:\.\d{1,12})?)\s*[,\s]\s*([+-]?\d{1,3}(?:\.\d{1,12})?)")
@@ -205,21 +171,21 @@ def asked_place(name: str) -> AskedPlace | list[Place]:
         UsageError: if no city has this name, or the point does not exist.
     """
     if match := _COORDINATES.fullmatch(name.strip()):
-        return asked_point(None, float(match[1]), float(match[2]))
+        return asked_point(HTTP, None, float(match[1]), float(match[2]))
     candidates = find_candidates(name)
     if not candidates:
         raise _unknown(name)
     meant = place_meant(candidates)
     if meant is None:
         return [one.place for one in candidates]
-    return AskedPlace(meant, meant.latitude, meant.longitude, cell_of(meant.latitude, meant.longitude, "nearest"))
+    return place_with_cell(meant)
 
 
 def _unknown(name: str) -> UsageError:
     """The error for an unknown city; with similar names, unless another request is searching for some."""
     # Comparing a name with all others takes a tenth of a second or two, during which other answers wait.
     if not _guessing.acquire(blocking=False):
-        return UsageError("no city of the table has this name", remedy="Check how it is written.")
+        return UsageError("no city in the table has this name", remedy="Check the spelling.")
     try:
         return unknown_place(name)
     finally:
@@ -232,27 +198,18 @@ def read_place(connection: psycopg.Connection[Any], asked: AskedPlace) -> Climat
     Raises:
         NoDataError: if the table has no whole day there.
     """
-    subject = ClimatePlace.of_asked(asked, in_its_zone=False)
-    return read_climate(connection, subject, Period(), parse_baseline(_BASELINE), DayChoice())
+    return read_climate(connection, climate_question(asked))
 
 
 def choice_page(name: str, places: list[Place]) -> bytes:
     """The page that lists the cities of this name."""
-    items = [element("li", element("a", describe(place), href=f"/place/{place.geoname_id}")) for place in places]
-    return framed(f"{name}: which one?", element("p", f"{len(places)} cities have this name."), element("ul", *items))
+    listed = [(describe(place), f"/place/{place.geoname_id}") for place in places]
+    return page_of("choice.html", title=f"{name}: which one?", places=listed)
 
 
-def failure_page(title: str, reason: str, link: ET.Element | None = None) -> bytes:
-    """The page that says why a page is missing, with a link to one that exists."""
-    lines = [line.strip() for line in reason.splitlines() if line.strip()]
-    return framed(title, *(element("p", line) for line in lines), *([link] if link is not None else []))
-
-
-def nearest_link(places: LocationSet, asked: AskedPlace) -> ET.Element:
-    """A link to the page of the nearest loaded place; the reason beside it tells its distance."""
-    place, _ = nearest_place(places.ids(), asked.latitude, asked.longitude)
-    link = element("a", point_name(place), href=path_of(f"{place.latitude:g},{place.longitude:g}"))
-    return element("p", "The page of the nearest place that is loaded: ", link, ".")
+def failure_page(title: str, reason: str, nearest: tuple[str, str] | None = None) -> bytes:
+    """The page that says why a page is missing, with the name and path of the nearest place that is loaded."""
+    return page_of("failure.html", title=title, reason=reason, nearest=nearest)
 
 
 def path_of(name: str) -> str:
@@ -281,7 +238,7 @@ def _page(request: Request, content: bytes, status: int = 200, **headers: str) -
 
 @page_routes.get("/", response_class=Response, responses={200: {**_HTML, "description": "The page"}})
 def start(request: Request, reader: Reader) -> Response:
-    """Show what is loaded, and requests to begin with."""
+    """Show what is loaded, and requests to start with."""
     with reader.connected("reading the ledger") as connection:
         version = read_version(connection, request)
         if version is not None and (unchanged := version.unchanged_answer(request)):
@@ -306,7 +263,7 @@ def docs(request: Request) -> Response:
 def place_by_form(
     name: Annotated[str, Query(description="Name of a city, or latitude and longitude", max_length=100)],
 ) -> Response:
-    """Find the page of a city by its name, or of coordinates, as the form of the start page asks."""
+    """Redirect from the form on the start page to the page of a city or of coordinates."""
     return Response(status_code=303, headers={"Location": path_of(name)})
 
 
@@ -315,10 +272,10 @@ def place_by_form(
     response_class=Response,
     responses={
         200: {**_HTML, "description": "The page"},
-        300: {**_HTML, "description": "Several cities have the name: which they are"},
-        304: {"description": "The client has it already"},
-        404: {**_HTML, "description": "No city has the name, or the table has no whole day of it"},
-        503: {**_HTML, "description": "Busy, or without database: try again after Retry-After seconds"},
+        300: {**_HTML, "description": "Several cities have this name; the page lists them"},
+        304: {"description": "The client already has this version"},
+        404: {**_HTML, "description": "No city has this name, or the table has no complete day for it"},
+        503: {**_HTML, "description": "Busy, or the database is unreachable: try again after Retry-After seconds"},
         504: {**_HTML, "description": "Reading took longer than the limit"},
     },
     openapi_extra={EXAMPLES: ["/place/jakarta", "/place/Paris, Texas", "/place/-6.25,106.75"]},
@@ -332,7 +289,8 @@ def place(
 ) -> Response:
     """Show how the weather of a city or of a point has changed, as `era5 report` does.
 
-    The page needs no network and runs no script. The first of a place takes seconds, the next are kept.
+    The page needs no network and runs no script. The first request for a place takes seconds; later ones come
+    from a cache.
     """
     try:
         return _place(request, reader, name)
@@ -345,14 +303,20 @@ def place(
         return _page(request, failure_page("Not now", error.reason), error.status, **retry)
 
 
-def _nearest(reader: Reader, name: str) -> ET.Element | None:
-    """A link to the page of the loaded place nearest to one that is not loaded; None if nothing is loaded."""
+def _nearest(reader: Reader, name: str) -> tuple[str, str] | None:
+    """The name and path of the loaded place nearest to one that is not; None if nothing is loaded.
+
+    The reason beside it tells its distance.
+    """
     asked = asked_place(name)
     if isinstance(asked, list):
         return None
     with reader.connected("reading the ledger") as connection:
         places = places_held(connection)
-    return nearest_link(places, asked) if places else None
+    if not places:
+        return None
+    place, _ = nearest_place(places.ids(), asked.latitude, asked.longitude)
+    return point_name(place), path_of(f"{place.latitude:g},{place.longitude:g}")
 
 
 def _answer(reader: Reader, asked: AskedPlace) -> ClimateAnswer:

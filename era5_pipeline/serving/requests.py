@@ -171,7 +171,8 @@ def _live_gauge(name: str, text: str, registry: CollectorRegistry) -> Gauge:
 def metrics(request: Request) -> Response:
     """Count requests, seconds, bytes and connections, for Prometheus.
 
-    They are of all processes of this server, since it started. Numbers of the table itself come from `era5 metrics`.
+    The numbers cover all processes of this server since it started. Numbers of the table itself come from
+    `era5 metrics`.
     """
     found: ServingMetrics = request.app.state.metrics
     encode, media_type = choose_encoder(request.headers.get("accept", ""))

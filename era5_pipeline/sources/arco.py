@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from typing_extensions import override
 
 from era5_pipeline.model.errors import NoDataError, NotYetAvailableError
 from era5_pipeline.model.grid import Area, latitude_indices, longitude_indices
@@ -17,7 +18,7 @@ from era5_pipeline.netcdf.cds_files import Axes, CdsFilePart, write_cds
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.files import digest_of, has_form, replacing, sha256_of
-from era5_pipeline.sources.source import RawFile, RawMonth, Request, locked_month
+from era5_pipeline.sources.source import RawFile, RawMonth, Request, Source, locked_month
 from era5_pipeline.sources.zarr_store import ZarrStore, open_store, without_password
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class _MonthRecord:
 
 
 @dataclass(frozen=True)
-class ArcoSource:
+class ArcoSource(Source):
     """Months of the store at `url`, kept in `folder`; with `refetch`, days that may have changed are fetched again.
 
     `file_store` has durable copies of finished days, if a store is set, so that another machine can continue.
@@ -81,8 +82,9 @@ class ArcoSource:
     file_store: FileStore = LOCAL
     name: str = "arco"
 
+    @override
     def fetch(self, month: Month) -> RawMonth:
-        """See `Source`: complete days in the folder are kept; with `refetch`, only final ones.
+        """Fetch the month, except complete days in the folder; with `refetch`, except final ones only.
 
         Raises:
             NotYetAvailableError: if the store does not reach the month yet.
@@ -93,7 +95,7 @@ class ArcoSource:
         lasts = "it reads a day at a time, and gives up after six failures in a row"
         with locked_month(month, self.folder / f"{self._stem(month)}.lock", self.say, lasts):
             known = self._read(month)
-            if not self.refetch and self._is_complete(month, known) and self._files_are_here(month, known):
+            if not self.refetch and self._is_complete(month, known) and self._has_files(month, known):
                 self.file_store.share_record(self._note(month), self._files(month, known))
                 return self._raw_month(month, known)
             store = open_store(self.url, month, self.say, self.sleep)
@@ -102,19 +104,22 @@ class ArcoSource:
             known = self._fetch_days(month, store, replace(known, short=False))
             return self._raw_month(month, known)
 
+    @override
     def known(self, month: Month) -> RawMonth | None:
-        """See `Source`: from the record alone, so the files may be gone."""
+        """Return the complete month that was recorded, without looking for its files; None if it was not."""
         known = self._read(month)
         return None if self.refetch or not self._is_complete(month, known) else self._raw_month(month, known)
 
+    @override
     def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
-        """See `Source`: days with gaps are fetched again next time."""
+        """Record whether the days were complete; those with gaps are fetched again next time."""
         known = self._read(raw.month)
         if known.days and known.short is is_complete:
             self._write(raw.month, replace(known, short=not is_complete))
 
+    @override
     def invalidate(self, raw: RawMonth) -> None:
-        """See `Source`: all days of the month."""
+        """Invalidate all days of the month."""
         if self._read(raw.month).days:
             self._write(raw.month, _MonthRecord({}))
 
@@ -190,7 +195,7 @@ class ArcoSource:
             latest = f"{store.extent.last:%Y-%m-%d %H:00}"
             raise NotYetAvailableError(
                 f"{month} is not available yet in {store.url}: the latest hour there is {latest}",
-                remedy="The store is updated now and then; the source cds has newer months.",
+                remedy="The store is updated from time to time; the source cds has newer months.",
             )
         if month.end <= store.extent.first:
             raise NoDataError(
@@ -200,7 +205,7 @@ class ArcoSource:
     def _is_complete(self, month: Month, known: _MonthRecord) -> bool:
         return not known.short and sum(day.hours for day in known.days.values()) == month.hours
 
-    def _files_are_here(self, month: Month, known: _MonthRecord) -> bool:
+    def _has_files(self, month: Month, known: _MonthRecord) -> bool:
         return all(self.file_store.obtain(file) for file in self._files(month, known))
 
     def _raw_month(self, month: Month, known: _MonthRecord) -> RawMonth:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from typing_extensions import override
 
 from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
 from era5_pipeline.model.months import Month
@@ -19,7 +20,7 @@ from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.stores import is_s3
 from era5_pipeline.sources.files_catalogue import Catalogue, CatalogueEntry, fetch_object, files_in, local_copy
-from era5_pipeline.sources.source import RawFile, RawMonth, Request
+from era5_pipeline.sources.source import FolderSource, RawFile, RawMonth, Request, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -35,7 +36,7 @@ _SERIES_MONTHS, _SERIES_MONTH_BYTES = 24, 300_000
 
 
 @dataclass(frozen=True)
-class FilesSource:
+class FilesSource(Source, FolderSource):
     """ERA5 files below `folders` (or single files), read in place, not copied.
 
     Objects below `buckets` (S3 addresses) are copied while their month is loaded. The catalogue of the files is kept in
@@ -127,23 +128,26 @@ class FilesSource:
         if lacking and held:
             where = ", ".join([*map(str, self.folders), *self.buckets])
             raise NoDataError(
-                f"no file in {where} has data of {', '.join(v.column for v in lacking)}",
+                f"no file in {where} has data for {', '.join(v.column for v in lacking)}",
                 remedy=f"The files there hold {', '.join(held)}: --variables all loads all of that, "
                 f"--variables {variable_names(held)} names it.",
             )
 
+    @override
     def known(self, month: Month) -> RawMonth | None:
-        """See `Source`: like `fetch`, but objects are known from the catalogue, not copied."""
+        """Return what `fetch` would, without copying: objects are known from the catalogue."""
         try:
             return self._find(month)
         except InputError:
             return None
 
+    @override
     def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
-        """See `Source`: no-op, because the user's files cannot be fetched again."""
+        """Do nothing: the user's files cannot be fetched again."""
 
+    @override
     def invalidate(self, raw: RawMonth) -> None:
-        """See `Source`: no-op, because the user's files cannot be fetched again."""
+        """Do nothing: the user's files cannot be fetched again."""
 
     def _raw_file(self, entry: CatalogueEntry, month: Month) -> RawFile:
         if is_s3(entry.path):
@@ -183,18 +187,18 @@ class FilesSource:
             )
         )
 
+    @override
     def are_series(self) -> bool:
-        """See `FolderSource`."""
         months = [(entry.bytes, len(entry.months)) for entry in self._entries if entry.months]
         return bool(months) and all(
             count >= _SERIES_MONTHS and size < count * _SERIES_MONTH_BYTES for size, count in months
         )
 
+    @override
     def no_months(self) -> InputError:
-        """See `FolderSource`."""
         self._require_named()
         where = ", ".join([*map(str, self.folders), *self.buckets])
-        if others := self._columns_besides():
+        if others := self._unrequested_columns():
             return self._other_variables(where, others)
         for problem in self.problems():
             return InputError(str(problem), remedy=problem.remedy)
@@ -205,17 +209,17 @@ class FilesSource:
     def _other_variables(self, where: str, others: tuple[str, ...], month: Month | None = None) -> NoDataError:
         wanted = ", ".join(self.request.columns or ()) or "the default variables"
         return NoDataError(
-            f"{f'{month}: ' if month else ''}no file in {where} has data of {wanted}",
+            f"{f'{month}: ' if month else ''}no file in {where} has data for {wanted}",
             remedy=f"The files there hold {named_columns(others)}: add --variables {variable_names(others)}.",
         )
 
-    def _columns_besides(self) -> tuple[str, ...]:
+    def _unrequested_columns(self) -> tuple[str, ...]:
         """Catalogue columns in the files that are not wanted, in table order."""
         wanted = {variable.column for variable in self.request.wanted}
         return tuple(column for column in self.columns() if column not in wanted)
 
+    @override
     def columns(self, months: Collection[Month] | None = None) -> tuple[str, ...]:
-        """See `FolderSource`."""
         held = set().union(*(_columns_of(self._entries, month) for month in months or (None,)))
         return tuple(variable.column for variable in in_table_order(held))
 
@@ -277,12 +281,12 @@ class FilesSource:
             first, *others = unreadable
             more = f" (and {len(others)} more files that cannot be used)" if others else ""
             return NoDataError(f"{month}: {first}{more}", remedy=first.remedy)
-        held, besides = self.months(), self._columns_besides()
+        held, besides = self.months(), self._unrequested_columns()
         wanted = ", ".join(self.request.columns) if self.request.columns else "it"
         has = f"The files there hold {held[0]} to {held[-1]}." if held else "No ERA5 file was found there."
         if besides and not held:
             return self._other_variables(where, besides, month)
-        return NoDataError(f"{month}: no file in {where} has data of {wanted}", remedy=has)
+        return NoDataError(f"{month}: no file in {where} has data for {wanted}", remedy=has)
 
 
 def _with_sparse_problems(entries: tuple[CatalogueEntry, ...]) -> Iterator[CatalogueEntry]:

@@ -40,7 +40,7 @@ def source_of(settings: Settings, say: Callable[[str], None] = _no_op) -> Source
     return source
 
 
-def columns_besides(settings: Settings, source: Source, months: Collection[Month]) -> tuple[str, ...]:
+def unrequested_columns(settings: Settings, source: Source, months: Collection[Month]) -> tuple[str, ...]:
     """Columns in the user's own files of these months that a load without a list of variables leaves out.
 
     Empty if the settings name variables: such users know of the others.
@@ -82,7 +82,7 @@ def is_known(settings: Settings, month: Month) -> bool:
     return source_of(settings).known(month) is not None
 
 
-def is_of_series(settings: Settings) -> bool:
+def is_point_series(settings: Settings) -> bool:
     """Whether the months are slices of point series: so small that a run for each would outweigh the work."""
     kind = source_kind(settings.source_name)
     if not kind.has_own_files:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from typing_extensions import override
 
 from era5_pipeline.model.errors import BadFileError, MonthFailedError, NotYetAvailableError, SourceError, UsageError
 from era5_pipeline.model.grid import Location, location_ids, points_text
@@ -22,11 +23,11 @@ from era5_pipeline.netcdf.cds_files import point_netcdf
 from era5_pipeline.netcdf.contents import inspect, open_netcdf
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.files import digest_of, replacing
-from era5_pipeline.sources.cds.note import RequestFiles
+from era5_pipeline.sources.cds.note import Query, RequestFiles
 from era5_pipeline.sources.cds.retry_policy import RetrySettings
 from era5_pipeline.sources.cds.service_request import ServiceRequest
 from era5_pipeline.sources.cds.validation import damaged, validate_download
-from era5_pipeline.sources.source import RawFile, RawMonth, Request, locked_month
+from era5_pipeline.sources.source import RawFile, RawMonth, Request, Source, locked_month
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -112,11 +113,11 @@ def _read(path: Path, place: Location, home: Path, columns: frozenset[str], _: t
                     continue
                 _require_place(field, place)
                 if hours is not None and not np.array_equal(hours, field.hours):
-                    raise BadFileError(path, f"has other hours of {field.column}", remedy=_AGAIN)
+                    raise BadFileError(path, f"has different hours for {field.column}", remedy=_AGAIN)
                 hours = field.hours
                 values[field.column] = _values(file, field, path)
     if hours is None or not hours.size:
-        raise BadFileError(path, "holds none of the variables that were asked for", remedy=_AGAIN)
+        raise BadFileError(path, "holds none of the requested variables", remedy=_AGAIN)
     _require_consecutive(hours, path)
     return PointSeries(place, int(hours[0]), values)
 
@@ -139,8 +140,8 @@ def _require_place(field: Field, place: Location) -> None:
     held = f"{ids.size} points" if ids.size != 1 else f"the point {Location.of_id(int(ids[0]))}"
     raise MonthFailedError(
         f"point {place}: the service returned {held}",
-        remedy="Nothing was loaded. Run it again later; if it stays so, tell the user support of the Climate Data "
-        "Store, with the number of the request.",
+        remedy="Nothing was loaded. Run it again later; if that does not help, tell the user support of the Climate "
+        "Data Store, with the number of the request.",
     )
 
 
@@ -149,7 +150,7 @@ def _require_consecutive(hours: npt.NDArray[np.int64], path: Path) -> None:
     if (steps == 1).all():
         return
     if (steps <= 0).any():
-        raise BadFileError(path, "has hours twice, or in another order", remedy=_AGAIN)
+        raise BadFileError(path, "has duplicate or unsorted hours", remedy=_AGAIN)
     missing = np.setdiff1d(np.arange(hours[0], hours[-1] + 1), hours)
     runs = describe_hours(missing)
     more = f" and {len(runs) - _SHOWN_RUNS} more gaps" if len(runs) > _SHOWN_RUNS else ""
@@ -223,7 +224,7 @@ def offered_variables(request: Request) -> tuple[Variable, ...]:
 
 
 @dataclass(frozen=True)
-class SeriesQuery:
+class SeriesQuery(Query):
     """All hours of these variables at a grid point, from 1940 to `last_day`.
 
     A variant has another last day, and a location slightly off the grid point. Results are unpacked below `home`.
@@ -235,23 +236,24 @@ class SeriesQuery:
     home: Path
 
     @property
+    @override
     def dataset(self) -> str:
-        """See `Query`."""
         return DATASET
 
     @property
+    @override
     def subject(self) -> Month | str:
-        """See `Query`."""
         return f"point {self.place}"
 
     @property
+    @override
     def stem(self) -> str:
-        """See `Query`: the point, and a digest of the request without the last day."""
+        """The point, and a digest of the request without the last day."""
         asked = digest_of([DATASET, str(self.place), sorted(variable.cds_name for variable in self.variables)])
         return f"series_{self.place.latitude:g}_{self.place.longitude:g}-{asked[:12]}"
 
+    @override
     def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
-        """See `Query`."""
         last_day, *moved = variant or (self.last_day.isoformat(),)
         latitude, longitude = self._location
         # In notes of earlier versions, variable names follow the day.
@@ -264,8 +266,9 @@ class SeriesQuery:
             "data_format": "netcdf",
         }
 
+    @override
     def new_variant(self, previous: tuple[str, ...] | None) -> tuple[str, ...]:
-        """See `Query`: the service's cache key contains the location, with all digits, and the last day.
+        """Change what the service's cache key contains: the location, with all digits, and the last day.
 
         Source: `normalise_request` of the adaptor (cads-adaptors, `adaptors/arco.py`) sorts the variables, and clips
         the last day to the newest available one; it keeps the location as sent, and selects the nearest point.
@@ -283,13 +286,15 @@ class SeriesQuery:
         longitude = self.place.longitude
         return self.place.latitude, -180.0 if longitude == 180.0 else longitude
 
+    @override
     def must_be_fresh(self, now: datetime) -> bool:
-        """See `Query`: always, because the newest months are preliminary."""
+        """Always true, because the newest months are preliminary."""
         del now
         return True
 
+    @override
     def validate(self, path: Path) -> str:
-        """See `Query`: the file must be readable to its end, and hold what was requested.
+        """Check that the file is readable to its end, and holds what was requested.
 
         Raises:
             RetryableError: if it is damaged, or hours or variables are missing.
@@ -319,11 +324,11 @@ class SeriesQuery:
         first = hour_of(datetime(FIRST_DAY.year, 1, 1, tzinfo=UTC))
         end = hour_of(datetime(*self.last_day.timetuple()[:3], tzinfo=UTC)) + 24
         if series.first_hour != first:
-            raise damaged(f"the series begins at {_shown(series.first_hour)}, and {FIRST_DAY} was asked for")
+            raise damaged(f"the series begins at {_shown(series.first_hour)}, but {FIRST_DAY} was requested")
         if series.end_hour < end - _LONGEST_LAG // timedelta(hours=1):
             raise damaged(
                 f"the series has {series.hours:,} of {end - first:,} hours: it ends at {_shown(series.end_hour - 1)}, "
-                f"and {self.last_day} was asked for"
+                f"but {self.last_day} was requested"
             )
 
 
@@ -348,7 +353,7 @@ _ASK_AGAIN_AFTER = timedelta(hours=12)
 
 
 @dataclass(frozen=True)
-class PointSource:
+class PointSource(Source):
     """Months of the points of the request, in `home`.
 
     The user's key is needed only if a request is. `refetch`: request each point again, once for all months of this
@@ -366,8 +371,9 @@ class PointSource:
     _asked: set[Location] = field(default_factory=set)
     _failed: dict[Location, SourceError] = field(default_factory=dict)
 
+    @override
     def fetch(self, month: Month) -> RawMonth:
-        """See `Source`: cut the month out of the kept series, and request those that do not reach it.
+        """Cut the month out of the kept series, and request those that do not reach it.
 
         Raises:
             SourceError: if the key is missing, the service refuses, or the time limit of the retry policy has passed.
@@ -438,8 +444,9 @@ class PointSource:
         sha256 = hashlib.sha256(content).hexdigest()
         return RawFile(self.folder / f"{month}-{files.query.stem}-{sha256[:12]}.nc", sha256, len(content))
 
+    @override
     def known(self, month: Month) -> RawMonth | None:
-        """See `Source`: from the kept series."""
+        """The month as cut from the kept series."""
         if self.refetch:
             return None
         slices = []
@@ -452,8 +459,9 @@ class PointSource:
             slices.append(self._slice_file(month, files, content))
         return self._raw_month(month, slices)
 
+    @override
     def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
-        """See `Source`: a recent, incomplete month is requested again, after half a day at the earliest."""
+        """Record whether the month was complete; else it is requested again, after half a day at the earliest."""
         if not is_complete:
             for place in self.request.points:
                 files = self._files(place)
@@ -461,8 +469,9 @@ class PointSource:
                 if note.fetched is not None and not note.fetched.short and is_young(raw.month, note.fetched):
                     files.write_note(replace(note, fetched=replace(note.fetched, short=True)))
 
+    @override
     def invalidate(self, raw: RawMonth) -> None:
-        """See `Source`: the series are requested again."""
+        """Let the series be requested again."""
         del raw
         for place in self.request.points:
             files = self._files(place)

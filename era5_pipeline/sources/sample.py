@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from typing_extensions import override
 
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import Area
@@ -21,7 +22,7 @@ from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.files import digest_of, replacing, sha256_of
 from era5_pipeline.runtime.progress import report
 from era5_pipeline.sources.sample_weather import FORMULAE_VERSION, SampleWeather
-from era5_pipeline.sources.source import RawFile, RawMonth, Request
+from era5_pipeline.sources.source import RawFile, RawMonth, Request, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +56,7 @@ class _Making:
 
 
 @dataclass(frozen=True)
-class SampleSource:
+class SampleSource(Source):
     """Generates months into `folder`; the same parameters give the same bytes, with the same libraries.
 
     Without variables in `request`, the default ones are generated; without an area, `DEFAULT_AREA`. `hours`: only the
@@ -93,8 +94,9 @@ class SampleSource:
             self.file_store.write_record(_record(path), {"bytes": file.bytes, "sha256": file.sha256}, (file,))
         return self._raw_month(month, making, file)
 
+    @override
     def known(self, month: Month) -> RawMonth | None:
-        """See `Source`: like `fetch`, as generated months never change; from the record, if it exists."""
+        """What `fetch` returns, since generated months never change; from the record, if it exists."""
         try:
             making = self._making(month)
         except NoDataError:
@@ -140,11 +142,13 @@ class SampleSource:
             area=self.request.area_text,
         )
 
+    @override
     def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
-        """See `Source`: no-op, because generated months never change."""
+        """Do nothing: generated months never change."""
 
+    @override
     def invalidate(self, raw: RawMonth) -> None:
-        """See `Source`: no-op, because generated months never change."""
+        """Do nothing: generated months never change."""
 
 
 def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> SampleSource:

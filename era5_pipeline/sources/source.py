@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.netcdf.contents import Problem
 
-# --- The protocol of all sources: raw files of a month with their provenance ---
-
 
 @dataclass(frozen=True)
 class RawFile:

@@ -6,14 +6,15 @@ import threading
 from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
-from psycopg.rows import dict_row
+from psycopg import sql
 
 from era5_pipeline.model.errors import Era5Error
-from era5_pipeline.model.months import Month
-from era5_pipeline.warehouse.ledger_entry import Attempt
+from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from era5_pipeline.model.months import Month
 
 # --- Attempts to load a month: recorded before the load begins, so that an interrupted one leaves a trace ---
 
@@ -58,17 +59,9 @@ def settle_failures(connection: psycopg.Connection[Any], months: Iterable[Month]
     )
 
 
-def last_attempts(connection: psycopg.Connection[Any]) -> dict[Month, Attempt]:
-    """Read the last attempt of each month."""
-    with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(
-            # The server may show only the pid of other users' sessions, with backend_start NULL.
-            "SELECT DISTINCT ON (month) month, started_at, finished_at, error, "
-            "CASE WHEN outcome = 'running' AND NOT EXISTS (SELECT FROM pg_stat_activity s "
-            "WHERE s.pid = a.backend_pid AND coalesce(s.backend_start = a.backend_start, true)) THEN 'interrupted' "
-            "ELSE outcome END AS outcome FROM era5.load_attempt a ORDER BY month, id DESC"
-        ).fetchall()
-    return {Month(day.year, day.month): Attempt(**row) for row in rows for day in [row.pop("month")]}
+def with_outcomes(name: str) -> sql.Composed:
+    """The statement of this name in `sql/`, with the expression for the outcome of an attempt `a`."""
+    return sql.SQL(read_sql(name)).format(outcome=sql.SQL(read_sql("attempt_outcome")))
 
 
 # --- Record a load's progress in its ledger attempt, while the load's own transaction is still open ---

@@ -90,7 +90,7 @@ def drop_month(
                 return DroppedMonth(month, (), 0)
             gone = _gone(part.location_ids for part in parts)
             gone = gone if locations is None else gone & locations
-            kept = ledger.locations_besides(connection, month, gone)
+            kept = ledger.count_other_locations(connection, month, gone)
 
             def finish() -> None:
                 for part in parts:

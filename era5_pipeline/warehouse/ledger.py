@@ -20,10 +20,18 @@ from era5_pipeline.model.source_kinds import version_of
 from era5_pipeline.model.times import hour_of, hours_of_month
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.postgres.server_errors import server_errors
-from era5_pipeline.warehouse.attempts import last_attempts
+from era5_pipeline.warehouse.attempts import with_outcomes
 from era5_pipeline.warehouse.changes import has_same_content, missing_hours_of, revision_by
 from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where, month_where
-from era5_pipeline.warehouse.ledger_entry import Addition, LedgerEntry, LedgerFile, MonthContents, Revision
+from era5_pipeline.warehouse.ledger_entry import (
+    Addition,
+    Attempt,
+    LedgerEntry,
+    LedgerFile,
+    LedgerMonth,
+    MonthContents,
+    Revision,
+)
 
 if TYPE_CHECKING:
     from datetime import date, datetime
@@ -45,20 +53,21 @@ def read_ledger(connection: psycopg.Connection[Any]) -> list[MonthContents]:
         Era5Error: as in `server_errors`.
     """
     with server_errors("reading the ledger"):
-        if connection.execute("SELECT to_regclass('era5.load_attempt')").fetchone() == (None,):
-            return []
-        parts: dict[Month, list[LedgerEntry]] = {}
-        dropped: set[Month] = set()
-        for entry in _select(connection, sql.SQL("true"), {}):
-            if entry.state == "dropped":
-                dropped.add(entry.month)
-            else:
-                parts.setdefault(entry.month, []).append(entry)
-        attempts = last_attempts(connection)
-    return [
-        MonthContents(month, tuple(parts.get(month, ())), attempts.get(month), is_dropped=month in dropped)
-        for month in sorted(parts.keys() | dropped | attempts.keys())
-    ]
+        months = read_months(connection)
+        parts: dict[Month, list[LedgerEntry]] = {one.month: [] for one in months}
+        for entry in _select(connection, sql.SQL("dropped_at IS NULL"), {}) if months else ():
+            parts.setdefault(entry.month, []).append(entry)
+    return [MonthContents(one.month, one.state, tuple(parts[one.month]), one.last_attempt) for one in months]
+
+
+def read_months(connection: psycopg.Connection[Any]) -> tuple[LedgerMonth, ...]:
+    """Read the state of every month in the table or with an attempted load, in order; empty without a ledger."""
+    if connection.execute("SELECT to_regclass('era5.load_attempt')").fetchone() == (None,):
+        return ()
+    return tuple(
+        LedgerMonth(_month_of(day), state, rows, is_preliminary, None if attempt[0] is None else Attempt(*attempt))
+        for day, state, rows, is_preliminary, *attempt in connection.execute(with_outcomes("months"))
+    )
 
 
 def read_overlapping(
@@ -70,7 +79,7 @@ def read_overlapping(
     return _select(
         connection,
         sql.SQL("month = %(month)s AND dropped_at IS NULL AND location_ids && %(locations)s::int4multirange"),
-        {"month": month.start.date(), "locations": multirange(locations)},
+        {"month": month.start.date(), "locations": locations.multirange},
     )
 
 
@@ -83,19 +92,14 @@ def sources_of(connection: psycopg.Connection[Any], month: Month) -> tuple[str, 
     return tuple(source for (source,) in rows)
 
 
-def locations_besides(connection: psycopg.Connection[Any], month: Month, locations: LocationSet) -> int:
+def count_other_locations(connection: psycopg.Connection[Any], month: Month, locations: LocationSet) -> int:
     """Count the month's other locations in the table."""
     row = connection.execute(
         "SELECT coalesce(sum(upper(run) - lower(run)), 0) FROM era5.ledger, "
         "unnest(location_ids - %s::int4multirange) run WHERE month = %s AND dropped_at IS NULL",
-        (multirange(locations), month.start.date()),
+        (locations.multirange, month.start.date()),
     ).fetchone()
     return int(row[0]) if row is not None else 0
-
-
-def multirange(locations: LocationSet) -> str:
-    """Write the locations as a literal of PostgreSQL's int4multirange."""
-    return "{" + ",".join(f"[{first},{end})" for first, end in locations.runs) + "}"
 
 
 def write_entry(
@@ -126,7 +130,7 @@ def write_entry(
         "state": "loaded" if flat.is_complete else "incomplete",
         "rows": flat.rows,
         "locations": flat.locations,
-        "location_ids": multirange(flat.location_ids),
+        "location_ids": flat.location_ids.multirange,
         "hours": flat.hours,
         "hours_expected": flat.hours_expected,
         "missing_hours": Jsonb(missing_hours_of(flat)),
@@ -243,7 +247,7 @@ def take_out(
                 "new": _next_part(connection, entry.month),
                 "rows": entry.rows - rows_left,
                 "locations": len(taken),
-                "ids": multirange(taken),
+                "ids": taken.multirange,
             },
         )
     elif dropped:
@@ -258,7 +262,7 @@ def take_out(
     connection.execute(
         "UPDATE era5.ledger SET location_ids = %(ids)s::int4multirange, locations = %(locations)s, rows = %(rows)s, "
         "is_cut = true WHERE month = %(month)s AND part = %(part)s",
-        {**key, "ids": multirange(left), "locations": len(left), "rows": rows_left},
+        {**key, "ids": left.multirange, "locations": len(left), "rows": rows_left},
     )
     if entry.state == "incomplete":
         _count_gaps(connection, entry, left)

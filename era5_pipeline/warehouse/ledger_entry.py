@@ -202,25 +202,27 @@ class LedgerEntry:
 
 
 @dataclass(frozen=True)
-class MonthContents:
-    """The contents of a month in the table, by part, and the outcome of its last load.
+class LedgerMonth:
+    """A month of the ledger as a whole: its state, defined in `sql/months.sql`, and its last attempted load."""
 
-    Without parts, the month was attempted but never loaded, or was dropped (`is_dropped`).
+    month: Month
+    state: MonthState
+    rows: int
+    is_preliminary: bool
+    last_attempt: Attempt | None = None
+
+
+@dataclass(frozen=True)
+class MonthContents:
+    """The contents of a month in the table, by part, its state, and the outcome of its last load.
+
+    Without parts, the month was attempted but never loaded, or was dropped.
     """
 
     month: Month
+    state: MonthState
     parts: tuple[LedgerEntry, ...] = ()
     last_attempt: Attempt | None = None
-    is_dropped: bool = False
-
-    @property
-    def state(self) -> MonthState:
-        """Loaded if every part is; without parts, dropped, loading or failed."""
-        if self.parts:
-            return "loaded" if all(part.state == "loaded" for part in self.parts) else "incomplete"
-        if self.last_attempt is not None and self.last_attempt.outcome == "running":
-            return "loading"
-        return "dropped" if self.is_dropped else "failed"
 
     @property
     def rows(self) -> int:

@@ -209,7 +209,7 @@ class _Load:
     ) -> Loaded:
         """Copy the rows and write the ledger in one transaction, then settle the month."""
         flat, layout = self.flat, self.schema.layout
-        kept = ledger.locations_besides(self.connection, flat.month, flat.location_ids)
+        kept = ledger.count_other_locations(self.connection, flat.month, flat.location_ids)
         can_share = layout.shares_months and not kept and not self.kept
         spans = location_spans(flat, workers) if can_share else (EVERYWHERE,)
         connect = partial(_connect, warehouse, flat.month, lock_timeout_seconds)
@@ -274,7 +274,7 @@ class _Load:
                 has_wind(columns) for columns in (self.kept, self.flat.column_names)
             )
             if not self.before.has_summaries or has_wind_apart:
-                self.summaries.leave_out("some are of columns loaded before: era5 db summaries adds them")
+                self.summaries.leave_out("some are for columns loaded before: era5 db summaries adds them")
 
     @contextmanager
     def _attempt(self) -> Iterator[int]:

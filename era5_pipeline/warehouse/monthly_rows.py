@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.months import Month
 
-# --- A load's summaries in the table: replace, delete and count them, for the load's locations only ---
-#
 # All of it happens in the transaction that replaces or removes the hours, so that hours, summaries and ledger always
 # belong to the same load.
 

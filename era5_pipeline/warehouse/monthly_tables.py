@@ -11,7 +11,7 @@ from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table, with_short_lock
 from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK
-from era5_pipeline.warehouse.views import give_to_owner_of_weather, let_readers_of_weather_read
+from era5_pipeline.warehouse.views import grant_to_table_readers, transfer_to_table_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -50,8 +50,8 @@ def create_view(connection: psycopg.Connection[Any]) -> None:
         )
     )
     if is_new:
-        give_to_owner_of_weather(connection, view, "VIEW")
-        let_readers_of_weather_read(connection, view)
+        transfer_to_table_owner(connection, view, "VIEW")
+        grant_to_table_readers(connection, view)
 
 
 def _found(connection: psycopg.Connection[Any]) -> tuple[str, bool, bool]:
@@ -158,7 +158,7 @@ def create_summaries(connection: psycopg.Connection[Any]) -> None:
         )
     )
     for table in (SUMMARIES, LAST_HOURS):
-        give_to_owner_of_weather(connection, table, "TABLE")
+        transfer_to_table_owner(connection, table, "TABLE")
     _comment(connection, columns, last_hours)
     _comment_years(connection)
     create_view(connection)
@@ -265,7 +265,7 @@ def _make_year(connection: psycopg.Connection[Any], month: Month) -> None:
     # Create it separately and attach it: CREATE TABLE ... PARTITION OF would wait for every reader.
     connection.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(partition, SUMMARIES))
     connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(partition, sql.Literal(_YEAR_COMMENT)))
-    give_to_owner_of_weather(connection, partition, "TABLE")
+    transfer_to_table_owner(connection, partition, "TABLE")
     connection.execute(
         sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
             SUMMARIES,

@@ -131,7 +131,7 @@ def require_may_load(connection: psycopg.Connection[Any]) -> None:
         ).fetchone() or ("?", False)
     if not may_load:
         raise ServerUnsuitableError(
-            f"the user {user} may read this warehouse, and not load into it",
+            f"the user {user} may read this warehouse, but not load into it",
             remedy="Set a loader's user in ERA5_DATABASE_URL, or let an administrator run: "
             f"GRANT era5_loader TO {user}; era5 db init --roles makes these roles.",
         )

@@ -12,7 +12,7 @@ from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where, month_where
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
-from era5_pipeline.warehouse.ledger import locations_besides, read_overlapping
+from era5_pipeline.warehouse.ledger import count_other_locations, read_overlapping
 from era5_pipeline.warehouse.monthly_rows import count_summaries
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def verify_month(
     with server_errors(f"verifying {flat.month}"), opened as used:
         columns = [variable.column for variable in variables_in_table(used)]
         part = _part_of(used, flat)
-        facts = flat.columns if part is None else (*flat.columns, *_facts_besides(part, flat))
+        facts = flat.columns if part is None else (*flat.columns, *_facts_of_other_loads(part, flat))
         expected = _measures_of_file(flat, columns, facts)
         if part is not None and len(facts) > len(flat.columns) and part.rows != flat.rows:
             # The part has hours that are not in the file: only the ledger knows the row count.
@@ -73,7 +73,7 @@ def _part_of(connection: psycopg.Connection[Any], flat: FlatMonth) -> LedgerEntr
     return next((part for part in parts if part.location_ids == flat.location_ids), None)
 
 
-def _facts_besides(part: LedgerEntry, flat: FlatMonth) -> tuple[ColumnFacts, ...]:
+def _facts_of_other_loads(part: LedgerEntry, flat: FlatMonth) -> tuple[ColumnFacts, ...]:
     """The facts of columns that other loads brought to the same rows, if this load is one of the part's."""
     if part.is_cut or not part.additions or flat.fingerprint not in part.fingerprints:
         return ()
@@ -111,7 +111,7 @@ def _measures_of_table(
         ).format(column, sql.Literal(scale), sql.Literal(_BIGINT_LIMIT / scale))
     where = month_where(flat.month)
     has_ledger = connection.execute("SELECT to_regclass('era5.ledger') IS NOT NULL").fetchone() == (True,)
-    if has_ledger and locations_besides(connection, flat.month, flat.location_ids):
+    if has_ledger and count_other_locations(connection, flat.month, flat.location_ids):
         where += sql.SQL(" AND ") + locations_where(flat.location_ids)
     # Binary results, because text would round float4 to fewer digits than it has.
     row = connection.execute(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Kind = Literal["TABLE", "VIEW"]
 
 
-def give_to_owner_of_weather(connection: psycopg.Connection[Any], relation: sql.Composable, kind: Kind) -> None:
+def transfer_to_table_owner(connection: psycopg.Connection[Any], relation: sql.Composable, kind: Kind) -> None:
     """Give a relation to the role that owns `weather`, if this user is only a member of it."""
     row = connection.execute(
         "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'weather'::regclass "
@@ -41,8 +41,8 @@ def give_to_owner_of_weather(connection: psycopg.Connection[Any], relation: sql.
         connection.execute(sql.SQL("ALTER {} {} OWNER TO {}").format(sql.SQL(kind), relation, sql.Identifier(row[0])))
 
 
-def give_function_to_owner_of_weather(connection: psycopg.Connection[Any], function: sql.Composable) -> None:
-    """Like `give_to_owner_of_weather`, for a function, written with its argument types."""
+def transfer_function_to_table_owner(connection: psycopg.Connection[Any], function: sql.Composable) -> None:
+    """Like `transfer_to_table_owner`, for a function, written with its argument types."""
     row = connection.execute(
         "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'weather'::regclass "
         "AND relowner <> (SELECT proowner FROM pg_proc WHERE oid = to_regprocedure(%s))",
@@ -52,7 +52,7 @@ def give_function_to_owner_of_weather(connection: psycopg.Connection[Any], funct
         connection.execute(sql.SQL("ALTER FUNCTION {} OWNER TO {}").format(function, sql.Identifier(row[0])))
 
 
-def let_readers_of_weather_read(connection: psycopg.Connection[Any], *relations: sql.Composable) -> None:
+def grant_to_table_readers(connection: psycopg.Connection[Any], *relations: sql.Composable) -> None:
     """Grant SELECT on the relations to every role with SELECT on `weather`."""
     rows = connection.execute(
         "SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END "
@@ -63,7 +63,7 @@ def let_readers_of_weather_read(connection: psycopg.Connection[Any], *relations:
         connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.SQL(", ").join(relations), sql.SQL(grantee)))
 
 
-def schema_of_weather(connection: psycopg.Connection[Any]) -> str:
+def weather_schema(connection: psycopg.Connection[Any]) -> str:
     """The schema of the table `weather`."""
     row = connection.execute(
         "SELECT nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = 'weather'::regclass"
@@ -105,7 +105,7 @@ DAILY_COMMENT = (
     "for a period: weather_daily('2023-07-01', '2023-07-31')"
 )
 _PERIOD_COMMENT = (
-    "The rows of the view weather_daily from the first day to the last: reads the hours of this period alone"
+    "The rows of the view weather_daily from the first day to the last: reads only the hours of this period"
 )
 _COMMENTS = {
     "location_id": "Number of the grid point, as in weather: era5.at(latitude, longitude)",
@@ -127,7 +127,7 @@ def create_daily_view(connection: psycopg.Connection[Any]) -> None:
 
     Columns keep their order, and other variables follow, as in `weather`, so the view is replaced in place.
     """
-    schema, variables = schema_of_weather(connection), _in_order_of_table(connection)
+    schema, variables = weather_schema(connection), _in_order_of_table(connection)
     view, weather = sql.Identifier(schema, DAILY_VIEW), sql.Identifier(schema, "weather")
     connection.execute(sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(view, _select(weather, variables)))
     function = sql.SQL("{}(date, date)").format(view)
@@ -147,9 +147,9 @@ def create_daily_view(connection: psycopg.Connection[Any]) -> None:
     ]
     statements = (sql.SQL("COMMENT ON {} IS {};").format(of, sql.Literal(text)) for of, text in comments)
     connection.execute(sql.SQL("\n").join(statements))
-    give_to_owner_of_weather(connection, view, "VIEW")
-    give_function_to_owner_of_weather(connection, function)
-    let_readers_of_weather_read(connection, view)
+    transfer_to_table_owner(connection, view, "VIEW")
+    transfer_function_to_table_owner(connection, function)
+    grant_to_table_readers(connection, view)
 
 
 def daily_columns(variables: Iterable[Variable]) -> frozenset[str]:
@@ -242,9 +242,9 @@ def _column_comments(variables: Iterable[Variable]) -> Iterable[tuple[str, str]]
 def _texts(variable: Variable) -> Iterable[tuple[str, str]]:
     unit = variable.unit
     if variable.step_type == "instant":
-        yield "mean", f"mean of the day's hours, from 00:00 to 23:00; {unit}"
-        yield "min", f"least value of the day's hours; {unit}"
-        yield "max", f"greatest value of the day's hours; {unit}"
+        yield "mean", f"mean over the day's hours, from 00:00 to 23:00; {unit}"
+        yield "min", f"minimum over the day's hours; {unit}"
+        yield "max", f"maximum over the day's hours; {unit}"
         yield "hours", "number of the day's hours that have a value; 24 if none is missing"
         return
     words = {"sum": "total", "mean": "mean", "max": "greatest value", "min": "least value"}
@@ -277,7 +277,7 @@ _CELL = "The cell of 0.25 degrees around the point (EPSG:4326), a geometry of Po
 
 def create_map_view(connection: psycopg.Connection[Any], postgis: str) -> None:
     """Create or replace the view, with comments, within a transaction; `postgis` is the extension's schema."""
-    schema, columns = schema_of_weather(connection), monthly_columns(connection)
+    schema, columns = weather_schema(connection), monthly_columns(connection)
     view, monthly = sql.Identifier(schema, MAP_VIEW), sql.Identifier(schema, "weather_monthly")
     if not set(_KEYS) <= set(columns):
         return
@@ -302,8 +302,8 @@ def create_map_view(connection: psycopg.Connection[Any], postgis: str) -> None:
         (view.as_string(connection), monthly.as_string(connection)),
     ).fetchall():
         connection.execute(statement.encode())
-    give_to_owner_of_weather(connection, view, "VIEW")
-    let_readers_of_weather_read(connection, view)
+    transfer_to_table_owner(connection, view, "VIEW")
+    grant_to_table_readers(connection, view)
 
 
 def monthly_columns(connection: psycopg.Connection[Any]) -> Sequence[str]:
@@ -337,10 +337,10 @@ def catalogue_rows() -> Sequence[Mapping[str, Any]]:
 
 def create_variable_views(connection: psycopg.Connection[Any]) -> None:
     """Create or replace the table and the views, with comments, and fill the table; within a transaction."""
-    weather = sql.Identifier(schema_of_weather(connection), "weather").as_string(connection)
+    weather = sql.Identifier(weather_schema(connection), "weather").as_string(connection)
     connection.execute(sql.SQL(read_sql("variable_views")).format(weather=sql.Literal(weather)))
     connection.execute(read_sql("hour_views"))
-    let_readers_of_weather_read(connection, *(sql.Identifier("era5", name) for name in RELATIONS))
+    grant_to_table_readers(connection, *(sql.Identifier("era5", name) for name in RELATIONS))
 
 
 def fill_catalogue(connection: psycopg.Connection[Any]) -> None:

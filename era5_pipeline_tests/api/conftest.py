@@ -10,19 +10,20 @@ import numpy as np
 import pytest
 
 from era5_pipeline.api.database import open_database
+from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.samples import DATA
+from era5_pipeline_tests.servers import database_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import numpy.typing as npt
 
     from era5_pipeline.api.database import Database
     from era5_pipeline.flat.flat_month import FlatMonth
-    from era5_pipeline.postgres.connect import Warehouse
 
 GULF = DATA / "era5" / "gulf-2023" / "era5_t2m_2023.zip"
 NORWAY = DATA / "era5" / "norway-2018-10-packed" / "SURF_201810.nc"
@@ -76,12 +77,20 @@ def real_months(tmp_path_factory: pytest.TempPathFactory) -> list[FlatMonth]:
         return [*months, era5_files.flatten([NORWAY], "2018-10", home)]
 
 
+@pytest.fixture(scope="session")
+def load_real_months(real_months: list[FlatMonth]) -> Callable[[str], None]:
+    def load(url: str) -> None:
+        for flat in real_months:
+            load_month(Warehouse(url), flat)
+
+    return load
+
+
 @pytest.fixture(scope="module")
-def real(shared_warehouse: Warehouse, real_months: list[FlatMonth]) -> Warehouse:
-    """The table with these months, on each layout."""
-    for flat in real_months:
-        load_month(shared_warehouse, flat)
-    return shared_warehouse
+def real(host_url: str, load_real_months: Callable[[str], None]) -> Iterator[Warehouse]:
+    """The table with these months, on each layout: loaded once, and a copy for each module."""
+    with database_copy(host_url, load_real_months) as url:
+        yield Warehouse(url)
 
 
 @pytest.fixture(scope="module")

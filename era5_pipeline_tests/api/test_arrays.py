@@ -176,7 +176,7 @@ SQL = "'; DROP TABLE weather; --"
         ({"column": "t2m", "time": "2023-07-15T12", "month": "2023-07"}, "one hour or one month"),
         ({"column": SQL, "time": "2023-07-15T12"}, "DROP TABLE"),
         ({"column": "t2m", "time": SQL}, "not a time"),
-        ({"column": "t2m", "time": "2023-07-15"}, "names no hour"),
+        ({"column": "t2m", "time": "2023-07-15"}, "has no hour"),
         ({"column": "t2m", "month": SQL}, "not a month"),
         ({"column": "t2m", "month": "2023-13"}, "not a month"),
         ({"column": "t2m", "month": "2023-07", "area": SQL}, "not an area"),
@@ -192,7 +192,7 @@ def test_a_wrong_question_is_a_usage_error(db: era5.Database, question: dict[str
 def test_what_the_table_lacks_is_a_no_data_error(db: era5.Database) -> None:
     with pytest.raises(era5.NoDataError, match="it holds 2018-10, 2023-06 to 2023-07, 2023-09"):
         db.field("t2m", month="2023-08")
-    with pytest.raises(era5.NoDataError, match="2023-08-01 00:00 UTC: the table has no row of that hour"):
+    with pytest.raises(era5.NoDataError, match="2023-08-01 00:00 UTC: the table has no row for that hour"):
         db.field("t2m", time="2023-08-01T00:00")
     with pytest.raises(era5.NoDataError, match=r"no location in -5/106/-8/108; the nearest"):
         db.field("t2m", month="2023-07", area="-5/106/-8/108")
@@ -222,8 +222,8 @@ def test_hours_that_a_month_lacks_are_nan_and_said(warehouse: Warehouse, flat_mo
         assert ahead["time"].max() <= np.datetime64(datetime.now(UTC).replace(tzinfo=None))
 
 
-def test_an_empty_table_says_that_nothing_is_loaded(warehouse: Warehouse) -> None:
-    with era5.open(warehouse.url) as db:
+def test_an_empty_table_says_that_nothing_is_loaded(empty_warehouse: Warehouse) -> None:
+    with era5.open(empty_warehouse.url) as db:
         for ask in (
             lambda: db.field("t2m", month="2023-07"),
             lambda: db.field("t2m", time="2023-07-01T00"),

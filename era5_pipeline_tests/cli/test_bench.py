@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from era5_pipeline.bench.suites import SUITES
+from benchmarks.suites import SUITES
 from era5_pipeline.postgres.urls import with_user
 from era5_pipeline_tests.commands import Home, InProcess, assert_explained, ended, new_home
 from era5_pipeline_tests.servers import fresh_role
@@ -106,7 +106,7 @@ def results(home: Home) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.endurance)])
 def test_an_interrupted_run_leaves_nothing_but_its_results_and_goes_on(
     tmp_path: Path, server_url: str, number: signal.Signals
 ) -> None:

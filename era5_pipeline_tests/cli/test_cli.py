@@ -35,7 +35,7 @@ READ_ONLY = (
     ("report", "--lat", "1", "--lon", "2", "--out", "page.html"),
     ("export", "--lat", "1", "--lon", "2", "--out", "out.nc"),
 )
-HEAVY = ("dagster", "xarray", "matplotlib", "dask", "pandas", "numpy", "pyarrow", "netCDF4", "psycopg")
+HEAVY = ("dagster", "xarray", "matplotlib", "dask", "pandas", "numpy", "pyarrow", "netCDF4", "psycopg", "jinja2")
 
 
 @pytest.fixture
@@ -217,7 +217,7 @@ def test_a_home_without_permission_is_not_called_a_full_disk(
         here.set(ERA5_HOME=str(home))
         with as_nobody():
             printed = here.run(*arguments, code=6)
-        assert_explained(printed, "Permission denied", "It is a matter of permission: ")
+        assert_explained(printed, "Permission denied", "Permission is missing: ")
         assert str(open_home / "closed") in printed.err
         assert "ree space" not in printed.err
 
@@ -229,7 +229,7 @@ def test_a_data_folder_without_permission_is_not_called_a_full_disk(
     (open_home / "postgres").mkdir(mode=0o700)
     with as_nobody():
         printed = here.run(*arguments, code=6)
-    assert_explained(printed, f"Permission denied ({open_home}/postgres", "It is a matter of permission: ")
+    assert_explained(printed, f"Permission denied ({open_home}/postgres", "Permission is missing: ")
     assert "ree space" not in printed.err
 
 

@@ -84,7 +84,7 @@ def test_generated_data_are_named_before_anything_else_and_nothing_is_concluded(
     assert printed.startswith(
         f"{begin}: these numbers say nothing about the real weather. Jakarta, Indonesia: whether "
     )
-    for word in ("warmer over", "significant", "leaves out zero", " *\n", "ERA5 is a reanalysis"):
+    for word in ("warmer over", "significant", "excludes zero", " *\n", "ERA5 is a reanalysis"):
         assert word not in printed
     print_answer(answer, "json", None)
     value = json.loads(capsys.readouterr().out)
@@ -119,7 +119,7 @@ def test_the_summary_begins_with_the_answer_and_says_what_it_rests_on(here: InPr
     for words in (
         *("Trends per decade", "mean temperature", "Theil-Sen", "Mean of each month of the year", "Records"),
         *("hottest hour", "wettest day", "Years: --table yearly prints all, incomplete ones have a *"),
-        "2010 is incomplete (temperature, precipitation, wind): in no trend, no anomaly and no normal.",
+        "2010 is incomplete (temperature, precipitation, wind): left out of trends, anomalies and normals.",
         *("Days, months and years are in UTC.", "28 km", "not the reading of a station"),
     ):
         assert words in text
@@ -211,7 +211,7 @@ def test_a_misspelt_place_names_the_nearest_ones(nowhere: InProcess) -> None:
 
 def test_a_named_place_that_is_not_loaded_says_how_to_load_it(here: InProcess) -> None:
     printed = here.run("climate", "--place", "Bremen", code=3)
-    assert_explained(printed, "the table has nothing there", 'era5 load --source point --place "Bremen, Germany"')
+    assert_explained(printed, "the table has no data there", 'era5 load --source point --place "Bremen, Germany"')
 
 
 def test_strict_makes_missing_months_exit_code_4(here: InProcess) -> None:
@@ -229,7 +229,7 @@ def test_days_are_in_the_offset_that_is_asked_for(here: InProcess) -> None:
     assert offset["yearly"] == local["yearly"] != utc["yearly"]
     west = here.run(*HERE, "--utc-offset", "-03:30", "--json").json()
     assert west["days"]["utc_offset_minutes"] == -210
-    assert "part of an hour" in west["days"]["warnings"][0]
+    assert "not a whole number of hours" in west["days"]["warnings"][0]
 
 
 def test_another_baseline(here: InProcess) -> None:
@@ -238,9 +238,7 @@ def test_another_baseline(here: InProcess) -> None:
     assert found["baseline"]["complete_years"] == 10
     assert sum(in_baseline) == pytest.approx(0, abs=1e-5)
     printed = here.run(*HERE, "--baseline", "1961-1990")
-    assert "1 of the 30 years of the baseline 1961-1990 is complete, and anomalies need at least 10" in " ".join(
-        printed.out.split()
-    )
+    assert "1 of the 30 years of the baseline 1961-1990 is complete" in " ".join(printed.out.split())
 
 
 @pytest.mark.parametrize(
@@ -249,10 +247,10 @@ def test_another_baseline(here: InProcess) -> None:
         ((), "no place is given", "Give --place NAME"),
         (("--lat", "1"), "--lon is missing", "--lat and --lon"),
         (("--lat", "95", "--lon", "1"), "latitude 95 is out of range", "-90 to 90"),
-        (("--lat", "1", "--lon", "1", "--area", "1/1/0/2"), "--area and a place exclude each other", "one of the two"),
+        (("--lat", "1", "--lon", "1", "--area", "1/1/0/2"), "a place and --area cannot be combined", "one of them"),
         (("--area", "1/2"), "'1/2' is not an area", "NORTH/WEST/SOUTH/EAST"),
         (("--area", "1/1/0/2", "--days", "local"), "no time zone of its own", "--utc-offset"),
-        ((*HERE[1:], "--days", "utc", "--utc-offset", "7"), "exclude each other", "one of the two"),
+        ((*HERE[1:], "--days", "utc", "--utc-offset", "7"), "cannot be combined", "one of them"),
         ((*HERE[1:], "--utc-offset", "tomorrow"), "'tomorrow' is not an offset from UTC", "+07:00"),
         ((*HERE[1:], "--utc-offset", "+15:00"), "'+15:00' is not an offset from UTC", "-12:00 to +14:00"),
         ((*HERE[1:], "--baseline", "2020-1991"), "the baseline 2020-1991 is empty", "earlier year first"),
@@ -271,15 +269,15 @@ def test_what_cannot_be_asked_is_refused_before_a_database_is_needed(
 def test_a_place_that_is_not_loaded_says_how_to_load_it(here: InProcess) -> None:
     printed = here.run("climate", "--lat", "50", "--lon", "8", code=3)
     assert_explained(
-        printed, "the table has nothing there; at", "era5 load --source point --lat 50 --lon 8 --from 1940"
+        printed, "the table has no data there; at", "era5 load --source point --lat 50 --lon 8 --from 1940"
     )
     printed = here.run("climate", "--area", "50/8/49/9", code=3)
-    assert_explained(printed, "area 50/8/49/9: the table has nothing there", "era5 load --from YYYY-MM --area")
+    assert_explained(printed, "area 50/8/49/9: the table has no data there", "era5 load --from YYYY-MM --area")
 
 
 def test_hours_without_a_whole_day_are_no_climate(here: InProcess) -> None:
     printed = here.run(*HERE, "--from", "2010-06-03", "--to", "2010-06-05", code=3)
-    assert_explained(printed, "the table has no day of the period with all of its hours")
+    assert_explained(printed, "the table has no day in the period with all its hours")
 
 
 def test_an_empty_table_says_what_to_load(

@@ -53,7 +53,7 @@ def test_demo_shows_real_months_and_ignores_user_settings(home: Home) -> None:
             assert picture.convert("L").getextrema() != (255, 255)
     page = (home.path / "pictures" / "demo-climate.html").read_text("utf-8")
     assert "<h1>Is it getting warmer near Ho Chi Minh City?</h1>" in page
-    assert "Five complete years are no climate" in page
+    assert "Five complete years are not a climate" in page
     assert page.count("<svg ") > 8
     assert "whether it is getting warmer cannot be told from 5 complete years (2020-2024)" in printed.out
     assert "unset ERA5_DATABASE_URL" in printed.out

@@ -6,40 +6,62 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from era5_pipeline.defs.instance import open_instance
 from era5_pipeline.model.errors import RefusedError, UsageError
 from era5_pipeline_tests.commands import InProcess, assert_explained
-from era5_pipeline_tests.pipelines import dagster_dropped
+from era5_pipeline_tests.pipelines import Pipeline, dagster_dropped, settings_of
+from era5_pipeline_tests.servers import database_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 SEPTEMBER = ("--from", "2023-09")
 
 
 @pytest.fixture
-def on_server(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str
-) -> Iterator[InProcess]:
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
+    return InProcess(capsys, monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def on_server(here: InProcess, database_url: str) -> Iterator[InProcess]:
     """The command with a new database on a running server."""
-    here = InProcess(capsys, monkeypatch, tmp_path)
     here.set(ERA5_DATABASE_URL=database_url)
     with dagster_dropped(database_url):
         yield here
 
 
+@pytest.fixture(scope="module")
+def load_both(era5_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], None]:
+    """What fills a database with both areas."""
+
+    def load(url: str) -> None:
+        home = tmp_path_factory.mktemp("home")
+        with dagster_dropped(url), settings_of(home, url), open_instance(home) as instance:
+            for folder in ("gulf-2023", "telangana-2023-09"):
+                files = {"source": "files", "files_dir": str(era5_samples / folder), "allow_incomplete": True}
+                assert Pipeline(home, url, instance).run("2023-09", **files).errors == ()
+
+    return load
+
+
 @pytest.fixture
-def two_areas(on_server: InProcess, era5_samples: Path) -> InProcess:
-    on_server.run("load", *SEPTEMBER, "--files-dir", str(era5_samples / "gulf-2023"))
+def two_areas(here: InProcess, server_url: str, load_both: Callable[[str], None]) -> Iterator[InProcess]:
+    """The command with a copy of a database with both areas."""
+    with database_copy(server_url, load_both) as url, dagster_dropped(url):
+        here.set(ERA5_DATABASE_URL=url)
+        yield here
+
+
+def test_another_area_is_added_and_shown_by_status(on_server: InProcess, era5_samples: Path) -> None:
+    gulf = ("load", *SEPTEMBER, "--files-dir", str(era5_samples / "gulf-2023"))
+    on_server.run(*gulf)
     telangana = ("load", *SEPTEMBER, "--files-dir", str(era5_samples / "telangana-2023-09"), "--allow-incomplete")
     printed = on_server.run(*telangana).out
     assert "kept 63 other places of the month as they were" in printed
     assert "replaced" not in printed
-    return on_server
-
-
-def test_another_area_is_added_and_shown_by_status(two_areas: InProcess, era5_samples: Path) -> None:
-    (month,) = two_areas.run("status", "--json").json()
+    (month,) = on_server.run("status", "--json").json()
     assert (month["state"], month["rows"], month["locations"]) == ("incomplete", 63 * 720 + 441 * 168, 63 + 441)
     first, second = month["parts"]
     assert (first["state"], first["place"], first["missing_hours"]) == ("loaded", "26.5/50.5/24.5/52", {})
@@ -48,14 +70,13 @@ def test_another_area_is_added_and_shown_by_status(two_areas: InProcess, era5_sa
         column: ["2023-09-08T00 to 2023-09-30T23"]
         for column in ("zonal_wind_10m", "meridional_wind_10m", "total_precipitation")
     }
-    shown = two_areas.run("status").out
+    shown = on_server.run("status").out
     assert "2 parts" in shown
     assert "26.5/50.5/24.5/52" in shown
     lacking = "zonal_wind_10m, meridional_wind_10m, total_precipitation at 2023-09-08T00 to 2023-09-30T23"
     assert f"2023-09 lacks {lacking}" in shown
     # Neither is loaded again.
-    gulf = two_areas.run("load", *SEPTEMBER, "--files-dir", str(era5_samples / "gulf-2023"))
-    assert "unchanged" in gulf.out
+    assert "unchanged" in on_server.run(*gulf).out
 
 
 def test_less_in_place_of_more_is_refused_with_what_would_be_lost(

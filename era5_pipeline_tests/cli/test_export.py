@@ -74,7 +74,7 @@ def test_missing_months_are_named_and_strict_is_exit_code_4(here: InProcess, tmp
 @pytest.mark.parametrize(
     ("arguments", "message", "remedy"),
     [
-        ((*HERE, "--area", "26/51/25/52", "--out", "a.nc"), "a place and --area exclude each other", "one of the two"),
+        ((*HERE, "--area", "26/51/25/52", "--out", "a.nc"), "a place and --area cannot be combined", "one of them"),
         (("--place", "Jakrta", "--out", "a.nc"), "Jakrta", "Jakarta"),
         (("--lat", "91", "--lon", "1", "--out", "a.nc"), "latitude 91 is out of range", "-90 to 90"),
         (("--lat", "9", "--out", "a.nc"), "--lon is missing", "--place"),
@@ -104,7 +104,7 @@ def test_what_is_wrong_is_said_and_nothing_is_written(
 
 
 def test_no_data_is_exit_code_3(here: InProcess, tmp_path: Path) -> None:
-    assert_explained(here.run("export", "--place", "Jakarta", "--out", "a.nc", code=3), "the table has nothing there")
+    assert_explained(here.run("export", "--place", "Jakarta", "--out", "a.nc", code=3), "the table has no data there")
     assert list(tmp_path.iterdir()) == []
 
 

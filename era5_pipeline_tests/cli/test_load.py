@@ -99,27 +99,25 @@ def test_a_year_of_real_months(home: Home, here: InProcess, era5_samples: Path) 
     assert not home.server.is_running()
 
 
-def test_months_that_have_not_changed_are_told_without_importing_dagster(tmp_path: Path, database_url: str) -> None:
-    place = ("--source", "sample", "--from", "2023-01", "--to", "2023-02", "--area", "10/20/10/20")
+def test_months_that_have_not_changed_are_told_without_importing_dagster(
+    on_server: InProcess, database_url: str
+) -> None:
+    months = ("load", "--source", "sample", "--from", "2023-01", "--to", "2023-02", "--area", "10/20/10/20")
+    on_server.run(*months)
+    assert "dagster" in sys.modules
     code = (
-        f"import sys; from era5_pipeline.cli import main; sys.argv = ['era5', 'load', *{place!r}]\n"
+        f"import sys; from era5_pipeline.cli import main; sys.argv = ['era5', *{months!r}]\n"
         "try: main()\nfinally: print('dagster' in sys.modules)"
     )
-
-    def load() -> str:
-        return subprocess.run(
-            [sys.executable, "-c", code],
-            env=environment(tmp_path, ERA5_DATABASE_URL=database_url),
-            cwd=tmp_path,
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        ).stdout
-
-    with dagster_dropped(database_url):
-        assert load().endswith("True\n")
-        again = load()
+    again = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(on_server.home, ERA5_DATABASE_URL=database_url),
+        cwd=on_server.home,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    ).stdout
     assert again.endswith("False\n")
     assert "nothing changed" in again
 
@@ -165,8 +163,8 @@ def test_what_the_files_hold_besides_is_named_once_with_the_command_that_loads_i
     ("arguments", "what"),
     [
         pytest.param(["--from", "1939-12"], "1939-12 is before ERA5 begins", id="before ERA5"),
-        pytest.param(["--from", "2999-01"], "2999-01 lies in the future", id="future"),
-        pytest.param(["--from", "2023-01", "--to", "2999-01"], "2999-01 lies in the future", id="to the future"),
+        pytest.param(["--from", "2999-01"], "2999-01 is in the future", id="future"),
+        pytest.param(["--from", "2023-01", "--to", "2999-01"], "2999-01 is in the future", id="to the future"),
         pytest.param(["--from", "2023-12", "--to", "2023-01"], "the range 2023-12 to 2023-01 is empty", id="backwards"),
         pytest.param(["--from", "2023-13"], "2023-13 is not a month", id="no month"),
         pytest.param(["--from", "July"], "'July' is not a month", id="words"),
@@ -174,9 +172,9 @@ def test_what_the_files_hold_besides_is_named_once_with_the_command_that_loads_i
         pytest.param(["--from", "2023", "--calendar-month", "0"], "0 is not a calendar month", id="month 0"),
         pytest.param(["--from", "2023", "--calendar-month", "July"], "'July' is not a calendar month", id="month name"),
         pytest.param(["--from", "2023-01", "--calendar-month", "7"], "none of these is calendar month 7", id="no July"),
-        pytest.param(["--calendar-month", "7"], "the months to load are missing", id="calendar month alone"),
+        pytest.param(["--calendar-month", "7"], "no months to load are given", id="calendar month alone"),
         pytest.param(["--to", "2023-01"], "--to was given without --from", id="to alone"),
-        pytest.param([], "the months to load are missing", id="nothing"),
+        pytest.param([], "no months to load are given", id="nothing"),
         pytest.param(["--from", "2023-01", "--area", "1/2/3"], "'1/2/3' is not an area", id="area"),
         pytest.param(["--from", "2023-01", "--variables", "t2m,foo"], "'foo' is not in the catalogue", id="variable"),
         pytest.param(["--files-dir", "nowhere"], "nowhere does not exist", id="no folder"),
@@ -312,29 +310,26 @@ def test_sample_source_warns_about_generated_data(on_server: InProcess) -> None:
 
 
 def test_a_calendar_month_of_several_years(on_server: InProcess) -> None:
-    julys = (*SMALL_SAMPLE, "--from", "2020", "--to", "2022", "--calendar-month", "7")
+    julys = (*SMALL_SAMPLE, "--from", "2020", "--to", "2021", "--calendar-month", "7")
     printed = on_server.run("load", *julys)
-    assert list(table_of(printed.out)) == ["2020-07", "2021-07", "2022-07"]
-    assert [month["month"] for month in on_server.run("status", "--json").json()] == ["2020-07", "2021-07", "2022-07"]
+    assert list(table_of(printed.out)) == ["2020-07", "2021-07"]
+    assert [month["month"] for month in on_server.run("status", "--json").json()] == ["2020-07", "2021-07"]
     more = on_server.run("load", *julys, "--calendar-month", "8,7", "--json").json()
     assert [(month["month"], month["state"]) for month in more] == [
         (f"{year}-{number}", "unchanged" if number == "07" else "loaded")
-        for year in (2020, 2021, 2022)
+        for year in (2020, 2021)
         for number in ("07", "08")
     ]
-    on_server.run("drop", "--from", "2020", "--to", "2021", "--calendar-month", "8", "--yes")
+    on_server.run("drop", "--from", "2020", "--calendar-month", "8", "--yes")
     held = [month["month"] for month in on_server.run("status", "--json").json() if month["parts"]]
-    assert held == ["2020-07", "2021-07", "2022-07", "2022-08"]
+    assert held == ["2020-07", "2021-07", "2021-08"]
 
 
-def test_a_calendar_month_of_what_the_files_hold(here: InProcess, era5_samples: Path) -> None:
+def test_a_calendar_month_of_what_the_files_hold(on_server: InProcess, era5_samples: Path) -> None:
     gulf = ("load", "--files-dir", str(era5_samples / "gulf-2023"), "--calendar-month")
-    with new_home() as home:
-        here.set(ERA5_HOME=str(home.path))
-        with home.server.lease():
-            assert list(table_of(here.run(*gulf, "2,3").out)) == ["2023-02", "2023-03"]
+    assert list(table_of(on_server.run(*gulf, "2,3").out)) == ["2023-02", "2023-03"]
     norway = ("load", "--files-dir", str(era5_samples / "norway-2018-10-packed"), "--calendar-month", "7")
-    assert_explained(here.run(*norway, code=2), "2018-10: none of these is calendar month 7", "whole years")
+    assert_explained(on_server.run(*norway, code=2), "2018-10: none of these is calendar month 7", "whole years")
 
 
 def test_unreachable_server(here: InProcess) -> None:
@@ -348,7 +343,7 @@ def test_full_disk(on_server: InProcess) -> None:
     with era5_files.full_disk(300_000) as folder:
         on_server.set(ERA5_HOME=str(folder))
         printed = on_server.run("load", "--from", "2020-02", "--source", "sample", code=6)
-        assert_explained(printed, "2020-02 is not begun: it takes about 2.4 MB", "ERA5_HOME")
+        assert_explained(printed, "2020-02 was not started: it needs about 2.4 MB", "ERA5_HOME")
         assert table_of(printed.out) == {"2020-02": ["failed"]}
         assert era5_files.left_behind(folder) == []
 
@@ -387,8 +382,8 @@ def test_months_with_a_store_are_skipped_by_a_machine_with_an_empty_home(
     on_server.set(ERA5_HOME=str(tmp_path / "another"))
     assert [words[0] for words in table_of(on_server.run(*asked).out).values()] == ["unchanged", "unchanged"]
     assert not list((tmp_path / "another").rglob("*.zip"))
-    forced = table_of(on_server.run(*asked, "--force").out)
-    assert [words[0] for words in forced.values()] == ["loaded", "loaded"]
+    forced = table_of(on_server.run("load", "--from", "2023-08", *SMALL_SAMPLE, "--force").out)
+    assert {month: words[0] for month, words in forced.items()} == {"2023-08": "loaded"}
 
 
 def test_a_store_that_cannot_be_used_is_explained_before_a_month_is_begun(
@@ -402,7 +397,7 @@ def test_a_store_that_cannot_be_used_is_explained_before_a_month_is_begun(
     ):
         on_server.set(ERA5_STORE=store)
         assert_explained(on_server.run(*asked, code=code), what, remedy)
-    on_server.set(ERA5_STORE_PATIENCE_SECONDS="4")
+    on_server.set(ERA5_STORE_PATIENCE_SECONDS="1")
     on_server.set(ERA5_STORE=s3_address, AWS_ENDPOINT_URL=f"http://127.0.0.1:{free_port()}")
     assert_explained(on_server.run(*asked, code=7), "Could not connect to server", "AWS_ENDPOINT_URL")
     assert not (tmp_path / "raw").exists()

@@ -15,17 +15,17 @@ import pytest
 from era5_pipeline.model.months import Month
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.commands import Home, assert_explained, ended, environment, new_home
+from era5_pipeline_tests.commands import Home, InProcess, assert_explained, ended, environment, new_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Some seconds of work: a million rows.
+# Seconds of work: half a million rows.
 LARGE = (
-    *("load", "--from", "2020-02", "--source", "sample", "--area", "60/0/-60/90", "--sample-hours", "6"),
+    *("load", "--from", "2020-02", "--source", "sample", "--area", "60/0/-60/90", "--sample-hours", "3"),
     "--allow-incomplete",
 )
-ROWS = 481 * 361 * 6
+ROWS = 481 * 361 * 3
 # Only a load that hangs takes so long, even on a busy machine, or one that waits for a database (180 s).
 _HANGING_SECONDS = 150
 
@@ -34,6 +34,15 @@ _HANGING_SECONDS = 150
 def home() -> Iterator[Home]:
     with new_home() as home:
         yield home
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Home) -> InProcess:
+    """The command in this process, for what is not interrupted: a process takes seconds to start.
+
+    For a load, name the server's URL: without it, this process keeps the embedded server running until its end.
+    """
+    return InProcess(capsys, monkeypatch, home.path)
 
 
 def wait_for_copy(home: Home, process: subprocess.Popen[str]) -> None:
@@ -56,7 +65,7 @@ def assert_nothing_half_written(home: Home) -> None:
     assert home.processes() == []
 
 
-def test_interrupted_and_killed_loads_leave_nothing_behind(home: Home) -> None:
+def test_interrupted_and_killed_loads_leave_nothing_behind(home: Home, here: InProcess) -> None:
     # Ctrl-C in the middle of COPY.
     process = home.start(*LARGE)
     wait_for_copy(home, process)
@@ -71,7 +80,7 @@ def test_interrupted_and_killed_loads_leave_nothing_behind(home: Home) -> None:
 
     # The next load works, while another command uses the same embedded server.
     process = home.start(*LARGE, "--json")
-    assert home.months()["2020-02"]["state"] in ("failed", "loading")
+    assert here.months()["2020-02"]["state"] in ("failed", "loading")
     printed = ended(process)
     (month,) = printed.json()
     assert (printed.code, month["state"], month["rows"]) == (0, "incomplete", ROWS)
@@ -83,15 +92,16 @@ def test_interrupted_and_killed_loads_leave_nothing_behind(home: Home) -> None:
     process.kill()
     assert ended(process).code == -signal.SIGKILL
     with home.server.lease():
-        entry = home.months()["2020-02"]
+        entry = here.months()["2020-02"]
         assert (entry["state"], entry["rows"]) == ("incomplete", ROWS)
         assert entry["last_attempt"]["outcome"] == "interrupted"
         assert home.ask("era5", "SELECT count(*) FROM weather WHERE time < '2020-03-01'") == ROWS
         assert home.ask("era5_dagster", "SELECT count(*) FROM runs WHERE status = 'STARTED'") == 1
 
-        assert "2020-02  incomplete" in home.run(*LARGE, "--force").out
+        here.set(ERA5_DATABASE_URL=home.server.url("era5"))
+        assert "2020-02  incomplete" in here.run(*LARGE, "--force").out
         assert home.ask("era5", "SELECT count(*) FROM weather WHERE time < '2020-03-01'") == ROWS
-        assert home.months()["2020-02"]["last_attempt"]["outcome"] == "loaded"
+        assert here.months()["2020-02"]["last_attempt"]["outcome"] == "loaded"
         # The killed run is marked as failed, so that runs of `era5 up` do not wait for it.
         assert home.ask("era5_dagster", "SELECT count(*) FROM runs WHERE status = 'STARTED'") == 0
     assert_nothing_half_written(home)
@@ -127,13 +137,25 @@ LOCKS = {
 SMALL_LOAD = ("load", "--from", "2020-03", "--source", "sample", "--area=1/1/0/2", "--sample-hours", "1")
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_an_interrupted_wait_prints_no_message_of_the_driver(home: Home, signal_number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("signal_number", "locks"),
+    [
+        pytest.param(signal.SIGINT, ["its ledger", "the table"], id="SIGINT"),
+        pytest.param(signal.SIGTERM, ["the month's lock"], id="SIGTERM"),
+        pytest.param(signal.SIGINT, [*LOCKS], id="SIGINT, all", marks=pytest.mark.endurance),
+        pytest.param(signal.SIGTERM, [*LOCKS], id="SIGTERM, all", marks=pytest.mark.endurance),
+    ],
+)
+def test_an_interrupted_wait_prints_no_message_of_the_driver(
+    home: Home, here: InProcess, signal_number: signal.Signals, locks: list[str]
+) -> None:
+    here.run("db", "init")
     with home.server.lease():
-        home.run(*SMALL_LOAD, "--allow-incomplete", "--force")
-        for what, statement in LOCKS.items():
+        here.set(ERA5_DATABASE_URL=home.server.url("era5"))
+        here.run(*SMALL_LOAD, "--allow-incomplete")
+        for what in locks:
             with psycopg.connect(home.server.url("era5")) as holder:
-                holder.execute(statement.encode())
+                holder.execute(LOCKS[what].encode())
                 process = home.start(*SMALL_LOAD, "--allow-incomplete", "--force")
                 wait_until_blocked(home, process, holder.info.backend_pid)
                 process.send_signal(signal_number)
@@ -141,7 +163,7 @@ def test_an_interrupted_wait_prints_no_message_of_the_driver(home: Home, signal_
             assert printed.code == 130, what
             assert_explained(printed, "interrupted", "the others are unchanged")
             assert unexpected(printed.err) == [], what
-        assert home.run(*SMALL_LOAD, "--allow-incomplete", "--force", "--json").json()[0]["rows"] == 25
+        assert here.run(*SMALL_LOAD, "--allow-incomplete", "--force", "--json").json()[0]["rows"] == 25
     assert_nothing_half_written(home)
 
 

@@ -84,18 +84,18 @@ def test_options_ask_for_one_map(options: dict[str, Any], question: MapQuestion)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "what to draw is not given\nGive one of --time, --day, --month, --year and --trend"),
-        ({"time": "2023-07-15T12", "day": "2023-07-15"}, "--time and --day exclude each other"),
-        ({"month": "2023-07", "trend": "1991-2020"}, "--month and --trend exclude each other"),
+        ({}, "nothing to draw is given\nGive one of --time, --day, --month, --year and --trend"),
+        ({"time": "2023-07-15T12", "day": "2023-07-15"}, "--time and --day cannot be combined"),
+        ({"month": "2023-07", "trend": "1991-2020"}, "--month and --trend cannot be combined"),
         ({"time": "2023-07-15T12", "statistic": "max"}, "--statistic does not go with --time"),
         ({"day": "2023-07-15", "anomaly": True}, "--anomaly does not go with --day\nIt goes with --month or --year"),
         ({"trend": "1991-2020", "anomaly": True}, "--anomaly does not go with --trend"),
         ({"month": "2023-07", "season_name": "JJA"}, "--season does not go with --month"),
         ({"year": "2023", "month_number": 7}, "--calendar-month does not go with --year"),
-        ({"month": "2023-07", "baseline": "1991-2020"}, "--baseline goes with --anomaly only"),
+        ({"month": "2023-07", "baseline": "1991-2020"}, "--baseline needs --anomaly"),
         (
             {"trend": "1991-2020", "month_number": 7, "season_name": "JJA"},
-            "--season and --calendar-month exclude each other",
+            "--season and --calendar-month cannot be combined",
         ),
         ({"month": "2023-07", "anomaly": True, "baseline": "2011-2020x"}, "'2011-2020x' is not a baseline"),
         ({"month": "2023-07", "anomaly": True, "baseline": "2015-2020"}, "has 6 years, fewer than 10"),
@@ -111,7 +111,7 @@ def test_options_ask_for_one_map(options: dict[str, Any], question: MapQuestion)
         ({"day": "2023-07-15", "statistic": "sum"}, "temperature_2m has no sum"),
         ({"year": "2023", "season_name": "summer"}, "'summer' is not a season"),
         ({"trend": "1991-2020", "month_number": 13}, "13 is not a calendar month"),
-        ({"time": "2023-07-15"}, "names no hour"),
+        ({"time": "2023-07-15"}, "has no hour"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_by_name(options: dict[str, Any], message: str) -> None:
@@ -211,7 +211,7 @@ def test_missing_hours_are_said_in_their_frames_and_on_standard_error(here: InPr
         (("--month", "2018-10", "--out", "a.png", "--fps", "3"), "--fps is an option of an animation", ".gif"),
         (("--month", "2018-10", "--out", "a.gif", "--every", "0h"), "--every 0h: not a number of hours", "3h"),
         (("--month", "2018-10", "--out", "a.gif", "--every", "soon"), "--every soon: not a number of hours", "3h"),
-        (("--month", "2018-10", "--out", "a.gif", "--fps", "90"), "--fps 90: frames per second are 1 to 50", "12"),
+        (("--month", "2018-10", "--out", "a.gif", "--fps", "90"), "--fps 90: frames per second must be 1 to 50", "12"),
         (("--month", "2018-10", "--out", "a.gif", "--centre-longitude", "400"), "is out of range", "-180 to 360"),
         (("--month", "2018-10", "--out", "a.gif", "--vmin", "99"), "--vmin 99 leaves no range", "--vmax"),
     ],
@@ -239,7 +239,7 @@ def test_a_full_disk_keeps_the_file_that_was_there(here: InProcess) -> None:
         assert [path.name for path in disk.iterdir()] == ["a.gif"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.endurance)])
 def test_an_interrupt_leaves_nothing(url: str, tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "out"
     folder.mkdir()

@@ -6,15 +6,14 @@ import json
 import signal
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from era5_pipeline.cli.options import find_asked_place, require_asked_place
-from era5_pipeline.model.errors import UsageError
 from era5_pipeline_tests.cds_store import CdsServer
-from era5_pipeline_tests.commands import CommandResult, Home, InProcess, assert_explained, ended, new_home
+from era5_pipeline_tests.commands import Home, InProcess, assert_explained, ended
+from era5_pipeline_tests.pipelines import dagster_dropped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,12 +23,6 @@ NOW = datetime.now(tz=UTC)
 PLACE = ("--source", "point", "--lat", "10.8", "--lon", "106.3")
 
 
-class Era5(Protocol):
-    """The command, with requests sent to the test server."""
-
-    def __call__(self, *arguments: str, code: int = 0, **env: str) -> CommandResult: ...
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdsServer]:
     with CdsServer(tmp_path_factory.mktemp("cds"), today=NOW) as server:
@@ -37,14 +30,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdsServer]:
 
 
 @pytest.fixture(scope="module")
-def home() -> Iterator[Home]:
-    with new_home() as home:
-        home.run("db", "start")
-        yield home
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return Home(tmp_path_factory.mktemp("home"))
 
 
-def environment_of(server: CdsServer) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def url(shared_database_url: str) -> Iterator[str]:
+    with dagster_dropped(shared_database_url):
+        yield shared_database_url
+
+
+@pytest.fixture
+def env(server: CdsServer, url: str) -> dict[str, str]:
+    server.reset(today=NOW)
     return {
+        "ERA5_DATABASE_URL": url,
         "CDSAPI_URL": server.url,
         "CDSAPI_KEY": server.key,
         "ERA5_CDS_POLL_SECONDS": "0.05",
@@ -53,20 +53,24 @@ def environment_of(server: CdsServer) -> dict[str, str]:
 
 
 @pytest.fixture
-def era5(home: Home, server: CdsServer) -> Era5:
-    server.reset(today=NOW)
-    return lambda *arguments, code=0, **env: home.run(*arguments, code=code, **environment_of(server), **env)
+def era5(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Home, env: dict[str, str]
+) -> InProcess:
+    """The command, with requests sent to the test server."""
+    here = InProcess(capsys, monkeypatch, home.path)
+    here.set(**env)
+    return here
 
 
-def test_a_place_is_planned_loaded_and_unchanged_then(home: Home, server: CdsServer, era5: Era5) -> None:
+def test_a_place_is_planned_loaded_and_unchanged_then(url: str, server: CdsServer, era5: InProcess) -> None:
     months = ("--from", "2020-12", "--to", "2021-02", *PLACE)
-    planned = era5("plan", *months, "--json").json()
+    planned = era5.run("plan", *months, "--json").json()
     assert (planned["requests"], planned["points"], planned["area"]) == (1, "10.75/106.25", None)
     assert planned["months_to_load"] == 3
     # 4 bytes a value and 8 bytes of time, for 86 years.
     assert planned["download_bytes"] == pytest.approx(28 * 24 * 365.25 * (NOW.year - 1940 + NOW.month / 12), rel=0.01)
 
-    loaded = era5("load", *months)
+    loaded = era5.run("load", *months)
     assert "loading from point (default variables, point 10.75/106.25)" in " ".join(loaded.err.split())
     assert loaded.err.count("era5: the dataset of point series does not have snowfall: it is NULL\n") == 1
     rows = [line.split() for line in loaded.out.splitlines()[1:]]
@@ -76,17 +80,18 @@ def test_a_place_is_planned_loaded_and_unchanged_then(home: Home, server: CdsSer
         ["2021-02", "loaded", "672", "672/672"],
     ]
     assert len(server.submissions) == 1
-    assert era5("load", *months).out.count("unchanged") == 3
+    assert era5.run("load", *months).out.count("unchanged") == 3
     assert len(server.submissions) == 1
-    assert era5("plan", *months, "--json").json()["months_loaded"] == 3
-    (entry,) = home.months()["2021-01"]["parts"]
+    assert era5.run("plan", *months, "--json").json()["months_loaded"] == 3
+    (entry,) = era5.months()["2021-01"]["parts"]
     assert (entry["source"], entry["version"], entry["place"]) == ("point", "unknown", "10.75/106.25")
-    query = "SELECT count(*) FROM weather WHERE snowfall IS NULL AND total_precipitation IS NOT NULL"
-    assert home.ask("era5", query) == 744 + 744 + 672
+    with psycopg.connect(url) as connection:
+        query = "SELECT count(*) FROM weather WHERE snowfall IS NULL AND total_precipitation IS NOT NULL"
+        assert connection.execute(query).fetchone() == (744 + 744 + 672,)
 
 
-def test_a_place_by_its_name_selects_the_source(server: CdsServer, era5: Era5) -> None:
-    (month,) = era5("load", "--from", "2021-03", "--place", "Jakarta", "--json").json()
+def test_a_place_by_its_name_selects_the_source(server: CdsServer, era5: InProcess) -> None:
+    (month,) = era5.run("load", "--from", "2021-03", "--place", "Jakarta", "--json").json()
     assert (month["state"], month["rows"]) == ("loaded", 744)
     # A little beside the grid point, which the service's cache takes for another request.
     assert server.submissions[0]["location"] == {
@@ -95,14 +100,15 @@ def test_a_place_by_its_name_selects_the_source(server: CdsServer, era5: Era5) -
     }
 
 
-def test_the_point_of_the_environment_is_a_default(server: CdsServer, era5: Era5) -> None:
-    (month,) = era5("load", "--from", "2021-04", "--json", ERA5_POINT="48.9/2.3 -90/0").json()
+def test_the_point_of_the_environment_is_a_default(server: CdsServer, era5: InProcess) -> None:
+    era5.set(ERA5_POINT="48.9/2.3 -90/0")
+    (month,) = era5.run("load", "--from", "2021-04", "--json").json()
     assert (month["state"], month["rows"]) == ("loaded", 2 * 720)
     assert len(server.submissions) == 2
 
 
 @pytest.mark.parametrize(
-    ("arguments", "env", "code", "what", "remedy"),
+    ("arguments", "given", "code", "what", "remedy"),
     [
         (("--source", "point"), {}, 2, "the source point needs a point", "--place NAME"),
         (("--source", "point"), {"ERA5_POINT": "here"}, 2, "'here' is not a point", "-6.25/106.75"),
@@ -110,38 +116,45 @@ def test_the_point_of_the_environment_is_a_default(server: CdsServer, era5: Era5
         (("--lat", "1", "--lon", "400"), {}, 2, "longitude 400 is out of range", "-180 to 360"),
         (("--lat", "1"), {}, 2, "--lon is missing", "--lat and --lon"),
         ((*PLACE, "--area", "11/106/10/107"), {}, 2, "an area is given too (11/106/10/107)", "ERA5_AREA"),
-        (("--source", "cds", "--lat", "1", "--lon", "1"), {}, 2, "the source cds is not asked for a place", "--area"),
+        (("--source", "cds", "--lat", "1", "--lon", "1"), {}, 2, "the source cds does not take a place", "--area"),
         ((*PLACE, "--variables", "t2m,sf"), {}, 2, "does not have snowfall", "--variables t2m"),
         ((*PLACE, "--variables", "t2m,rain"), {}, 2, "'rain' is not in the catalogue", "era5 variables"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_a_place_that_is_asked_for_wrongly(
-    server: CdsServer, era5: Era5, arguments: tuple[str, ...], env: dict[str, str], code: int, what: str, remedy: str
+    server: CdsServer,
+    era5: InProcess,
+    arguments: tuple[str, ...],
+    given: dict[str, str],
+    code: int,
+    what: str,
+    remedy: str,
 ) -> None:
+    era5.set(**given)
     for command in ("load", "plan"):
-        assert_explained(era5(command, "--from", "2021-05", *arguments, code=code, **env), what, remedy)
+        assert_explained(era5.run(command, "--from", "2021-05", *arguments, code=code), what, remedy)
     assert server.submissions == []
 
 
-def test_a_month_before_1940(era5: Era5) -> None:
-    assert_explained(era5("load", "--from", "1939-12", *PLACE, code=2), "before ERA5 begins", "1940-01")
+def test_a_month_before_1940(era5: InProcess) -> None:
+    assert_explained(era5.run("load", "--from", "1939-12", *PLACE, code=2), "before ERA5 begins", "1940-01")
 
 
-def test_a_licence_that_is_missing_ends_the_command_after_one_month(server: CdsServer, era5: Era5) -> None:
+def test_a_licence_that_is_missing_ends_the_command_after_one_month(server: CdsServer, era5: InProcess) -> None:
     server.faults.licence = True
-    printed = era5("load", "--from", "2021-05", "--to", "2021-09", "--lat", "1", "--lon", "1", code=8)
+    printed = era5.run("load", "--from", "2021-05", "--to", "2021-09", "--lat", "1", "--lon", "1", code=8)
     assert_explained(printed, "the licence of ERA5 is not accepted", "reanalysis-era5-single-levels-timeseries?tab=")
     assert "not tried: 2021-06 to 2021-09" in printed.err
 
 
-def test_another_point_leaves_nothing_half_done(home: Home, server: CdsServer, era5: Era5) -> None:
+def test_another_point_leaves_nothing_half_done(server: CdsServer, era5: InProcess) -> None:
     server.faults.other_point = True
-    printed = era5("load", "--from", "2021-05", "--to", "2021-06", "--lat", "2", "--lon", "2", code=9)
+    printed = era5.run("load", "--from", "2021-05", "--to", "2021-06", "--lat", "2", "--lon", "2", code=9)
     assert "point 2/2: the service returned the point 2/2.25" in printed.err
-    assert "2021-05" not in {month for month, entry in home.months().items() if entry["parts"]}
+    assert "2021-05" not in {month for month, entry in era5.months().items() if entry["parts"]}
     server.faults.other_point = False
-    assert era5("load", "--from", "2021-05", "--to", "2021-06", "--lat", "2", "--lon", "2").out.count("loaded") == 2
+    assert era5.run("load", "--from", "2021-05", "--to", "2021-06", "--lat", "2", "--lon", "2").out.count("loaded") == 2
 
 
 def whole_months(url: str, latitude: int) -> dict[str, int]:
@@ -159,65 +172,47 @@ def whole_months(url: str, latitude: int) -> dict[str, int]:
 
 @pytest.mark.parametrize(("sent", "code", "latitude"), [(signal.SIGKILL, -9, 3), (signal.SIGINT, 130, 5)])
 def test_a_load_that_is_ended_leaves_whole_months_and_is_completed(
-    home: Home, server: CdsServer, era5: Era5, sent: signal.Signals, code: int, latitude: int
+    home: Home,
+    server: CdsServer,
+    env: dict[str, str],
+    era5: InProcess,
+    sent: signal.Signals,
+    code: int,
+    latitude: int,
 ) -> None:
-    months = ("load", "--from", "2000", "--to", "2003", "--lat", str(latitude), "--lon", "3")
-    process = home.start(*months, **environment_of(server))
+    months = ("load", "--from", "2000-01", "--to", "2000-07", "--lat", str(latitude), "--lon", "3")
+    process = home.start(*months, **env)
     deadline = time.monotonic() + 180
-    url = home.server.url("era5")
-    while len(whole_months(url, latitude)) < 5:
+    url = env["ERA5_DATABASE_URL"]
+    while len(whole_months(url, latitude)) < 2:
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
     process.send_signal(sent)
     assert ended(process).code == code
     held = whole_months(url, latitude)
-    assert 5 <= len(held) < 48
+    assert 2 <= len(held) < 7
     assert set(held.values()) <= {28 * 24, 29 * 24, 30 * 24, 31 * 24}
     place = f"{latitude}/3"
-    entries = home.months().items()
+    entries = era5.months().items()
     assert {month for month, entry in entries if place in [part["place"] for part in entry["parts"]]} == set(held)
 
-    printed = era5(*months, "--json")
+    printed = era5.run(*months, "--json")
     states = {month["month"]: month["state"] for month in json.loads(printed.out)}
-    assert len(states) == 48
+    assert len(states) == 7
     assert {month for month, state in states.items() if state == "unchanged"} == set(held)
     assert set(states.values()) == {"loaded", "unchanged"}
-    assert sum(whole_months(url, latitude).values()) == (366 + 3 * 365) * 24
+    assert sum(whole_months(url, latitude).values()) == (31 + 29 + 31 + 30 + 31 + 30 + 31) * 24
     assert server.submissions == [server.submissions[0]]
 
 
-def test_a_failed_month_of_a_range_is_loaded_again_by_failed(home: Home, server: CdsServer, era5: Era5) -> None:
+def test_a_failed_month_of_a_range_is_loaded_again_by_failed(server: CdsServer, era5: InProcess) -> None:
     server.faults.fail_jobs = 10
-    era5("load", "--from", "1990-01", "--to", "1990-02", "--lat", "4", "--lon", "4", code=9)
+    era5.run("load", "--from", "1990-01", "--to", "1990-02", "--lat", "4", "--lon", "4", code=9)
     server.faults.fail_jobs = 0
-    printed = era5("load", "--failed", "--from", "1990-01", "--to", "1990-02")
+    printed = era5.run("load", "--failed", "--from", "1990-01", "--to", "1990-02")
     assert "1990-01  loaded" in printed.out
-    assert home.months()["1990-01"]["state"] == "loaded"
-
-
-def test_a_place_by_name() -> None:
-    asked = require_asked_place("Jakarta", None, None)
-    assert asked.name == "Jakarta, Indonesia"
-    assert (asked.latitude, asked.longitude) == (-6.215, 106.845)
-    assert (asked.cell.location.latitude, asked.cell.location.longitude) == (-6.25, 106.75)
-    assert asked.time_zone == "Asia/Jakarta"
-
-
-def test_a_place_by_coordinates() -> None:
-    asked = require_asked_place(None, 0.0, 0.0)
-    assert asked.place is None
-    assert (asked.latitude, asked.longitude, asked.cell.location.location_id) == (0.0, 0.0, 519_120)
-    assert asked.time_zone == "Etc/GMT"
-
-
-def test_the_cell_may_be_the_nearest_land() -> None:
-    assert require_asked_place("Singapore", None, None, "land").cell.land_share >= 0.5
-    assert require_asked_place("Singapore", None, None, "nearest").cell.land_share < 0.5
-
-
-def test_nothing_asked_is_no_place() -> None:
-    assert find_asked_place(None, None, None) is None
+    assert era5.months()["1990-01"]["state"] == "loaded"
 
 
 @pytest.mark.parametrize(
@@ -241,27 +236,3 @@ def test_a_command_with_bad_options_ends_with_the_code_of_usage(
     assert printed.err
     # Nothing was created or asked of a database.
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("place", "latitude", "longitude", "message", "remedy"),
-    [
-        (None, None, None, "no place is given", "--place NAME"),
-        (None, 1.0, None, "--lon is missing", "--lat and --lon"),
-        (None, None, 1.0, "--lat is missing", "--lat and --lon"),
-        ("Jakarta", -6.2, 106.8, "--place and --lat, --lon exclude each other", "Give one of the two"),
-        ("Jakarta", None, 106.8, "--place and --lat, --lon exclude each other", "Give one of the two"),
-        ("", None, None, "the name of the place is empty", "such as Jakarta"),
-        ("Jakrta", None, None, "'Jakrta' is not among", "Did you mean Jakarta, Indonesia?"),
-        (None, 91.0, 0.0, "latitude 91 is out of range", "-90 to 90"),
-        (None, 0.0, 999.0, "longitude 999 is out of range", "-180 to 360"),
-        (None, float("nan"), 0.0, "latitude nan is out of range", "-90 to 90"),
-    ],
-)
-def test_what_is_wrong_is_said(
-    place: str | None, latitude: float | None, longitude: float | None, message: str, remedy: str
-) -> None:
-    with pytest.raises(UsageError) as caught:
-        require_asked_place(place, latitude, longitude)
-    assert caught.value.message.startswith(message)
-    assert remedy in caught.value.remedy

@@ -30,7 +30,10 @@ OTHER_MEANING = {("bench", "run")}
 
 def commands(group: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     if isinstance(group, click.Group):
-        for name, command in group.commands.items():
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
             yield from commands(command, (*path, name))
     else:
         yield path, group
@@ -93,7 +96,7 @@ def test_json_and_another_format_are_refused(here: InProcess, path: tuple[str, .
     for other in set(choices(COMMANDS[path])) - {"json"}:
         needed = [word for one in COMMANDS[path].params if one.required for word in (one.opts[0], "1")]
         printed = here.run(*path, *needed, "--json", "--format", other, code=2)
-        assert_explained(printed, f"--json and --format {other} exclude each other", "--format json")
+        assert_explained(printed, f"--json and --format {other} cannot be combined", "--format json")
 
 
 def test_the_format_of_flat_files_names_json(here: InProcess) -> None:

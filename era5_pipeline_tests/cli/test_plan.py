@@ -107,15 +107,15 @@ def test_months_of_another_area_are_not_counted_as_loaded(
     assert (same["months_loaded"], same["rows"]) == (1, 0)
 
 
-def test_plan_creates_nothing_in_an_empty_database(here: InProcess, warehouse: Warehouse, host: Host) -> None:
-    here.set(ERA5_DATABASE_URL=warehouse.url)
+def test_plan_creates_nothing_in_an_empty_database(here: InProcess, empty_warehouse: Warehouse, host: Host) -> None:
+    here.set(ERA5_DATABASE_URL=empty_warehouse.url)
     value = here.run("plan", "--from", "2024-01", "--json").json()
     assert (value["months_loaded"], value["months_to_load"]) == (0, 1)
     # Without the extension, a TimescaleDB server may not report its edition.
     assert value["layout"] in ({host.layout} if host.license is None else {host.layout, None})
     left = "SELECT count(*) FROM pg_namespace WHERE nspname = 'era5' OR nspname LIKE '%%timescaledb%%'"
-    assert ask(warehouse.url, left) == 0
-    assert ask(warehouse.url, "SELECT to_regclass('weather')::text") is None
+    assert ask(empty_warehouse.url, left) == 0
+    assert ask(empty_warehouse.url, "SELECT to_regclass('weather')::text") is None
 
 
 def test_plan_without_a_home_creates_and_requests_nothing(
@@ -186,18 +186,21 @@ def test_names_and_areas_stay_whole_in_a_terminal_of_80_columns(tmp_path: Path) 
     assert max(map(len, printed.splitlines())) <= 80
 
 
-def test_stopped_embedded_server_is_not_started() -> None:
+def test_stopped_embedded_server_is_not_started(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with new_home() as home:
-        home.run("db", "init")
+        here = InProcess(capsys, monkeypatch, home.path)
+        here.run("db", "init")
         assert not home.server.is_running()
         before = {path: path.stat().st_mtime_ns for path in home.path.rglob("*")}
-        value = home.run("plan", "--from", "2024-01", "--json").json()
+        value = here.run("plan", "--from", "2024-01", "--json").json()
         assert not home.server.is_running()
         assert {path: path.stat().st_mtime_ns for path in home.path.rglob("*")} == before
         assert (value["months_loaded"], value["months_to_load"], value["layout"]) == (None, 1, "partitions")
         assert "is not running" in value["loaded_not_known"]
-        home.run("db", "start")
-        assert home.run("plan", "--from", "2024-01", "--json").json()["months_loaded"] == 0
+        here.run("db", "start")
+        assert here.run("plan", "--from", "2024-01", "--json").json()["months_loaded"] == 0
 
 
 @pytest.mark.usefixtures("nowhere")
@@ -242,7 +245,7 @@ def test_future_months_are_named(here: InProcess) -> None:
         (["--from", "2024-13"], "2024-13 is not a month", "YYYY-MM"),
         (["--from", "2024-01", "--variables", "rain"], "'rain' is not in the catalogue", "total_precipitation"),
         (["--from", "2024-01", "--area", "here"], "'here' is not an area", "NORTH/WEST/SOUTH/EAST"),
-        ([], "the months to plan are missing", "--from YYYY-MM"),
+        ([], "no months to plan are given", "--from YYYY-MM"),
     ],
     ids=str,
 )
@@ -267,7 +270,7 @@ def test_plan_follows_what_is_kept_and_where(here: InProcess) -> None:
         re.fullmatch(r"store [\d.]+ TB at most at one time; [\d.]+ TB are kept \(s3://bucket/era5\)", line)
         for line in lines_of(printed)
     )
-    assert "at one time (months in work: 4)" in printed
+    assert "at one time (months in progress: 4)" in printed
     value = here.run(*ALL_OF_ERA5, "--source", "cds", "--json").json()
     assert (value["keep"], value["store"], value["months_at_once"]) == ("flat", "s3://bucket/era5", 4)
     assert value["home_needed_bytes"] < 0.01 * everything["home_needed_bytes"]

@@ -95,7 +95,7 @@ def test_the_page_is_written_and_its_sql_gives_its_numbers(here: InProcess, load
     assert "cannot be told from 5 complete years (2020-2024)" in printed.out
     assert "wrote pages/mekong.html: 10.75 N 106.25 E, 2020-01-01 to 2025-05-31" in printed.err
     page = (here.home / "pages" / "mekong.html").read_text("utf-8")
-    assert "Five complete years are no climate" in page
+    assert "Five complete years are not a climate" in page
     assert "location_id 581465" in page
 
     # By pandas alone, from the file as served.
@@ -156,11 +156,11 @@ def test_missing_months_are_named_and_strict_is_exit_code_4(here: InProcess) -> 
         ((*PLACE, "--out", "page.png"), "a page is an HTML file", "page.html", 2),
         ((*PLACE, "--out", "."), "a page is an HTML file", ".html", 2),
         (("--out", "page.html"), "no place is given", "--place", 2),
-        ((*PLACE, "--area", AREA, "--out", "page.html"), "exclude each other", "one", 2),
+        ((*PLACE, "--area", AREA, "--out", "page.html"), "cannot be combined", "one", 2),
         ((*PLACE, "--baseline", "2020-1991", "--out", "page.html"), "baseline", "earlier", 2),
         ((*PLACE, "--from", "2024", "--to", "2023", "--out", "page.html"), "2024", "", 2),
         ((*PLACE, "--from", "1950", "--to", "1960", "--out", "page.html"), "2020-01", "era5 load", 3),
-        (("--lat", "-6.25", "--lon", "106.75", "--out", "page.html"), "nothing there", "era5 load", 3),
+        (("--lat", "-6.25", "--lon", "106.75", "--out", "page.html"), "no data there", "era5 load", 3),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_written(
@@ -181,16 +181,16 @@ def test_the_picture_of_era5_climate_is_drawn(here: InProcess) -> None:
     assert json.loads(printed.out)["sentence"].startswith("10.75 N 106.25 E: whether it is getting warmer")
     assert "Near" not in (here.home / "stripes.svg").read_text("utf-8")
     assert_explained(here.run("climate", *PLACE, "--out", "stripes.bmp", code=2), "PNG, PDF or SVG", ".png")
-    assert_explained(here.run("climate", *PLACE, "--title", "Mekong", code=2), "--title is of a picture", "--out")
+    assert_explained(here.run("climate", *PLACE, "--title", "Mekong", code=2), "--title needs a picture", "--out")
     few = ("climate", *PLACE, "--from", "2025", "--out", "few.png")
     assert_explained(here.run(*few, code=3), "no year has all of its hours", "era5 load")
     assert not (here.home / "few.png").exists()
 
 
 def test_an_empty_warehouse_says_how_to_load(
-    warehouse: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    empty_warehouse: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     command = InProcess(capsys, monkeypatch, tmp_path)
-    command.set(ERA5_DATABASE_URL=warehouse.url)
+    command.set(ERA5_DATABASE_URL=empty_warehouse.url)
     assert_explained(command.run("report", *PLACE, "--out", "page.html", code=3), "", "era5 load")
     assert not list(tmp_path.glob("page*"))

@@ -7,17 +7,19 @@ import signal
 import threading
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 
 from era5_pipeline.model.errors import MonthFailedError, SourceError
 from era5_pipeline.model.months import Month
 from era5_pipeline_tests.cds_store import CdsServer
-from era5_pipeline_tests.commands import CommandResult, Home, ended, new_home
+from era5_pipeline_tests.commands import Home, InProcess, ended
+from era5_pipeline_tests.pipelines import dagster_dropped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 # The newest complete month by the system clock, which the command uses too.
 NOW = datetime.now(tz=UTC)
@@ -27,12 +29,6 @@ NEWEST = Month.from_number(Month.of(NOW - timedelta(days=6)).number - 1)
 ENV = {"ERA5_AREA": "-6/106/-6.5/106.5", "ERA5_CDS_POLL_SECONDS": "0.05", "ERA5_CDS_RETRY_SECONDS": "0.05"}
 
 
-class Era5(Protocol):
-    """The command, with requests sent to the test server."""
-
-    def __call__(self, *arguments: str, code: int = 0) -> CommandResult: ...
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdsServer]:
     with CdsServer(tmp_path_factory.mktemp("cds"), today=NOW) as server:
@@ -40,95 +36,111 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdsServer]:
 
 
 @pytest.fixture(scope="module")
-def home() -> Iterator[Home]:
-    with new_home() as home:
-        home.run("db", "start")
-        yield home
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return Home(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="module")
+def url(shared_database_url: str) -> Iterator[str]:
+    with dagster_dropped(shared_database_url):
+        yield shared_database_url
 
 
 @pytest.fixture
-def era5(home: Home, server: CdsServer) -> Era5:
+def env(server: CdsServer, url: str) -> dict[str, str]:
     server.reset(today=NOW)
-    env = {**ENV, "CDSAPI_URL": server.url, "CDSAPI_KEY": server.key}
-    return lambda *arguments, code=0: home.run(*arguments, code=code, **env)
+    return {**ENV, "ERA5_DATABASE_URL": url, "CDSAPI_URL": server.url, "CDSAPI_KEY": server.key}
 
 
-def test_preliminary_month_is_revised_once_it_is_final(home: Home, server: CdsServer, era5: Era5) -> None:
+@pytest.fixture
+def era5(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Home, env: dict[str, str]
+) -> InProcess:
+    here = InProcess(capsys, monkeypatch, home.path)
+    here.set(**env)
+    return here
+
+
+def test_preliminary_month_is_revised_once_it_is_final(
+    server: CdsServer, era5: InProcess, caplog: pytest.LogCaptureFixture
+) -> None:
     server.final_until = NEWEST.start - timedelta(hours=1)
-    nothing = era5("revise", "--after-months", "0").out
+    nothing = era5.run("revise", "--after-months", "0").out
     assert "no month with preliminary hours" in nothing
 
-    loaded = era5("load", "--from", str(NEWEST))
-    assert f"{NEWEST}: sent as request" in loaded.err
-    entry = home.months()[str(NEWEST)]
+    era5.run("load", "--from", str(NEWEST))
+    assert f"{NEWEST}: sent as request" in caplog.text
+    entry = era5.months()[str(NEWEST)]
     assert (entry["version"], entry["source"]) == ("mixed", "cds")  # rain of the first seven hours is final
-    assert f"1 month mixed ({NEWEST}: from {NEWEST}-01T00)" in era5("status").out
-    assert era5("load", "--from", str(NEWEST)).out.count("unchanged") == 1
+    assert f"1 month mixed ({NEWEST}: from {NEWEST}-01T00)" in era5.run("status").out
+    assert era5.run("load", "--from", str(NEWEST)).out.count("unchanged") == 1
 
-    dry = era5("revise", "--after-months", "0", "--dry-run").out
+    dry = era5.run("revise", "--after-months", "0", "--dry-run").out
     assert dry == f"{NEWEST} holds preliminary hours\n"
     submissions = len(server.submissions)
-    (done,) = era5("revise", "--after-months", "0", "--json").json()
+    (done,) = era5.run("revise", "--after-months", "0", "--json").json()
     assert done["state"] == "loaded"
     assert len(server.submissions) == submissions + 1
 
     server.final_until = NEWEST.end
-    printed = era5("revise", "--after-months", "0").out
+    printed = era5.run("revise", "--after-months", "0").out
     assert f"replaced {NEWEST.hours * 9:,} rows" in printed
     assert "what differs: temperature_2m" in printed
-    entry = home.months()[str(NEWEST)]
+    entry = era5.months()[str(NEWEST)]
     assert entry["version"] == "final"
     (part,) = entry["parts"]
     assert part["preliminary_hours"] == {}
     assert part["revision"]["columns_changed"] == ["temperature_2m"]
-    assert f"final (revised {datetime.now(tz=UTC):%Y-%m-%d})" in era5("status").out
-    assert "no month with preliminary hours" in era5("revise", "--after-months", "0").out
+    assert f"final (revised {datetime.now(tz=UTC):%Y-%m-%d})" in era5.run("status").out
+    assert "no month with preliminary hours" in era5.run("revise", "--after-months", "0").out
 
 
-def test_loaded_month_is_not_requested_again_without_its_files(home: Home, server: CdsServer, era5: Era5) -> None:
-    era5("load", "--from", "2020-02")
+def test_loaded_month_is_not_requested_again_without_its_files(home: Home, server: CdsServer, era5: InProcess) -> None:
+    era5.run("load", "--from", "2020-02")
     shutil.rmtree(home.path / "raw")
-    assert era5("load", "--from", "2020-02").out.count("unchanged") == 1
+    assert era5.run("load", "--from", "2020-02").out.count("unchanged") == 1
     assert len(server.submissions) == 1
     # A smaller area is in the table already, another one is not.
-    assert era5("load", "--from", "2020-02", "--area", "-6/106/-6/106").out.count("unchanged") == 1
+    assert era5.run("load", "--from", "2020-02", "--area", "-6/106/-6/106").out.count("unchanged") == 1
     assert len(server.submissions) == 1
-    assert "kept 9 other places" in era5("load", "--from", "2020-02", "--area", "-5/100/-5/100").out
+    assert "kept 9 other places" in era5.run("load", "--from", "2020-02", "--area", "-5/100/-5/100").out
     assert len(server.submissions) == 2
 
 
-def test_revision_with_equal_values_replaces_nothing(home: Home, server: CdsServer, era5: Era5) -> None:
+def test_revision_with_equal_values_replaces_nothing(server: CdsServer, era5: InProcess) -> None:
     before = Month.from_number(NEWEST.number - 1)
     server.preliminary_differs = False
     server.final_until = before.start - timedelta(hours=1)
-    era5("load", "--from", str(before))
+    era5.run("load", "--from", str(before))
     server.final_until = before.end
-    printed = era5("revise", "--after-months", "0").out
+    printed = era5.run("revise", "--after-months", "0").out
     assert "same values as in the table: the month is final now, nothing was replaced" in printed
 
 
-def test_unavailable_month_is_skipped_without_an_error(home: Home, server: CdsServer, era5: Era5) -> None:
+def test_unavailable_month_is_skipped_without_an_error(
+    server: CdsServer, era5: InProcess, caplog: pytest.LogCaptureFixture
+) -> None:
     server.today = NOW - timedelta(days=45)
     current = Month.of(NOW)
-    printed = era5("load", "--from", str(current))
+    printed = era5.run("load", "--from", str(current))
     assert f"{current}  skipped" in printed.out
     assert f"{current} is not available yet: the latest hour there is" in printed.err
-    assert "emitted no result" not in printed.err
-    (done,) = era5("load", "--from", str(current), "--json").json()
+    assert "emitted no result" not in printed.err + caplog.text
+    (done,) = era5.run("load", "--from", str(current), "--json").json()
     assert done["state"] == "skipped"
     assert done["errors"] == []
 
 
-def test_refused_request_ends_the_command(home: Home, server: CdsServer, era5: Era5) -> None:
+def test_refused_request_ends_the_command(server: CdsServer, era5: InProcess) -> None:
     server.faults.licence = True
-    printed = era5("load", "--from", "2001-01", "--to", "2001-03", code=SourceError.exit_code)
+    printed = era5.run("load", "--from", "2001-01", "--to", "2001-03", code=SourceError.exit_code)
     assert printed.err.count("the licence of ERA5 is not accepted yet") == 1
     assert "manage-licences" in printed.err
     assert "not tried: 2001-02 to 2001-03" in printed.err
     assert sum(method == "POST" for method, _, _ in server.requests) == 1
 
 
-def test_next_month_is_requested_while_one_is_in_the_queue(home: Home, server: CdsServer, era5: Era5) -> None:
+def test_next_month_is_requested_while_one_is_in_the_queue(server: CdsServer, era5: InProcess) -> None:
     """Two requests at a time, as in a backfill; only one until the service has delivered a month."""
     server.faults.accepted_polls = 3
     most = 0
@@ -144,7 +156,7 @@ def test_next_month_is_requested_while_one_is_in_the_queue(home: Home, server: C
     watcher = threading.Thread(target=look)
     watcher.start()
     try:
-        printed = era5("load", "--from", "2003-01", "--to", "2003-05")
+        printed = era5.run("load", "--from", "2003-01", "--to", "2003-05")
     finally:
         over.set()
         watcher.join()
@@ -154,11 +166,9 @@ def test_next_month_is_requested_while_one_is_in_the_queue(home: Home, server: C
     assert most == 2
 
 
-def test_load_continues_after_its_output_is_closed(home: Home, server: CdsServer) -> None:
+def test_load_continues_after_its_output_is_closed(home: Home, env: dict[str, str], era5: InProcess) -> None:
     """Like `era5 load ... | head -1`."""
-    server.reset(today=NOW)
-    env = {"CDSAPI_URL": server.url, "CDSAPI_KEY": server.key, "ERA5_AREA": "-6/106/-6.5/106.5"}
-    with home.start("load", "--from", "2004-01", "--to", "2004-03", **env) as process:
+    with home.start("load", "--from", "2004-01", "--to", "2004-02", **env) as process:
         assert process.stdout
         assert process.stderr
         assert process.stdout.readline().startswith("month")
@@ -166,55 +176,58 @@ def test_load_continues_after_its_output_is_closed(home: Home, server: CdsServer
         printed = process.stderr.read()
         assert process.wait(60) == 0, printed
     assert "Traceback" not in printed
-    assert {f"2004-{number:02d}" for number in (1, 2, 3)} <= set(home.months())
+    assert {"2004-01", "2004-02"} <= set(era5.months())
 
 
-def test_failed_request_does_not_stop_other_months(server: CdsServer, era5: Era5) -> None:
+def test_failed_request_does_not_stop_other_months(server: CdsServer, era5: InProcess) -> None:
     server.faults.fail_jobs = 3 + 3  # of the three months at once, and of the first of them
-    printed = era5("load", "--from", "2001-01", "--to", "2001-03", code=MonthFailedError.exit_code)
+    printed = era5.run("load", "--from", "2001-01", "--to", "2001-03", code=MonthFailedError.exit_code)
     assert "2001-01: gave up: the request failed at the service" in printed.err
     states = {line.split()[0]: line.split()[1] for line in printed.out.splitlines()[1:] if line.startswith("2001")}
     assert states == {"2001-01": "failed", "2001-02": "loaded", "2001-03": "loaded"}
-    again = era5("load", "--from", "2001-01", "--to", "2001-03")
+    again = era5.run("load", "--from", "2001-01", "--to", "2001-03")
     assert "2001-01  loaded" in again.out
 
 
-def test_command_stops_after_several_failed_months_in_a_row(server: CdsServer, era5: Era5) -> None:
+def test_command_stops_after_several_failed_months_in_a_row(server: CdsServer, era5: InProcess) -> None:
     server.faults.fail_jobs = 10_000
-    printed = era5("load", "--from", "2002-01", "--to", "2002-12", code=MonthFailedError.exit_code)
+    printed = era5.run("load", "--from", "2002-01", "--to", "2002-12", code=MonthFailedError.exit_code)
     assert printed.out.count("failed") == 3
     assert "not tried: 2002-04 to 2002-12" in printed.err
 
 
-def test_killed_load_continues_the_request_for_several_months(home: Home, server: CdsServer, era5: Era5) -> None:
+def test_killed_load_continues_the_request_for_several_months(
+    home: Home, server: CdsServer, env: dict[str, str], era5: InProcess, caplog: pytest.LogCaptureFixture
+) -> None:
     server.faults.accepted_polls = 10_000
     months = ("load", "--from", "2005-01", "--to", "2005-03")
-    process = home.start(*months, **ENV, CDSAPI_URL=server.url, CDSAPI_KEY=server.key)
+    process = home.start(*months, **env)
     until(lambda: any(method == "GET" and "/jobs/" in path for method, path, _ in server.requests))
     process.kill()
     assert ended(process).code == -signal.SIGKILL
     server.finish_jobs()
-    printed = era5(*months)
+    printed = era5.run(*months)
     assert printed.out.count("loaded") == 3
-    assert "2005-01 to 2005-03: taking up request" in printed.err
+    assert "2005-01 to 2005-03: resuming request" in caplog.text
     assert [inputs["month"] for inputs in server.submissions] == [["01", "02", "03"]]
 
 
-def test_loads_at_the_same_time_share_the_request_for_several_months(home: Home, server: CdsServer, era5: Era5) -> None:
+def test_loads_at_the_same_time_share_the_request_for_several_months(
+    home: Home, server: CdsServer, env: dict[str, str], era5: InProcess
+) -> None:
     server.faults.accepted_polls = 5
-    env = {**ENV, "CDSAPI_URL": server.url, "CDSAPI_KEY": server.key}
-    process = home.start("load", "--from", "2006-01", "--to", "2006-06", **env)
-    era5("load", "--from", "2006-01", "--to", "2006-03")
+    process = home.start("load", "--from", "2006-01", "--to", "2006-04", **env)
+    era5.run("load", "--from", "2006-01", "--to", "2006-03")
     assert ended(process, 300).code == 0
-    assert [inputs["month"] for inputs in server.submissions] == [["01", "02", "03"], ["04", "05", "06"]]
-    assert {f"2006-{number:02d}" for number in range(1, 7)} <= set(home.months())
+    assert [inputs["month"] for inputs in server.submissions] == [["01", "02", "03"], ["04"]]
+    assert {f"2006-{number:02d}" for number in range(1, 5)} <= set(era5.months())
 
 
-def test_months_that_failed_are_requested_together_again(server: CdsServer, era5: Era5) -> None:
+def test_months_that_failed_are_requested_together_again(server: CdsServer, era5: InProcess) -> None:
     server.faults.fail_jobs = 10_000
-    era5("load", "--from", "2007-01", "--to", "2007-03", code=MonthFailedError.exit_code)
+    era5.run("load", "--from", "2007-01", "--to", "2007-03", code=MonthFailedError.exit_code)
     server.faults.fail_jobs, seen = 0, len(server.submissions)
-    assert era5("load", "--failed", "--from", "2007-01", "--to", "2007-03").out.count("loaded") == 3
+    assert era5.run("load", "--failed", "--from", "2007-01", "--to", "2007-03").out.count("loaded") == 3
     assert [inputs["month"] for inputs in server.submissions[seen:]] == [["01", "02", "03"]]
 
 
@@ -225,7 +238,11 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.05)
 
 
-def test_missing_key_error_says_how_to_get_one(home: Home) -> None:
-    printed = home.run("load", "--from", "2001-01", code=SourceError.exit_code, CDSAPI_RC="/nonexistent")
+def test_missing_key_error_says_how_to_get_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, url: str
+) -> None:
+    here = InProcess(capsys, monkeypatch, tmp_path)
+    here.set(**ENV, ERA5_DATABASE_URL=url, CDSAPI_RC="/nonexistent")
+    printed = here.run("load", "--from", "1999-01", code=SourceError.exit_code)
     assert "there is no key for the Climate Data Store" in printed.err
     assert "https://cds.climate.copernicus.eu" in printed.err

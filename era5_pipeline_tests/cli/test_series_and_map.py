@@ -17,7 +17,7 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import DEFAULT_COLUMNS
 from era5_pipeline.read.credit import SAMPLE_CREDIT
-from era5_pipeline.read.hours import Series
+from era5_pipeline.read.fields import Series
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline_tests.commands import InProcess, assert_explained
 from era5_pipeline_tests.weather_table import HOURS, JAKARTA, NULL, TEMPERATURE, Connection, temperature_of
@@ -35,16 +35,29 @@ pytestmark = pytest.mark.filterwarnings("ignore:'click:DeprecationWarning")
 
 
 @pytest.fixture
-def app(weather_table: Connection, database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> typer.Typer:
-    """Both commands, on the table of `weather_table`."""
+def app(shared_weather_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> typer.Typer:
+    """Both commands, on a table that other tests use too."""
+    monkeypatch.setenv("ERA5_DATABASE_URL", shared_weather_url)
+    return commands_in(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def own_app(
+    weather_table: Connection, weather_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> typer.Typer:
+    """Both commands, on a table that the test may change."""
+    assert weather_table
+    monkeypatch.setenv("ERA5_DATABASE_URL", weather_url)
+    return commands_in(tmp_path, monkeypatch)
+
+
+def commands_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
     import typer
 
     from era5_pipeline.cli.map import map_
     from era5_pipeline.cli.series import series
 
-    assert weather_table
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ERA5_DATABASE_URL", database_url)
+    monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "80")
     commands = typer.Typer(rich_markup_mode="rich")
     commands.command("series")(series)
@@ -65,9 +78,9 @@ HERE = ("series", "--lat", "-6.25", "--lon", "106.75")
 MAP = ("map", "--time", "2023-02-01T12:00", "--column", "t2m")
 
 
-def test_json_has_every_row_and_shortest_numbers(app: typer.Typer, weather_table: Connection) -> None:
+def test_json_has_every_row_and_shortest_numbers(own_app: typer.Typer, weather_table: Connection) -> None:
     weather_table.execute("DROP SCHEMA era5 CASCADE")  # hours before and after the rows are then no gap
-    out, err = run(app, *HERE, "--format", "json")
+    out, err = run(own_app, *HERE, "--format", "json")
     found = json.loads(out)
     place = ["place", "location_id", "latitude", "longitude", "land_share"]
     assert list(found) == [*place, "missing_months", "missing_hours", "rows"]
@@ -110,9 +123,9 @@ def test_a_cell_with_water_says_how_much(app: typer.Typer) -> None:
         run(app, "series", "--lat", "-17", "--lon", "180", "--cell", "land")
 
 
-def test_csv_has_every_row(app: typer.Typer, weather_table: Connection) -> None:
+def test_csv_has_every_row(own_app: typer.Typer, weather_table: Connection) -> None:
     weather_table.execute("DROP SCHEMA era5 CASCADE")  # hours before and after the rows are then no gap
-    out, err = run(app, *HERE[:-1], "106.8", "--format", "csv", "--column", "snowfall", "--column", "tcc")
+    out, err = run(own_app, *HERE[:-1], "106.8", "--format", "csv", "--column", "snowfall", "--column", "tcc")
     lines = out.splitlines()
     assert lines[:2] == ["time,total_cloud_cover,snowfall", "2023-01-30T00:00:00Z,0.1,"]
     assert lines[NULL + 1] == "2023-01-30T03:00:00Z,,"
@@ -206,7 +219,7 @@ def test_the_credit_has_the_years_of_the_hours_that_are_shown(app: typer.Typer) 
         ((*MAP, "--out", "a.jpg"), UsageError, r"--out a.jpg: pictures are .*\n.* ends with \.png, \.pdf, \.svg"),
         ((*MAP, "--out", "a.gif"), UsageError, "an animation shows the hours of a day or month, not --time"),
         ((*MAP, "--out", "a.png", "--vmin", "5", "--vmax", "5"), UsageError, r"--vmin 5 is not below --vmax 5"),
-        ((*MAP, "--out", "a.png", "--vmin", "nan"), UsageError, "--vmin nan: a limit is a number"),
+        ((*MAP, "--out", "a.png", "--vmin", "nan"), UsageError, "--vmin nan: a limit must be a number"),
         ((*MAP, "--out", "a.png", "--vmin", "999"), UsageError, "--vmin 999 leaves no range: from the values, --vmax"),
         ((*HERE, "--column", "humidity"), UsageError, "is not in the catalogue of variables"),
         ((*HERE, "--from", "2024"), NoDataError, "no row from 2024"),
@@ -214,10 +227,10 @@ def test_the_credit_has_the_years_of_the_hours_that_are_shown(app: typer.Typer) 
         ((*HERE, "--from", "2023-02-01T00:00+99:00"), UsageError, r"is not a time.*\nTimes are written"),
         (("series", "--lat", "91", "--lon", "0"), UsageError, "out of range"),
         (("series",), UsageError, "no place is given\nGive --place NAME"),
-        (("series", "--place", "Jakarta", "--lat", "1"), UsageError, "exclude each other"),
+        (("series", "--place", "Jakarta", "--lat", "1"), UsageError, "cannot be combined"),
         (("series", "--place", "Jakrta"), UsageError, r"is not among .*\nDid you mean Jakarta, Indonesia\?"),
-        (("series", "--place", "Singapore"), NoDataError, "the table has nothing there"),
-        (("map", "--time", "2023-02-01", "--column", "t2m", "--out", "a.png"), UsageError, "names no hour"),
+        (("series", "--place", "Singapore"), NoDataError, "the table has no data there"),
+        (("map", "--time", "2023-02-01", "--column", "t2m", "--out", "a.png"), UsageError, "has no hour"),
         (
             ("map", "--time", "2023-02-01T00", "--column", "sf", "--out", "a.png"),
             NoDataError,
@@ -234,10 +247,10 @@ def test_invalid_requests_are_explained(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_location_with_only_null_is_an_error(app: typer.Typer, weather_table: Connection) -> None:
+def test_location_with_only_null_is_an_error(own_app: typer.Typer, weather_table: Connection) -> None:
     weather_table.execute(f"UPDATE weather SET ({', '.join(DEFAULT_COLUMNS)}) = (NULL, NULL, NULL, NULL, NULL, NULL)")
     with pytest.raises(NoDataError, match="all columns are NULL in these 71 hours"):
-        run(app, *HERE)
+        run(own_app, *HERE)
 
 
 # --- Real files: the Gulf without February and March, six-hourly and irregular hours, the first week of a month -------
@@ -396,7 +409,7 @@ def test_map_names_places_without_a_value(here: InProcess) -> None:
             ("2023-02-01T00", "t2m"),
             "it has data before and after this gap: it holds 2023-01, 2023-04, 2023-09, 2025-05, ",
         ),
-        (("2023-04-01T00", "t2m", "--area", "18/77/15/80"), "no row of that hour in 18/77/15/80; it holds 2023-09"),
+        (("2023-04-01T00", "t2m", "--area", "18/77/15/80"), "no row for that hour in 18/77/15/80; it holds 2023-09"),
         (("2023-04-01T00", "t2m", "--area", "2/30/0/32"), "no location in 2/30/0/32; the nearest of its "),
         (
             ("2023-04-01T00", "tp"),
@@ -440,21 +453,21 @@ def test_a_map_of_an_incomplete_month_says_so(here: InProcess) -> None:
     assert not (here.home / "b.png").exists()
 
 
-def test_a_table_that_was_filled_without_the_ledger_works(app: typer.Typer, weather_table: Connection) -> None:
+def test_a_table_that_was_filled_without_the_ledger_works(own_app: typer.Typer, weather_table: Connection) -> None:
     weather_table.execute("DROP SCHEMA era5 CASCADE")
-    out, err = run(app, *HERE, "--format", "csv")
+    out, err = run(own_app, *HERE, "--format", "csv")
     assert len(out.splitlines()) == HOURS
     assert "total_precipitation at 2023-01-30T10\n" in err
-    out, err = run(app, "map", "--time", "2023-02-01T12", "--column", "t2m", "--out", "a.png")
+    out, err = run(own_app, "map", "--time", "2023-02-01T12", "--column", "t2m", "--out", "a.png")
     assert "6 locations" in out
     assert err.startswith("the map shows 6 of 7 places, ")
     assert err.count("--area") == 1
     with pytest.raises(NoDataError, match="it holds 2023-01-30 00:00 to 2023-02-01 23:00 UTC"):
-        run(app, *HERE, "--from", "2024")
+        run(own_app, *HERE, "--from", "2024")
     with pytest.raises(
         NoDataError, match=r"nearest of its 7 locations is latitude -17, longitude -179\.75, 80 km away"
     ):
-        run(app, "series", "--lat", "-17", "--lon", "-179")
+        run(own_app, "series", "--lat", "-17", "--lon", "-179")
 
 
 def test_closed_pipe_ends_without_a_message() -> None:

@@ -93,7 +93,7 @@ def test_files_with_other_variables_say_what_they_hold(on_server: InProcess, era
     folder = str(era5_samples / "wind100-expver-dim")
     on_server.set(ERA5_AREA="")
     error = on_server.run("load", "--files-dir", folder, code=NoDataError.exit_code).err
-    assert "has data of the default variables" in error
+    assert "has data for the default variables" in error
     remedy = ("--variables", "u100,v100")
     assert " ".join(remedy) in error
     # One value a month, of a file that does not say what it is: it looks like monthly means.

@@ -98,10 +98,11 @@ def test_watch_without_a_load(here: InProcess, warehouse: Warehouse, flat_months
     assert (one["loaders"], one["rows_per_second"], one["bottleneck"]["kind"]) == ([], 0, "nothing")
 
 
-def test_embedded_server_is_kept_running_while_watched() -> None:
+def test_embedded_server_is_kept_running_while_watched(here: InProcess) -> None:
     with new_home() as home:
-        home.run("db", "init")
-        printed = home.run("watch", "--seconds", "0.5")
+        here.set(ERA5_HOME=str(home.path))
+        here.run("db", "init")
+        printed = here.run("watch", "--seconds", "0.5")
         assert "no month has been loaded yet" in printed.out
         assert not home.server.is_running()
         assert home.processes() == []

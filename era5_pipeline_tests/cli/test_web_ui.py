@@ -1,4 +1,4 @@
-"""The web UI in Chromium, followed as the README says: graph, backfill, map and climate of the months."""
+"""The web UI in Chromium, followed as docs/web-ui.md says: graph, backfill, map and climate of the months."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ NO_TRACES = {"runs": 0, "materializations": 0}
 ATTACKS = Path(__file__).with_name("attacks.html")
 # A folder for screenshots; unset: none are made.
 SCREENSHOTS = os.environ.get("ERA5_SCREENSHOTS")
-# Where to write the README's picture of the graph; unset: it is not written.
+# Where to write the picture of the graph in docs/web-ui.md; unset: it is not written.
 PICTURE = os.environ.get("ERA5_GRAPH_PICTURE")
 
 
@@ -224,9 +224,7 @@ def run_failed_again(page: Page, url: str) -> None:
     page.get_by_role("button", name="Failed", exact=True).click()
     expect(page.get_by_text("1 partition", exact=True)).to_be_visible()
     see(page, "failed-months-selected")
-    page.get_by_role("button", name="Launch 1 run").click()
-    # Left at once, the page would take its request with it.
-    expect(page.get_by_role("button", name="Launch 1 run")).to_have_count(0)
+    launch(page, "Launch 1 run")
 
 
 def assert_graph_is_open(page: Page) -> None:
@@ -246,8 +244,14 @@ def launch_backfill(page: Page) -> None:
     box.press("Enter")
     expect(page.get_by_text("3 partitions", exact=True)).to_be_visible()
     see(page, "backfill-dialog")
-    page.get_by_role("button", name="Launch backfill").click()
-    expect(page.get_by_role("button", name="Launch backfill")).to_have_count(0)
+    launch(page, "Launch backfill")
+
+
+def launch(page: Page, button: str) -> None:
+    """Press the button, and wait for the server's answer: a page that is left earlier takes its request with it."""
+    with page.expect_response(lambda answer: '"operationName":"Launch' in (answer.request.post_data or "")) as launched:
+        page.get_by_role("button", name=button).click()
+    assert launched.value.ok
 
 
 def wait_for_months(page: Page, url: str, asset: str, *, materialized: int, failed: int) -> None:
@@ -289,7 +293,7 @@ def assert_climate_is_plotted(page: Page, url: str) -> None:
 
 
 def draw_graph(page: Page, url: str, path: str) -> None:
-    """Write the README's picture of the graph."""
+    """Write the picture of the graph for docs/web-ui.md."""
     page.set_viewport_size({"width": 1440, "height": 700})
     page.goto(f"{url}/asset-groups")
     assert_graph_is_open(page)

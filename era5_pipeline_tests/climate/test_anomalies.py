@@ -65,7 +65,7 @@ def test_a_baseline_says_by_how_many_years_it_is_based() -> None:
     too_few = baseline_of(years, range(2012, 2025))
     assert (too_few.complete, too_few.is_used) == (9, False)
     assert too_few.note == (
-        "9 of the 30 years of the baseline 1991-2020 are complete, and anomalies need at least 10: there are none."
+        "9 of the 30 years of the baseline 1991-2020 are complete, but anomalies need at least 10, so there are none."
     )
     none = baseline_of(years, [])
     assert none.note is not None

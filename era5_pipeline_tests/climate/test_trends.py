@@ -174,3 +174,4 @@ def test_extremes_of_single_hours_and_anomalies_have_no_trend() -> None:
 
 def test_years_are_described_as_spans() -> None:
     assert describe_years([1940, 1941, 1943, 1950, 1951]) == "1940-1941, 1943, 1950-1951"
+    assert describe_years((1941, 1942, 1970), " to ") == "1941 to 1942, 1970"

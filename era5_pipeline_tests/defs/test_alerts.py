@@ -16,10 +16,10 @@ import pytest
 import time_machine
 
 from era5_pipeline.definitions import defs
-from era5_pipeline.defs import alerts
-from era5_pipeline.defs.alerts import AlertCursor, alert_on_failure
+from era5_pipeline.defs import sensors
 from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.resources import Era5Resource
+from era5_pipeline.defs.sensors import AlertCursor, alert_on_failure
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.runtime.project_files import data_folder
 from era5_pipeline_tests.cli.test_up import everything_up, free_port
@@ -140,7 +140,7 @@ def test_a_receiver_that_is_down_gets_the_alert_later(watched: Watched, caplog: 
     assert "the receiver answered with HTTP 503: 1 alerts wait, next try in 30 s" in watched.tick()
     assert "HTTP 503" in caplog.text
     # Not asked before it is time.
-    assert "alerts wait: the receiver is asked again in" in watched.tick(after=5)
+    assert "alerts are waiting: next try in" in watched.tick(after=5)
     assert watched.receiver.asked == 1
     assert "next try in 60 s" in watched.tick()
     refused(watched)
@@ -215,11 +215,11 @@ def test_a_url_that_is_not_safe_fails_the_tick_without_showing_it(
 def test_it_is_off_unless_the_url_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ERA5_ALERT_URL", raising=False)
-    assert alerts._default_status() is dg.DefaultSensorStatus.STOPPED
+    assert sensors._default_status() is dg.DefaultSensorStatus.STOPPED
     monkeypatch.setenv("ERA5_ALERT_URL", "https://hooks.example.org/a")
-    assert alerts._default_status() is dg.DefaultSensorStatus.RUNNING
+    assert sensors._default_status() is dg.DefaultSensorStatus.RUNNING
     monkeypatch.setenv("ERA5_WORKERS", "many")
-    assert alerts._default_status() is dg.DefaultSensorStatus.STOPPED
+    assert sensors._default_status() is dg.DefaultSensorStatus.STOPPED
 
 
 @pytest.mark.parametrize("text", [None, "", "not ours", "[]", '{"other": 1}', "3"])

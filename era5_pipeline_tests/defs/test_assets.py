@@ -14,8 +14,10 @@ import pytest
 from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 from PIL import Image
 
+from era5_pipeline import stages
 from era5_pipeline.defs import metadata
 from era5_pipeline.defs.assets import MONTHS, RAW
+from era5_pipeline.draw.maps import preview_map
 from era5_pipeline.flat import formats
 from era5_pipeline.runtime import progress
 from era5_pipeline_tests import era5_files
@@ -35,7 +37,9 @@ ALWAYS_RECORDED = {"rows", "hours", "bytes", "seconds", "rows_per_second", "sha2
 
 @pytest.fixture(scope="module")
 def pipeline(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
-    with new_pipeline(server_url, tmp_path_factory.mktemp("assets")) as pipeline:
+    home = tmp_path_factory.mktemp("assets")
+    with new_pipeline(server_url, home) as pipeline, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stages, "preview_map", preview_map)  # with their pictures
         yield pipeline
 
 

@@ -10,8 +10,8 @@ import dagster as dg
 import pytest
 
 from era5_pipeline.defs.assets import WEATHER
-from era5_pipeline.defs.freshness import freshness
 from era5_pipeline.defs.resources import Era5Resource
+from era5_pipeline.defs.sensors import freshness
 from era5_pipeline.model.errors import NoDatabaseError
 from era5_pipeline.model.months import Month
 from era5_pipeline.planning.updates import due_month

@@ -91,7 +91,7 @@ def test_run_is_stored_with_its_tags_or_not_at_all(server_url: str, tmp_path: Pa
                 with psycopg.connect(server_url, autocommit=True) as admin:
                     admin.execute("SELECT pg_terminate_backend(%s, 10000)", ended)
 
-        event.listen(storage._engine, "before_cursor_execute", end_before_tags)
+        event.listen(storage.database.engine, "before_cursor_execute", end_before_tags)
         run = dg.DagsterRun(job_name="load_month", tags={"dagster/backfill": "storm"})
         pipeline.instance.add_run(run)
         assert len(ended) == 1

@@ -13,13 +13,11 @@ import pytest
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
 from era5_pipeline.defs.code_location import defs
 from era5_pipeline.defs.month_range import load_in_turn, load_months
-from era5_pipeline.defs.month_runner import MonthRunner
-from era5_pipeline.defs.runner import MonthRun, run_months_together
+from era5_pipeline.defs.runner import MonthRun, MonthRunner, run_months_together
 from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline_tests.cds_store import CdsServer
-from era5_pipeline_tests.era5_files import without_pictures
 from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
 
 if TYPE_CHECKING:
@@ -47,7 +45,7 @@ def pipeline(server_url: str, server: CdsServer, tmp_path_factory: pytest.TempPa
         "ERA5_CDS_POLL_SECONDS": "0.02",
         "ERA5_CDS_RETRY_SECONDS": "0.02",
     }
-    with without_pictures(), new_pipeline(server_url, tmp_path_factory.mktemp("pipeline"), **env) as pipeline:
+    with new_pipeline(server_url, tmp_path_factory.mktemp("pipeline"), **env) as pipeline:
         yield pipeline
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
+from era5_pipeline_tests.warehouse.loads import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,11 +70,9 @@ def test_invalid_field_is_named(field: str, value: str | int) -> None:
         Era5Resource(**{field: value}).settings()  # type: ignore[arg-type]
 
 
-MONTHS = ("2020-01", "2020-02", "2020-03")
-
-# Loads are slow enough to overlap.
+# Loads months one after the other; each load tells when it holds its slot, and goes on when it is told to.
 PROGRAM = """
-import sys, time
+import sys
 from era5_pipeline.defs.instance import open_instance
 from era5_pipeline.defs.runner import run_month
 from era5_pipeline.model.months import Month
@@ -81,16 +81,17 @@ from era5_pipeline.model.settings import read_settings
 def dawdle(stage, done, total, unit):
     if stage == "load":
         print("loading", flush=True)
-        time.sleep(float(sys.argv[2]))
+        sys.stdin.readline()
+area, *months = sys.argv[1:]
 with open_instance(read_settings().home) as instance, listening(dawdle):
-    run = run_month(instance, Month.parse(sys.argv[1]), overrides={"source": "sample", "area": sys.argv[3]})
-    sys.exit(bool(run.errors))
+    for month in months:
+        assert not run_month(instance, Month.parse(month), overrides={"source": "sample", "area": area}).errors
 """
 
 
-def program(month: str, seconds: float) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", PROGRAM, month, str(seconds), SMALL["area"]]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def program(*months: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PROGRAM, SMALL["area"], *months]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.fixture
@@ -134,29 +135,30 @@ def test_two_processes_create_pools_at_the_same_time(pipeline: Pipeline) -> None
         assert limit_of(pipeline) == 2
 
 
-def test_limit_of_concurrent_loads_holds(pipeline: Pipeline) -> None:
-    pipeline.instance.event_log_storage.set_concurrency_slots(resources.WAREHOUSE, 1)
-    running = [program(month, 1.0) for month in MONTHS]
-    assert [process.wait(120) for process in running] == [0, 0, 0]
-    for process in running:
-        assert process.stdout
-        process.stdout.close()
-    with Warehouse(pipeline.url).connect() as connection:
-        overlaps = connection.execute(
-            "SELECT count(*) FROM era5.load_attempt a JOIN era5.load_attempt b ON a.id < b.id "
-            "AND a.started_at < b.finished_at AND b.started_at < a.finished_at"
-        ).fetchone()
-        loads = connection.execute("SELECT count(*) FROM era5.load_attempt WHERE outcome = 'loaded'").fetchone()
-    assert (loads, overlaps) == ((3,), (0,))
+def test_a_load_waits_for_the_only_slot_until_another_process_ends_its_load_or_is_killed(pipeline: Pipeline) -> None:
+    storage = pipeline.instance.event_log_storage
+    storage.set_concurrency_slots(resources.WAREHOUSE, 1)
 
+    def go_on_when_a_load_waits() -> None:
+        wait_until(lambda: storage.get_concurrency_info(resources.WAREHOUSE).pending_step_count == 1, 120)
+        assert other.stdin
+        print(file=other.stdin, flush=True)
 
-def test_killed_load_frees_its_slot(pipeline: Pipeline) -> None:
-    pipeline.instance.event_log_storage.set_concurrency_slots(resources.WAREHOUSE, 1)
-    with program("2020-01", 60) as process:
-        assert process.stdout
-        assert process.stdout.readline() == "loading\n"
-        process.kill()
+    with program("2020-01", "2020-02") as other, ThreadPoolExecutor(1) as threads:
+        assert other.stdout
+        assert other.stdout.readline() == "loading\n"
+        told = threads.submit(go_on_when_a_load_waits)
+        assert pipeline.run("2020-03", **SMALL).errors == ()
+        told.result()
+        with Warehouse(pipeline.url).connect() as connection:
+            overlaps = connection.execute(
+                "SELECT count(*) FROM era5.load_attempt a JOIN era5.load_attempt b ON a.id < b.id "
+                "AND a.started_at < b.finished_at AND b.started_at < a.finished_at"
+            ).fetchone()
+            loads = connection.execute("SELECT count(*) FROM era5.load_attempt WHERE outcome = 'loaded'").fetchone()
+        assert (loads, overlaps) == ((2,), (0,))
+        assert other.stdout.readline() == "loading\n"
+        other.kill()
     with open_instance(pipeline.home):
-        info = pipeline.instance.event_log_storage.get_concurrency_info(resources.WAREHOUSE)
-        assert info.active_slot_count == 0
-    assert pipeline.run("2020-02", **SMALL).errors == ()
+        assert storage.get_concurrency_info(resources.WAREHOUSE).active_slot_count == 0
+    assert pipeline.run("2020-04", **SMALL).errors == ()

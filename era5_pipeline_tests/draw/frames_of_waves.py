@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from era5_pipeline.draw.animation import HourFrames, survey
-from era5_pipeline.model import grid
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.location_set import GridWindow
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import BY_COLUMN
@@ -16,12 +17,8 @@ EMPTY = 3
 
 def frames_of_waves(area: str, count: int, column: str = "temperature_2m") -> HourFrames:
     """So many hours from July 2023 on; the fourth has no value, nor has the south-western corner."""
-    rectangle = grid.Area.parse(area)
-    latitudes = grid.latitudes_of(rectangle.latitude_indices())
-    longitudes = grid.longitudes_of(rectangle.longitude_indices())
-    if rectangle.west > rectangle.east:
-        longitudes = np.sort(longitudes % 360.0)
-    east, north = np.deg2rad(longitudes[None, None]), np.deg2rad(latitudes[None, :, None])
+    window = GridWindow.of_area(Area.parse(area))
+    east, north = np.deg2rad(window.longitudes[None, None]), np.deg2rad(window.latitudes[::-1][None, :, None])
     number = np.arange(count)[:, None, None]
     values = (20 * np.cos(2 * north) * np.cos(3 * east + number / 5) + 3 * np.sin(40 * east)).astype(np.float32)
     if column == "total_precipitation":
@@ -32,8 +29,7 @@ def frames_of_waves(area: str, count: int, column: str = "temperature_2m") -> Ho
     return HourFrames(
         variable=BY_COLUMN[column],
         hours=tuple(range(FIRST_HOUR, FIRST_HOUR + count)),
-        latitudes=latitudes,
-        longitudes=longitudes,
+        window=window,
         values=values,
         scale_values=scale_values,
         is_empty=counts == 0,

@@ -20,8 +20,8 @@ from era5_pipeline.maps.fields import FieldMap
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES, Variable
-from era5_pipeline.read.fields import snapshot_of
-from era5_pipeline.read.hours import Series
+from era5_pipeline.read.fields import Series, hour_field
+from era5_pipeline_tests.draw.pixels import picture_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,7 @@ def field_in(area: str, variable: Variable = TEMPERATURE, *, offset: float = 0.0
     if variable.minimum > -1.0:
         waves = np.abs(waves)
     values = (waves * SCALES.get(variable.column, 8.0) + offset).astype(np.float32)
-    return FieldMap.of_snapshot(snapshot_of(time, variable, grid.location_ids(rows, columns).ravel(), values.ravel()))
+    return FieldMap.of_hour(hour_field(time, variable, grid.location_ids(rows, columns).ravel(), values.ravel()))
 
 
 def series_of(hours: int, *, missing: slice | None = None) -> Series:
@@ -88,13 +88,6 @@ def every_sixth(series: Series) -> Series:
     return Series(series.times[::6], {name: values[::6] for name, values in series.values.items()})
 
 
-def picture_of(figure: Figure) -> np.ndarray:
-    """The figure's pixels, (height, width, 3)."""
-    file = io.BytesIO()
-    figure.savefig(file, format="png")
-    return np.asarray(Image.open(file).convert("RGB"))
-
-
 def ink_of(figure: Figure, axes: Axes) -> int:
     """The number of coloured pixels in the axes: grid, text and gaps are grey."""
     picture = picture_of(figure)
@@ -115,13 +108,9 @@ def is_grey(pixel: tuple[int, ...]) -> bool:
 
 def pixel_at(figure: Figure, axes: Axes, longitude: float, latitude: float) -> tuple[int, ...]:
     """The colour drawn at a point."""
-    file = io.BytesIO()
-    figure.savefig(file, format="png")
-    picture = Image.open(file).convert("RGB")
+    picture = picture_of(figure)
     across, up = axes.transData.transform((longitude, latitude))
-    pixel = picture.getpixel((int(across), int(picture.height - up)))
-    assert isinstance(pixel, tuple)
-    return pixel
+    return tuple(int(part) for part in picture[int(picture.shape[0] - up), int(across)])
 
 
 @pytest.mark.parametrize("variable", DEFAULT_VARIABLES, ids=lambda variable: variable.column)

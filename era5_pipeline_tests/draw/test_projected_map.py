@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,8 @@ from era5_pipeline.draw.projections import MapProjection, choose_projection
 from era5_pipeline.maps.fields import FieldMap
 from era5_pipeline.model import grid
 from era5_pipeline.model.variables import BY_COLUMN
-from era5_pipeline.read.fields import snapshot_of
+from era5_pipeline.read.fields import hour_field
+from era5_pipeline_tests.draw.pixels import picture_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,13 +114,7 @@ def field_of(area: str, what: str = "latitude") -> FieldMap:
     values = grid.latitudes_of(rows) if what == "latitude" else grid.longitudes_of(columns) / 3
     ids = grid.location_ids(rows, columns).ravel()
     found = values.astype(np.float32).ravel()
-    return FieldMap.of_snapshot(snapshot_of(TIME, BY_COLUMN["temperature_2m"], ids, found))
-
-
-def pixels_of(drawn: DrawnMap) -> np.ndarray:
-    file = io.BytesIO()
-    drawn.figure.savefig(file, format="png")
-    return np.asarray(Image.open(file).convert("RGB"))
+    return FieldMap.of_hour(hour_field(TIME, BY_COLUMN["temperature_2m"], ids, found))
 
 
 def colour_of(drawn: DrawnMap, value: float) -> np.ndarray:
@@ -133,13 +127,17 @@ def pixel_at(drawn: DrawnMap, pixels: np.ndarray, x: float, y: float) -> tuple[i
     return tuple(int(part) for part in pixels[int(pixels.shape[0] - up), int(across)])
 
 
+# Dots per inch, where it does not matter how fine a map is: half of the usual.
+COARSE = 110.0
+
+
 @pytest.mark.parametrize(("name", "proj"), [("equal-earth", "eqearth"), ("robinson", "robin")])
 @pytest.mark.parametrize("centre", [None, 150.0])
 @pytest.mark.parametrize("what", ["latitude", "longitude"])
 def test_a_pixel_has_the_colour_of_the_value_there(name: str, proj: str, centre: float | None, what: str) -> None:
     field = field_of("global", what)
-    drawn = draw_map(field, projection=name, centre=centre)  # type: ignore[arg-type]
-    pixels = pixels_of(drawn)
+    drawn = draw_map(field, projection=name, centre=centre, dpi=COARSE)  # type: ignore[arg-type]
+    pixels = picture_of(drawn.figure)
     forward = pyproj.Proj(f"+proj={proj} +R=6371000 +lon_0={centre or 0.0}")
     for longitude, latitude in SEA:
         value = latitude if what == "latitude" else longitude / 3
@@ -155,7 +153,7 @@ def test_where_there_is_no_data_land_and_sea_are_greys_and_outside_is_white() ->
     drawn = draw_map(field)
     assert drawn.projection is not None
     assert drawn.projection.name == "equal-earth"
-    pixels = pixels_of(drawn)
+    pixels = picture_of(drawn.figure)
     forward = pyproj.Proj("+proj=eqearth +R=6371000")
     assert {pixel_at(drawn, pixels, *forward(*point)) for point in SEA} == {GREY_SEA}
     assert {pixel_at(drawn, pixels, *forward(*point)) for point in LAND} == {GREY_LAND}
@@ -170,7 +168,7 @@ def test_antarctica_is_land_to_the_pole_about_any_meridian() -> None:
         field.values[:, :] = np.nan
         field.values[-1, 0] = 1.0
         drawn = draw_map(field, centre=centre)
-        pixels = pixels_of(drawn)
+        pixels = picture_of(drawn.figure)
         forward = pyproj.Proj(f"+proj=eqearth +R=6371000 +lon_0={centre}")
         shown = [pixel_at(drawn, pixels, *forward(longitude, -86.0)) for longitude in range(-175, 180, 20)]
         assert shown.count(GREY_LAND) >= 15  # the others are on lines
@@ -181,7 +179,7 @@ def test_a_pixel_of_the_picture_is_a_pixel_of_the_cells() -> None:
     field = field_of("global")
     field.values[:] = np.random.default_rng(0).uniform(0.0, 30.0, field.values.shape)
     drawn = draw_map(field)
-    pixels, box = pixels_of(drawn), drawn.axes.get_window_extent()
+    pixels, box = picture_of(drawn.figure), drawn.axes.get_window_extent()
     shown: Any = np.ma.asarray(drawn.image.get_array())
     top, left = round(pixels.shape[0] - box.y1), round(box.x0)
     height, width = shown.shape
@@ -194,17 +192,17 @@ def test_a_pixel_of_the_picture_is_a_pixel_of_the_cells() -> None:
 
 
 def test_half_of_the_globe_is_shown_as_it_is_and_a_band_in_plate_carree() -> None:
-    north = draw_map(field_of("90/-180/0/180"))
+    north = draw_map(field_of("90/-180/0/180"), dpi=COARSE)
     assert north.projection is not None
     assert north.projection.window == (-180.0, 180.0, -0.125, 90.0)
-    assert draw_map(field_of("30/-180/-30/180")).projection is None
+    assert draw_map(field_of("30/-180/-30/180"), dpi=COARSE).projection is None
 
 
 def test_the_pacific_is_not_cut() -> None:
-    drawn = draw_map(field_of("60/100/-60/-60"))
+    drawn = draw_map(field_of("60/100/-60/-60"), dpi=COARSE)
     assert drawn.projection is not None
     assert drawn.projection.window == (99.875, 300.125, -60.125, 60.125)
-    pixels = pixels_of(drawn)
+    pixels = picture_of(drawn.figure)
     forward = pyproj.Proj("+proj=eqearth +R=6371000 +lon_0=200")
     for longitude in (165.3, -165.3, 178.3, -110.4):
         expected = colour_of(drawn, 20.4)
@@ -219,7 +217,7 @@ def test_significant_cells_have_dots_and_their_colours_and_others_are_pale(
     northern = np.repeat(field.latitudes[:, None] > 0.0, grid.N_LONGITUDES, axis=1)
     marked = dataclasses.replace(field, stippled=northern)
     drawn, plain = draw_map(marked, projection=name), draw_map(field, projection=name)
-    with_marks, without = pixels_of(drawn).astype(int), pixels_of(plain).astype(int)
+    with_marks, without = picture_of(drawn.figure).astype(int), picture_of(plain.figure).astype(int)
     differs = np.abs(with_marks - without).max(axis=2) > 40
     forward = pyproj.Proj(f"+proj={proj} +R=6371000") if proj else None
     equator = with_marks.shape[0] - drawn.axes.transData.transform((0.0, 0.0))[1]
@@ -241,9 +239,9 @@ def test_cells_without_a_value_are_no_paler_than_elsewhere(name: ProjectionChoic
     field = field_of("global")
     field.values[:300] = np.nan
     marked = dataclasses.replace(field, stippled=np.zeros(field.values.shape, dtype=bool))
-    drawn = draw_map(marked, projection=name)
+    drawn = draw_map(marked, projection=name, dpi=COARSE)
     forward = pyproj.Proj("+proj=eqearth +R=6371000") if name == "equal-earth" else None
-    pixels = pixels_of(drawn)
+    pixels = picture_of(drawn.figure)
     for (longitude, latitude), grey in ((SEA[0], GREY_SEA), (LAND[1], GREY_LAND)):
         at = forward(longitude, latitude) if forward else (longitude, latitude)
         assert pixel_at(drawn, pixels, *at) == grey

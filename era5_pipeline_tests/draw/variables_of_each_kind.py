@@ -10,8 +10,7 @@ import numpy as np
 from era5_pipeline.maps.fields import FieldMap
 from era5_pipeline.model import grid
 from era5_pipeline.model.variables import BY_COLUMN, Variable
-from era5_pipeline.read.fields import snapshot_of
-from era5_pipeline.read.hours import Series
+from era5_pipeline.read.fields import Series, hour_field
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -60,7 +59,7 @@ def usual_field(variable: Variable, area: str, time: datetime) -> FieldMap:
     low, high = USUAL[variable]
     values = low + (high - low) * (waves - waves.min()) / (waves.max() - waves.min())
     ids = grid.location_ids(rows, columns).ravel()
-    return FieldMap.of_snapshot(snapshot_of(time, variable, ids, values.astype(np.float32).ravel()))
+    return FieldMap.of_hour(hour_field(time, variable, ids, values.astype(np.float32).ravel()))
 
 
 def usual_series(hours: int) -> Series:

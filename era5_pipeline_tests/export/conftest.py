@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from era5_pipeline_tests.api.conftest import gulf, norway, real, real_months  # noqa: F401  # fixtures
+from era5_pipeline_tests.api.conftest import gulf, load_real_months, norway, real, real_months  # noqa: F401  # fixtures

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -70,11 +71,29 @@ def test_a_full_disk_keeps_what_was_there(loaded: Warehouse, name: str) -> None:
         assert_old(disk / name)
 
 
+@contextmanager
+def limited_file_size(limit: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_limit_of_file_sizes_is_an_error_of_the_disk(loaded: Warehouse, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     make_old(path)
     limit = 20_000 if name.endswith("zarr") else 400_000
+    with pytest.raises(LocalDiskError, match="File too large"), limited_file_size(limit):
+        export(loaded, path, export_format(path, None), None)
+    assert_old(path)
+
+
+def test_a_limit_of_file_sizes_is_told_by_the_command(loaded: Warehouse, tmp_path: Path) -> None:
+    path = tmp_path / "out.nc"
+    make_old(path)
     done = subprocess.run(
         [ERA5, "export", "--out", str(path)],
         env=environment(tmp_path, ERA5_DATABASE_URL=loaded.url),
@@ -82,7 +101,7 @@ def test_a_limit_of_file_sizes_is_an_error_of_the_disk(loaded: Warehouse, tmp_pa
         capture_output=True,
         text=True,
         check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000)),
     )
     assert done.returncode == LocalDiskError.exit_code, done.stderr
     assert "File too large" in done.stderr
@@ -147,7 +166,13 @@ def exporting(loaded: Warehouse, tmp_path: Path, request: pytest.FixtureRequest)
 
 
 @pytest.mark.parametrize("exporting", NAMES, indirect=True)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "TERM"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGINT, id="Ctrl-C"),
+        pytest.param(signal.SIGTERM, id="TERM", marks=pytest.mark.endurance),
+    ],
+)
 def test_an_interrupt_leaves_nothing(
     exporting: subprocess.Popen[str], tmp_path: Path, number: signal.Signals, request: pytest.FixtureRequest
 ) -> None:

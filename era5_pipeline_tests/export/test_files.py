@@ -27,8 +27,8 @@ from era5_pipeline.export.pieces import ExportPiece
 from era5_pipeline.export.run import export
 from era5_pipeline.model.cf_names import CONVENTIONS, cf_attributes
 from era5_pipeline.model.grid import Area
+from era5_pipeline.model.location_set import GridWindow
 from era5_pipeline.model.variables import find_variables
-from era5_pipeline.read.boxes import GridWindow
 from era5_pipeline_tests.api.conftest import GULF
 from era5_pipeline_tests.commands import BIN
 from era5_pipeline_tests.export.test_run import DOHA, GULF_BOX, export_to, place_at

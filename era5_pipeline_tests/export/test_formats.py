@@ -44,10 +44,10 @@ def test_the_suffix_or_the_name_is_the_format(tmp_path: Path, name: str, format_
         ("there/a.nc", None, "there is no folder"),
         ("file/a.nc", None, "there is no folder"),
         ("folder.nc", None, "is a folder"),
-        ("mine.zarr", None, "is no Zarr store"),
-        ("file", "zarr", "is no Zarr store"),
-        ("/dev/stdout", "csv", "is no file"),
-        ("/dev/null", "csv", "is no file"),
+        ("mine.zarr", None, "is not a Zarr store"),
+        ("file", "zarr", "is not a Zarr store"),
+        ("/dev/stdout", "csv", "is not a file"),
+        ("/dev/null", "csv", "is not a file"),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path: Path, name: str, format_: str | None, message: str) -> None:

@@ -200,7 +200,7 @@ def test_the_same_rows_are_the_same_bytes(real: Warehouse, tmp_path: Path) -> No
     ("asked", "times", "columns", "message"),
     [
         (Area(10.0, 10.0, 9.0, 11.0), (None,), "", "the table has no location in 10/10/9/11"),
-        (place_at(-6.25, 106.75), (None,), "", "location 483547 .*nothing there; the nearest"),
+        (place_at(-6.25, 106.75), (None,), "", "location 483547 .*no data there; the nearest"),
         (GULF_BOX, ("2020",), "", "the table has no .*; it holds 2023-06"),
         (place_at(*DOHA), ("2020",), "", "it holds 2023-06"),
         (place_at(*DOHA), ("2023-08",), "", "it holds 2023-06 to 2023-07, 2023-09"),
@@ -243,7 +243,7 @@ def test_a_month_that_is_replaced_meanwhile_is_not_mixed(
     with progress.listening(after_first_piece(lambda: load_month(warehouse, new))):
         done = export_to(warehouse, tmp_path / name, None, say=said.append, piece_bytes=60_000)
     assert said == [
-        "2023-07 changed in the table during the export: beginning again, so that all of it is of one state"
+        "2023-07 changed in the table during the export: starting again, so that the file holds one state of the table"
     ]
     found = read_back(tmp_path / name, "temperature_2m")
     assert done.rows == len(found) == 744 * 48
@@ -352,8 +352,8 @@ def test_a_table_without_a_ledger_gives_places(warehouse: Warehouse, flat_months
         export_to(warehouse, tmp_path / "place.nc", place_at(10.25, 20.25), "2020")
 
 
-def test_an_empty_database_says_so(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_an_empty_database_says_so(empty_warehouse: Warehouse, tmp_path: Path) -> None:
     for asked in (None, place_at(*DOHA)):
         with pytest.raises(NoDataError, match="no month has been loaded yet"):
-            export_to(warehouse, tmp_path / "out.csv", asked)
+            export_to(empty_warehouse, tmp_path / "out.csv", asked)
     assert list(tmp_path.iterdir()) == []

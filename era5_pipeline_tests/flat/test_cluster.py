@@ -22,7 +22,7 @@ from distributed import Client
 from era5_pipeline import __version__
 from era5_pipeline.flat import cluster as cluster_module
 from era5_pipeline.flat import tiles
-from era5_pipeline.flat.cluster import connected, own_versions
+from era5_pipeline.flat.cluster import connected, own_versions, require_versions
 from era5_pipeline.flat.flatten import flatten_month, preview_file
 from era5_pipeline.flat.inventory import take_inventory
 from era5_pipeline.flat.tiles import Tile
@@ -58,9 +58,18 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.dask_clusters import DaskCluster
 
 
+@pytest.fixture
+def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections are given up soon: nothing ever answers, so that all of the patience is waited out."""
+    monkeypatch.setattr(cluster_module, "CONNECT_SECONDS", 1)
+
+
+@pytest.mark.usefixtures("little_patience")
 def test_a_scheduler_that_is_not_there_is_a_temporary_error(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
+    names = ("distributed", "distributed.client")
+    before = [logging.getLogger(name).level for name in names]
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))  # not listening: nobody else gets the port, and connections are refused
         address = f"tcp://127.0.0.1:{held.getsockname()[1]}"
@@ -72,8 +81,10 @@ def test_a_scheduler_that_is_not_there_is_a_temporary_error(
     assert "ERA5_DASK_SCHEDULER" in raised.value.remedy
     assert capsys.readouterr().err == ""
     assert caplog.records == []
+    assert [logging.getLogger(name).level for name in names] == before
 
 
+@pytest.mark.usefixtures("little_patience")
 def test_what_answers_may_be_no_scheduler() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -83,24 +94,14 @@ def test_what_answers_may_be_no_scheduler() -> None:
             pass
 
 
-def test_the_logging_of_dask_is_as_before() -> None:
-    names = ("distributed", "distributed.client")
-    before = [logging.getLogger(name).level for name in names]
-    with pytest.raises(TransientError), connected("tcp://127.0.0.1:1"):
-        pass
-    assert [logging.getLogger(name).level for name in names] == before
-
-
-@pytest.mark.parametrize(("module", "own"), [("era5_pipeline", __version__), ("dask", version("dask"))])
-def test_a_worker_of_another_version_is_refused(module: str, own: str) -> None:
-    with (
-        dask_cluster(1, other_version_of=module) as cluster,
-        pytest.raises(UsageError) as raised,
-        connected(cluster.address),
-    ):
-        pass
-    assert raised.value.message.startswith("the Dask worker tcp://127.0.0.1:")
-    assert raised.value.message.endswith(f"has 1.2.3 of {module}, and this process {own}")
+@pytest.mark.parametrize("package", ["era5_pipeline", "dask", "distributed"])
+@pytest.mark.parametrize("found", ["1.2.3", None])
+def test_a_program_of_another_version_is_refused(package: str, found: str | None) -> None:
+    own = own_versions()
+    with pytest.raises(UsageError) as raised:
+        require_versions("that program", own | {package: found}, own)
+    for part in ("that program", found or "has no", package, own[package]):
+        assert part in raised.value.message
     assert "one environment or one image" in raised.value.remedy
 
 
@@ -142,7 +143,28 @@ def test_an_address_of_another_form_is_a_usage_error(
 
 
 _SECONDS = 120.0
+NAMES = ("t2m", "u10", "tp")
 TASK_NAMES = ("t2m", "u10")
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[DaskCluster]:
+    with dask_cluster(0) as started:
+        yield started
+
+
+@pytest.fixture
+def cluster(running: DaskCluster) -> DaskCluster:
+    """A scheduler and two workers; those that an earlier test killed are started again."""
+    running.start_missing(workers=2)
+    return running
+
+
+@pytest.fixture(autouse=True)
+def many_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tiles, so that small months have several."""
+    monkeypatch.setattr(tiles, "TARGET_POINT_HOURS", 1000)
+    monkeypatch.setattr(tiles, "LARGEST_POINT_HOURS", 3000)
 
 
 def zipped_month(folder: Path) -> RawMonth:
@@ -160,22 +182,22 @@ def test_a_task_is_small(tmp_path: Path) -> None:
     assert len(pickle.dumps((raw, tile, own_versions()))) < 20_000
 
 
-def test_a_worker_that_does_not_see_the_raw_files_says_which_and_what_to_do(tmp_path: Path) -> None:
+def test_a_worker_that_does_not_see_the_raw_files_says_which_and_what_to_do(
+    cluster: DaskCluster, tmp_path: Path
+) -> None:
     raw = zipped_month(tmp_path / "raw")
-    elsewhere = tmp_path / "elsewhere.zip"
-    with dask_cluster(1) as cluster:
-        inventory = take_inventory(raw, tmp_path)
-        path = raw.files[0].path
-        path.rename(elsewhere)  # this process has the inventory already, as after `raw`
-        with pytest.raises(UsageError) as raised:
-            flatten_month(
-                raw,
-                tmp_path / "flat",
-                home=tmp_path,
-                flat_format="parquet",
-                inventory=inventory,
-                dask_scheduler=cluster.address,
-            )
+    inventory = take_inventory(raw, tmp_path)
+    path = raw.files[0].path
+    path.rename(tmp_path / "elsewhere.zip")  # this process has the inventory already, as after `raw`
+    with pytest.raises(UsageError) as raised:
+        flatten_month(
+            raw,
+            tmp_path / "flat",
+            home=tmp_path,
+            flat_format="parquet",
+            inventory=inventory,
+            dask_scheduler=cluster.address,
+        )
     assert raised.value.message.startswith("2023-07: the Dask worker tcp://127.0.0.1:")
     assert f"does not see the raw file {path} (No such file or directory)" in raised.value.message
     assert "same path" in raised.value.remedy
@@ -183,11 +205,7 @@ def test_a_worker_that_does_not_see_the_raw_files_says_which_and_what_to_do(tmp_
     assert not list((tmp_path / "flat").iterdir())
 
 
-def test_a_worker_of_another_version_that_joins_later_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tiles, "TARGET_POINT_HOURS", 1000)
-    monkeypatch.setattr(tiles, "LARGEST_POINT_HOURS", 1000)
+def test_a_worker_of_another_version_is_refused_when_it_joins_and_when_it_is_there(tmp_path: Path) -> None:
     raw = zipped_month(tmp_path / "raw")
     with dask_cluster(1) as cluster:
 
@@ -198,33 +216,42 @@ def test_a_worker_of_another_version_that_joins_later_is_refused(
 
         with pytest.raises(UsageError, match=r"has 1\.2\.3 of era5_pipeline") as raised, listening(exchange):
             flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet", dask_scheduler=cluster.address)
-    assert "one environment or one image" in raised.value.remedy
-    assert not list((tmp_path / "flat").iterdir())
+        assert "one environment or one image" in raised.value.remedy
+        assert not list((tmp_path / "flat").iterdir())
+
+        with pytest.raises(UsageError) as raised, connected(cluster.address):
+            pass
+        for part in ("the Dask worker tcp://127.0.0.1:", "has 1.2.3 of era5_pipeline", __version__):
+            assert part in raised.value.message
 
 
 def test_a_worker_unpacks_a_month_once_and_removes_it_when_no_more_tiles_come(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: DaskCluster, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(tiles, "TARGET_POINT_HOURS", 1000)
-    monkeypatch.setattr(tiles, "LARGEST_POINT_HOURS", 1000)
     raw = zipped_month(tmp_path / "raw")
-    preload = "from era5_pipeline.flat import cluster\ncluster._IDLE_SECONDS = 15.0\n"
-    with dask_cluster(1, preload=preload) as cluster:
-        folders: set[Path] = set()
+    folders: set[Path] = set()
 
-        def look(*_: object, **__: object) -> None:
-            folders.update(cluster.local_directory.rglob("unpacked-*"))
+    def look(*_: object, **__: object) -> None:
+        folders.update(cluster.local_directory.rglob("unpacked-*"))
 
+    with Client(cluster.address, set_as_default=False) as client:  # type: ignore[no-untyped-call]
         with listening(look):
-            flat = flatten_month(
-                raw, tmp_path / "flat", home=tmp_path, flat_format="parquet", dask_scheduler=cluster.address
-            )
-        assert flat.rows == 12 * 12 * 100
-        assert len(folders) == 1
-        deadline = time.monotonic() + _SECONDS
-        while list(cluster.local_directory.rglob("unpacked-*")):
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+            there = flattened(raw, tmp_path / "first", cluster.address)
+        assert there[0]["rows"] == 12 * 12 * 100
+        assert folders
+        of_workers = [folder.relative_to(cluster.local_directory).parts[1] for folder in folders]
+        assert len(set(of_workers)) == len(of_workers)
+
+        # The tiles of the second run find it unpacked, and remove it soon after the last of them.
+        client.run(setattr, cluster_module, "_IDLE_SECONDS", 0.1)
+        try:
+            assert flattened(raw, tmp_path / "second", cluster.address) == there
+            deadline = time.monotonic() + _SECONDS
+            while list(cluster.local_directory.rglob("unpacked-*")):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        finally:
+            client.run(setattr, cluster_module, "_IDLE_SECONDS", cluster_module._IDLE_SECONDS)
 
 
 def test_without_a_cluster_nothing_of_it_is_imported(tmp_path: Path) -> None:
@@ -249,22 +276,6 @@ print(sorted({name.partition(".")[0] for name in sys.modules} & {"distributed", 
         timeout=_SECONDS,
     )
     assert done.stdout == "['dask']\n"
-
-
-NAMES = ("t2m", "u10", "tp")
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[DaskCluster]:
-    with dask_cluster(2) as started:
-        yield started
-
-
-@pytest.fixture(autouse=True)
-def many_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small tiles, so that small months have several."""
-    monkeypatch.setattr(tiles, "TARGET_POINT_HOURS", 1000)
-    monkeypatch.setattr(tiles, "LARGEST_POINT_HOURS", 3000)
 
 
 def drawn(middle: MiddleHour) -> bytes:
@@ -294,13 +305,22 @@ def month_of_weather(folder: Path, layout: Layout = CURRENT, hours: int = 30) ->
     return raw_month(write(folder, of, layout), "2023-07")
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_a_month_is_the_same_to_the_byte_in_every_layout_of_files(
+# Those that differ in what a worker opens, and in how tiles are cut: one file or many, unpacked, packed, chunks. All
+# layouts are read in test_flatten, some in many tilings, by the code that workers run.
+FEW_LAYOUTS = [layout for layout in LAYOUTS if layout.one_hour_per_file or layout.zipped or layout.chunks] + [
+    CURRENT,
+    LEGACY,
+    *(layout for layout in LAYOUTS if layout.expver == "dimension" and layout.file_format == "NETCDF4"),
+]
+
+
+@pytest.mark.parametrize("layout", FEW_LAYOUTS, ids=str)
+def test_a_month_is_the_same_to_the_byte_whatever_the_layout_of_its_files(
     cluster: DaskCluster, tmp_path: Path, layout: Layout
 ) -> None:
-    raw = month_of_weather(tmp_path / "raw", layout)
+    raw = month_of_weather(tmp_path / "raw", layout, hours=12)
     here = flattened(raw, tmp_path / "here", None)
-    assert here[0]["rows"] == 12 * 15 * 30
+    assert here[0]["rows"] == 12 * 15 * 12
     assert flattened(raw, tmp_path / "there", cluster.address) == here
 
 
@@ -312,8 +332,11 @@ REAL = [
 ]
 
 
-@pytest.mark.parametrize(("name", "month"), REAL, ids=[month for _, month in REAL])
-@pytest.mark.parametrize("flat_format", ["parquet", "csv"])
+@pytest.mark.parametrize(
+    ("name", "month", "flat_format"),
+    [*((name, month, "parquet") for name, month in REAL), (*REAL[0], "csv")],
+    ids=[*(month for _, month in REAL), "CSV"],
+)
 def test_a_month_of_real_files_is_the_same_to_the_byte(
     cluster: DaskCluster, era5_samples: Path, tmp_path: Path, name: str, month: str, flat_format: FlatFormat
 ) -> None:
@@ -407,57 +430,46 @@ def during(action: Callable[[], object]) -> Progress:
     return listener
 
 
-def test_a_month_is_complete_although_a_worker_was_killed_in_the_middle(tmp_path: Path) -> None:
+def test_a_month_is_complete_although_a_worker_was_killed_in_the_middle(cluster: DaskCluster, tmp_path: Path) -> None:
     raw = month_of_weather(tmp_path / "raw", hours=100)
     here = flattened(raw, tmp_path / "here", None)
-    with dask_cluster(2) as cluster, listening(during(lambda: cluster.kill_worker(0))):
+    killed, other = cluster.living
+    with listening(during(lambda: kill(killed))):
         assert flattened(raw, tmp_path / "there", cluster.address) == here
-        assert cluster.workers[0].poll() is not None
-        assert cluster.workers[1].poll() is None
+    assert killed.poll() is not None
+    assert other.poll() is None
 
 
-def test_a_month_fails_when_all_workers_are_gone_and_succeeds_when_they_are_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_month_fails_when_all_workers_are_gone_and_waits_for_one_that_comes_late(
+    cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_module, "NO_WORKERS_SECONDS", 3.0)
     raw = month_of_weather(tmp_path / "raw", hours=100)
-    with dask_cluster(1) as cluster:
-        with listening(during(lambda: cluster.kill_worker(0))):
-            error = error_of(raw, tmp_path / "there", cluster.address)
-        assert isinstance(error, TransientError)
-        assert error.message == f"2023-07: the Dask cluster {cluster.address} has had no worker for 3 s"
-        assert f"dask worker {cluster.address}" in error.remedy
-        cluster.start_worker()
-        assert flattened(raw, tmp_path / "there", cluster.address) == flattened(raw, tmp_path / "here", None)
 
+    def kill_all() -> None:
+        for worker in cluster.living:
+            kill(worker)
 
-def test_a_worker_that_comes_late_is_waited_for(tmp_path: Path) -> None:
-    raw = month_of_weather(tmp_path / "raw")
-    here = flattened(raw, tmp_path / "here", None)
-    with dask_cluster(0) as cluster:
-        late = threading.Timer(1.0, cluster.start_worker)
-        late.start()
-        assert flattened(raw, tmp_path / "there", cluster.address) == here
-        late.join()
+    with monkeypatch.context() as patch, listening(during(kill_all)):
+        patch.setattr(cluster_module, "NO_WORKERS_SECONDS", 1.0)
+        error = error_of(raw, tmp_path / "there", cluster.address)
+    assert isinstance(error, TransientError)
+    assert error.message == f"2023-07: the Dask cluster {cluster.address} has had no worker for 1 s"
+    assert f"dask worker {cluster.address}" in error.remedy
+
+    late = threading.Timer(1.0, cluster.start_worker)
+    late.start()
+    assert flattened(raw, tmp_path / "there", cluster.address) == flattened(raw, tmp_path / "here", None)
+    late.join()
 
 
 def test_a_tile_that_kills_every_worker_is_not_tried_for_ever(tmp_path: Path) -> None:
     raw = month_of_weather(tmp_path / "raw")
     deadly = "import os\nfrom era5_pipeline.flat import cluster\ncluster.fill = lambda *_: os._exit(9)\n"
-    with dask_cluster(2, preload=deadly, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as cluster:
+    with dask_cluster(1, preload=deadly, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as cluster:
         error = error_of(raw, tmp_path / "there", cluster.address)
     assert isinstance(error, UsageError)
     assert error.message.startswith("2023-07: several Dask workers died")
     assert "--memory-limit" in error.remedy
-
-
-def test_a_month_fails_when_the_scheduler_is_killed(tmp_path: Path) -> None:
-    raw = month_of_weather(tmp_path / "raw", hours=100)
-    with dask_cluster(1) as cluster, listening(during(lambda: kill(cluster.scheduler))):
-        error = error_of(raw, tmp_path / "there", cluster.address)
-        assert isinstance(error, TransientError)
-        assert error.message == f"the connection to the Dask scheduler {cluster.address} was lost"
-        assert "run the month again" in error.remedy
 
 
 # ---- memory
@@ -476,3 +488,13 @@ def test_a_bounded_number_of_tiles_is_under_way(cluster: DaskCluster, tmp_path: 
     assert len(tasks) > 20
     # Two for each of two workers, and two that are received or written.
     assert max(tasks) <= 6
+
+
+# The last one: it leaves neither scheduler nor workers.
+def test_a_month_fails_when_the_scheduler_is_killed(cluster: DaskCluster, tmp_path: Path) -> None:
+    raw = month_of_weather(tmp_path / "raw", hours=100)
+    with listening(during(lambda: kill(cluster.scheduler))):
+        error = error_of(raw, tmp_path / "there", cluster.address)
+    assert isinstance(error, TransientError)
+    assert error.message == f"the connection to the Dask scheduler {cluster.address} was lost"
+    assert "run the month again" in error.remedy

@@ -25,11 +25,12 @@ from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.commands import ROOT
+from era5_pipeline_tests.era5_files import without_pictures
 from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.monthly import assert_monthly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from era5_pipeline.stages import LoadResult
@@ -56,6 +57,12 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_address: str)
         return Settings(home=tmp_path / name, **chosen)
 
     return make
+
+
+@pytest.fixture
+def no_pictures() -> Iterator[None]:
+    with without_pictures():
+        yield
 
 
 def objects(settings: Settings) -> dict[str, int]:
@@ -104,10 +111,10 @@ def test_a_stage_again_on_another_machine_uses_what_is_there(machine: Making) ->
     assert objects(first).keys() == before.keys()
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("summaries", [False, True], ids=["rows", "summaries"])
-@pytest.mark.parametrize("harm", ["changed", "cut", "gone"])
 def test_a_harmed_flat_file_in_the_store_is_never_loaded(
-    machine: Making, warehouse: Warehouse, harm: str, *, summaries: bool
+    machine: Making, warehouse: Warehouse, *, summaries: bool
 ) -> None:
     first = machine("first")
     run_raw(first, JULY)
@@ -116,19 +123,19 @@ def test_a_harmed_flat_file_in_the_store_is_never_loaded(
     assert store is not None
     (key,) = [key for key in objects(first) if key.endswith(".parquet") and (".monthly." in key) == summaries]
     content = made.files[summaries].path.read_bytes()
-    if harm == "gone":
-        store.remove(key)
-    else:
-        store.write(key, content[:-1] if harm == "cut" else content[:1000] + bytes(100) + content[1100:])
-    with pytest.raises(InputError, match="2023-07 has no flat file, and not in the store") as caught:
-        run_load(machine("second"), warehouse, JULY)
-    assert "Materialize era5/flat" in caught.value.remedy
-    assert not run_flat(machine("second"), JULY).reused
-    assert run_load(machine("third"), warehouse, JULY).loaded.changed
+    harms = {"changed": content[:1000] + bytes(100) + content[1100:], "cut": content[:-1], "gone": None}
+    for harm, harmed in harms.items():
+        store.remove(key) if harmed is None else store.write(key, harmed)
+        with pytest.raises(InputError, match="2023-07 has no flat file, and not in the store") as caught:
+            run_load(machine(f"loading-{harm}"), warehouse, JULY)
+        assert "Materialize era5/flat" in caught.value.remedy
+        assert not run_flat(machine(f"again-{harm}"), JULY).reused
+    assert run_load(machine("last"), warehouse, JULY).loaded.changed
     assert_holds(warehouse, made)
     assert_monthly(warehouse, months=1)
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("record", ["raw", "flat"])
 def test_a_record_of_a_newer_program_is_refused_and_kept(machine: Making, warehouse: Warehouse, record: str) -> None:
     """In the store, where an older program meets it first."""
@@ -159,6 +166,7 @@ def test_raw_files_that_are_nowhere_are_named(machine: Making) -> None:
     assert "Materialize era5/raw" in caught.value.remedy
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_flat_file_of_another_request_takes_the_place_of_the_first(machine: Making) -> None:
     run_raw(machine("first"), JULY)
     run_flat(machine("first"), JULY)
@@ -207,6 +215,7 @@ def test_a_store_that_cannot_be_used_is_reported_before_anything_is_done(
     assert not (tmp_path / "not mounted").exists()
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_machine_that_is_killed_leaves_a_month_that_another_finishes(machine: Making, warehouse: Warehouse) -> None:
     """Killed at several moments of raw and flat, each time on a new machine; then the next one goes through."""
     program = (
@@ -241,7 +250,9 @@ def loaded_warehouse(database_url: str) -> Warehouse:
 
 
 @pytest.fixture(params=["home", "store"])
-def settings(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Making:
+def settings(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None
+) -> Making:
     """Makes settings without a store, and with one."""
     for name in [name for name in os.environ if name.startswith("ERA5_")]:
         monkeypatch.delenv(name)

@@ -51,7 +51,7 @@ def test_hours_and_words_of_a_month_and_a_year() -> None:
         (calendar_month, 0, "0 is not a calendar month"),
         (parse_year, "23", "'23' is not a year"),
         (parse_year, "1939", "1939-01 is before ERA5 begins"),
-        (parse_years, "1991", "'1991' are no years"),
+        (parse_years, "1991", "'1991' is not a range of years"),
         (parse_years, "2020-1991", "the years 2020-1991 are empty"),
         (parse_years, "1900-1950", "1900-01 is before ERA5 begins"),
     ],

@@ -31,7 +31,7 @@ from era5_pipeline.maps.read import read_anomaly_map, read_day_map, read_map, re
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.variables import BY_COLUMN, Variable
-from era5_pipeline.read.fields import read_snapshot
+from era5_pipeline.read.boxes import read_field
 from era5_pipeline_tests.maps.conftest import FEW_YEARS, LATE, MADE_IDS, NEVER_CHANGES, by_year, value_at
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def test_the_last_total_of_a_month_comes_with_the_next(connection: Connection) -
 @pytest.mark.parametrize(
     ("day", "column", "area", "message"),
     [
-        (date(2022, 7, 15), "temperature_2m", None, "2022-07-15: the table has no row of that day; it holds 2023-06"),
+        (date(2022, 7, 15), "temperature_2m", None, "2022-07-15: the table has no row for that day; it holds 2023-06"),
         (DAY, "temperature_2m", Area.parse("2/30/0/32"), "no location in 2/30/0/32; the nearest of its 79 is"),
         (
             DAY,
@@ -244,7 +244,7 @@ def test_an_incomplete_part_has_no_anomaly(connection: Connection) -> None:
 @pytest.mark.parametrize(
     ("column", "year", "area", "message"),
     [
-        ("temperature_2m", 2022, None, "July 2022: the table has no row of that time; it holds 2023-06 to 2023-08"),
+        ("temperature_2m", 2022, None, "July 2022: the table has no row for that time; it holds 2023-06 to 2023-08"),
         ("temperature_2m", 2023, Area.parse("2/30/0/32"), "no location in 2/30/0/32; the nearest of its 79 is"),
         (
             "total_precipitation",
@@ -313,10 +313,10 @@ def test_the_words_of_a_trend(connection: Connection, made: Any) -> None:
 def test_years_that_lack_are_said(connection: Connection, made: Any) -> None:
     assert len(made)
     found = read_trend_map(connection, TrendQuestion(WHOLE_YEAR, YearSpan(1985, 2020), "mean"), TREND_TEMPERATURE, None)
-    assert "30 of 36 years are complete; in no trend: 1985-1990" in found.remarks
+    assert "30 of 36 years are complete; left out of the trend: 1985-1990" in found.remarks
     winter = read_trend_map(connection, TrendQuestion(season("DJF"), TREND_YEARS, "mean"), TREND_TEMPERATURE, None)
     # December 1990 is not there.
-    assert "29 of 30 years are complete; in no trend: 1991" in winter.remarks
+    assert "29 of 30 years are complete; left out of the trend: 1991" in winter.remarks
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_years_that_lack_are_said(connection: Connection, made: Any) -> None:
             Area.parse("26.5/50.5/24.5/52"),
             "needs at least 20 complete years, and no location has",
         ),
-        (YearSpan(1951, 1980), None, "1951-1980: the table has no row of that time; it holds 2023-06 to 2023-08"),
+        (YearSpan(1951, 1980), None, "1951-1980: the table has no row for that time; it holds 2023-06 to 2023-08"),
     ],
 )
 def test_too_few_years_are_an_error(connection: Connection, years: YearSpan, area: Area | None, message: str) -> None:
@@ -376,7 +376,7 @@ def test_each_kind_is_a_picture_in_its_colours(connection: Connection, made: Any
 
 def test_an_hour_is_its_snapshot(connection: Connection) -> None:
     reading = read_map(connection, HourQuestion(NOON), TEMPERATURE, GULF)
-    snapshot = FieldMap.of_snapshot(read_snapshot(connection, NOON, TEMPERATURE, GULF))
+    snapshot = FieldMap.of_hour(read_field(connection, NOON, TEMPERATURE, GULF))
     np.testing.assert_array_equal(reading.field.values, snapshot.values)
     assert (reading.field.title, reading.field.when) == (snapshot.title, snapshot.when)
     assert (reading.field.title, reading.field.when) == ("2 m temperature", "Sat 15 Jul 2023, 12:00 UTC")

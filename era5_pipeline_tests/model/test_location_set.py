@@ -91,3 +91,8 @@ def test_a_coverage_of_the_grid_becomes_a_set() -> None:
     assert LocationSet.of_coverage(coverage).runs == ((480 * 1440 + 720, 480 * 1440 + 721),)
     assert len(GLOBAL) == N_LOCATIONS
     assert GLOBAL.runs == ((1, N_LOCATIONS + 1),)
+
+
+def test_a_set_is_written_as_postgresql_does() -> None:
+    assert LocationSet.of_ids([9, 1, 2, 3]).multirange == "{[1,4),[9,10)}"
+    assert LocationSet().multirange == "{}"

@@ -357,12 +357,12 @@ def test_an_empty_name_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message", "remedy"),
     [
-        ("Paris, Germany", "'Paris, Germany': no such city in the table; elsewhere it has Paris, France", "--lat"),
+        ("Paris, Germany", "'Paris, Germany': the table has no such city; elsewhere it has Paris, France", "--lat"),
         ("Paris, Grmany", "'grmany' is neither a country nor a state", "Did you mean Germany?"),
         ("London, Ontario", "'ontario' is neither a country nor a state", "its code"),
         ("Indonesia", "'Indonesia' is a country or state", "Name a city, such as Jakarta, Indonesia."),
         ("Antarctica", "'Antarctica' is a country or state", "Any other point: give its latitude and longitude"),
-        ("-6.2, 106.8", "'-6.2, 106.8' are coordinates", "Give latitude -6.2 and longitude 106.8 instead"),
+        ("-6.2, 106.8", "'-6.2, 106.8' is a pair of coordinates", "Give latitude -6.2 and longitude 106.8 instead"),
         ("99", "'99' is not among", "--lat"),
         ("Robert'); DROP TABLE weather; --", '"Robert\'); DROP TABLE weather; --" is not among', "--lat"),
         ("\udcff", "'\\udcff' is not among", "--lat"),

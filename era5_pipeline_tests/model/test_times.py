@@ -177,7 +177,7 @@ def test_an_instant_is_a_full_hour_or_refused(time: datetime) -> None:
 
 @pytest.mark.parametrize("text", ["2023", "2023-07", "2023-07-15"])
 def test_an_instant_needs_its_hour(text: str) -> None:
-    with pytest.raises(UsageError, match="names no hour\nAdd one, for example 2023-0"):
+    with pytest.raises(UsageError, match=r"has no hour\n.*2023-0"):
         parse_instant(text)
 
 

@@ -109,9 +109,9 @@ def test_every_quantity_is_used() -> None:
 @pytest.mark.parametrize(
     ("was", "is_", "said"),
     [
-        ("instant,analysis", "instantly,analysis", "'instantly' is none of instant, accum"),
-        ("instant,analysis", "instant,reanalysis", "'reanalysis' is none of analysis, forecast"),
-        (",everywhere,", ",nowhere,", "'nowhere' is none of everywhere, sea"),
+        ("instant,analysis", "instantly,analysis", "'instantly' is not one of instant, accum"),
+        ("instant,analysis", "instant,reanalysis", "'reanalysis' is not one of analysis, forecast"),
+        (",everywhere,", ",nowhere,", "'nowhere' is not one of everywhere, sea"),
     ],
 )
 def test_a_line_with_an_unknown_word_is_refused(tmp_path: Path, was: str, is_: str, said: str) -> None:

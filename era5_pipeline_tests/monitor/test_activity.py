@@ -93,7 +93,7 @@ def up(result: Report | Outage) -> Report:
     return result
 
 
-def one_report(warehouse: Warehouse, seconds: float = 0.5) -> Report:
+def one_report(warehouse: Warehouse, seconds: float = 0.2) -> Report:
     (result,) = watch(warehouse, interval_seconds=seconds, seconds=seconds)
     return up(result)
 
@@ -197,10 +197,10 @@ def test_rows_of_a_months_first_load_are_shown_on_every_layout(warehouse: Wareho
 def test_a_load_that_ends_within_the_interval_keeps_its_month(warehouse: Warehouse, large: FlatMonth) -> None:
     with (
         loading(warehouse, large, pause=True) as load,
-        closing(watch(warehouse, interval_seconds=1.0, seconds=SECONDS)) as watching,
+        closing(watch(warehouse, interval_seconds=0.6, seconds=SECONDS)) as watching,
     ):
         assert [loader.month for loader in up(next(watching)).loaders] == [JULY]
-        later = threading.Timer(0.3, load.resume)
+        later = threading.Timer(0.1, load.resume)
         later.start()
         reports = [up(next(watching))]
         while reports[-1].loaders:
@@ -318,7 +318,7 @@ def test_any_session_that_copies_into_weather_is_a_loader(
     with shared_warehouse.connect() as connection:
         ensure_schema(connection)
     with copy_begun(shared_warehouse.url, name) as pid:
-        report = one_report(shared_warehouse, 0.3)
+        report = one_report(shared_warehouse)
     (loader,) = report.loaders
     assert (loader.pid, loader.name, loader.month, loader.phase) == (pid, name, month, "COPY")
 
@@ -343,22 +343,22 @@ def test_other_sessions_are_no_loaders(shared_warehouse: Warehouse) -> None:
         ):
             next(another)
             asking.pgconn.send_query(b"COPY (SELECT pg_sleep(1) FROM generate_series(1, 1)) TO STDOUT")
-            report = one_report(shared_warehouse, 0.3)
+            report = one_report(shared_warehouse)
             assert report.active_sessions >= 3
     assert report.loaders == ()
     assert (report.rows_per_second, report.bytes_per_second) == (0, 0)
     assert find_bottleneck(report).kind == "nothing"
 
 
-def test_watching_an_empty_database_creates_nothing(warehouse: Warehouse) -> None:
-    report = one_report(warehouse, 0.2)
+def test_watching_an_empty_database_creates_nothing(empty_warehouse: Warehouse) -> None:
+    report = one_report(empty_warehouse)
     assert report.has_months is False
     assert find_bottleneck(report).kind == "nothing"
     assert report.database_bytes == pytest.approx(
-        ask(warehouse.url, "SELECT pg_database_size(current_database())"), rel=0.1
+        ask(empty_warehouse.url, "SELECT pg_database_size(current_database())"), rel=0.1
     )
-    assert ask(warehouse.url, "SELECT count(*) FROM pg_namespace WHERE nspname = 'era5'") == 0
-    assert ask(warehouse.url, "SELECT to_regclass('weather')") is None
+    assert ask(empty_warehouse.url, "SELECT count(*) FROM pg_namespace WHERE nspname = 'era5'") == 0
+    assert ask(empty_warehouse.url, "SELECT to_regclass('weather')") is None
 
 
 def test_written_wal_is_reported(warehouse: Warehouse) -> None:

@@ -359,7 +359,7 @@ def test_a_file_without_our_variables_lists_what_it_holds(tmp_path: Path) -> Non
     problem = only_problem(changed(path, lambda dataset: dataset.renameVariable("t2m", "swh")))
     assert problem.kind == "nothing"
     assert "it holds expver, number, swh" in problem.text or "it holds swh" in problem.text
-    assert "swh is of ocean waves, which ERA5 has on another grid" in problem.text
+    assert "swh describes ocean waves, which ERA5 has on another grid" in problem.text
     assert problem.months == ()
 
 

@@ -60,7 +60,7 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def test_a_month_that_the_disk_cannot_hold_is_not_begun(small_disk: Path) -> None:
-    says = r"2023-07 is not begun: it takes about [6-9]\.\d MB \(raw files .* MB, unpacked .* MB, flat file .* MB\)"
+    says = r"2023-07 was not started: it needs about [6-9]\.\d MB \(raw files .* MB, unpacked .* MB, flat file .* MB\)"
     with pytest.raises(LocalDiskError, match=rf"{says}, and 4\.\d MB are free in {small_disk}") as caught:
         run_raw(settings_on(small_disk), JULY)
     assert "ERA5_KEEP" in caught.value.remedy
@@ -91,7 +91,7 @@ def test_flattening_is_not_begun_without_room_for_the_flat_file(small_disk: Path
     run_raw(chosen, JULY)
     free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
     (small_disk / "filling").write_bytes(bytes(free - 300_000))
-    with pytest.raises(LocalDiskError, match=r"2023-07 is not begun: it takes about .*\(flat file .*\)"):
+    with pytest.raises(LocalDiskError, match=r"2023-07 was not started: it needs about .*\(flat file .*\)"):
         run_flat(chosen, JULY)
     assert not (small_disk / "home" / "flat").exists()
 

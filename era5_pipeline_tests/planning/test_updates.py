@@ -26,11 +26,12 @@ from era5_pipeline.planning.updates import (
     require_updatable_source,
     revisions,
 )
-from era5_pipeline.warehouse.ledger_entry import MonthContents
-from era5_pipeline_tests.ledgers import entry, held, not_held
+from era5_pipeline_tests.ledgers import contents_of, entry, held, not_held
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from era5_pipeline.warehouse.ledger_entry import MonthContents
 
 NOW = datetime(2026, 11, 20, 6, tzinfo=UTC)
 OCTOBER = Month(2026, 10)
@@ -240,7 +241,7 @@ def test_one_preliminary_hour_of_one_variable_is_enough() -> None:
 
 def test_a_month_of_unknown_version_is_not_revised() -> None:
     unknown = replace(entry(JUNE), expver={column: {"unknown": 720} for column in DEFAULT_COLUMNS})
-    assert months_to_revise([MonthContents(JUNE, (unknown,))], NOW, 3) == ()
+    assert months_to_revise([contents_of(unknown)], NOW, 3) == ()
 
 
 @given(instants, st.integers(0, 60))
@@ -272,9 +273,9 @@ def test_a_month_needs_loading_until_it_has_all_of_the_area(home: Path) -> None:
     assert needs_loading(chosen, [held(JUNE, locations=elsewhere)], JUNE)
     assert not needs_loading(chosen, [held(JUNE, locations=java)], JUNE)
     west = LocationSet.of_area(Area.parse("-5/106/-8/107"))
-    both = MonthContents(JUNE, (entry(JUNE, locations=west), entry(JUNE, locations=java - west, part=2)))
+    both = contents_of(entry(JUNE, locations=west), entry(JUNE, locations=java - west, part=2))
     assert not needs_loading(chosen, [both], JUNE)
-    assert needs_loading(chosen, [MonthContents(JUNE, both.parts[:1])], JUNE)
+    assert needs_loading(chosen, [contents_of(*both.parts[:1])], JUNE)
     assert needs_loading(chosen, [held(JUNE, locations=java, columns=["temperature_2m"])], JUNE)
 
 
@@ -284,7 +285,7 @@ def test_each_part_is_revised_by_its_own_request(home: Path) -> None:
         entry(JUNE, area=None, part=2),
         entry(JUNE, area="-5/106/-8/108", source="arco", part=3, preliminary=PRELIMINARY),
     )
-    first, second = revisions(settings(home), [MonthContents(JUNE, parts)], NOW)
+    first, second = revisions(settings(home), [contents_of(*parts)], NOW)
     assert (first.overrides["area"], second.overrides["area"]) == ("50/0/49/1", "-5/106/-8/108")
     assert (first.overrides["source"], second.overrides["source"]) == ("cds", "arco")
     assert first.reason != second.reason

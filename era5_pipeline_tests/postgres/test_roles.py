@@ -17,7 +17,8 @@ from era5_pipeline.postgres.roles import Roles, ensure_roles, next_statements
 from era5_pipeline.postgres.urls import database_of, with_database, with_user
 from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline_tests.commands import ROOT, InProcess, assert_explained
-from era5_pipeline_tests.servers import fresh_database, fresh_role
+from era5_pipeline_tests.era5_files import without_pictures
+from era5_pipeline_tests.servers import fresh_database, fresh_role, fresh_warehouse
 from era5_pipeline_tests.warehouse.loads import ask
 from era5_pipeline_tests.warehouse.test_views import has_postgis
 
@@ -65,6 +66,13 @@ def server_without_our_roles(server_url: str, roles: Roles = ROLES) -> Iterator[
     finally:
         for name in (*(login(name, roles) for name in LOGINS), *roles.names):
             run(server_url, f"DROP ROLE IF EXISTS {name}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _without_pictures() -> Iterator[None]:
+    """Drawing the map of a month takes longer than loading it."""
+    with without_pictures():
+        yield
 
 
 @dataclass(frozen=True)
@@ -222,7 +230,7 @@ def test_views_that_were_missing_are_the_readers_too(roled: RoledWarehouse) -> N
 def test_a_reader_who_loads_is_told_before_anything_is_begun(roled: RoledWarehouse) -> None:
     for arguments in (("load", "--from", "2023-01", *SMALL), ("up",)):
         printed = roled.era5("ann", *arguments, code=5)
-        assert_explained(printed, f"the user {login('ann')} may read this warehouse, and not load into it", "GRANT")
+        assert_explained(printed, f"the user {login('ann')} may read this warehouse, but not load into it", "GRANT")
         assert "era5 db init --roles" in printed.err
     assert not (roled.here.home / "raw").exists()
     assert ask(roled.url, "SELECT count(*) FROM era5.load_attempt") == 0
@@ -258,14 +266,13 @@ def test_months_that_a_superuser_loaded_are_the_loaders_too(
 @pytest.fixture(scope="module")
 def quiet(host_url: str) -> Iterator[str]:
     """The URL of a database with roles and logins, that no test changes."""
-    with server_without_our_roles(host_url, SHARED), fresh_database(host_url) as url:
-        with Warehouse(url).connect() as connection:
-            ensure_schema(connection)
+    with server_without_our_roles(host_url, SHARED), fresh_warehouse(host_url) as warehouse:
+        with warehouse.connect() as connection:
             ensure_roles(connection, SHARED)
             connection.execute("; ".join(create_logins(SHARED)).encode())
             ensure_roles(connection, SHARED)
             connection.execute("CREATE SCHEMA private; CREATE TABLE private.salary (amount int)")
-        yield url
+        yield warehouse.url
 
 
 @pytest.mark.parametrize("name", ["alice", "ann"])
@@ -355,7 +362,7 @@ def test_a_reader_has_functions_and_a_time_limit(quiet: str) -> None:
 
 
 def test_the_next_statements_are_valid_and_those_of_the_documentation(server_url: str) -> None:
-    documented = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8").partition("\n## Roles\n")[2]
+    documented = (ROOT / "docs" / "database.md").read_text(encoding="utf-8").partition("\n## Roles\n")[2]
     assert tuple(documented.partition("```sql\n")[2].partition("```")[0].splitlines()) == next_statements(
         Roles.named(), "era5"
     )
@@ -413,16 +420,14 @@ def test_a_user_who_may_not_create_roles_changes_nothing(
 
 def test_tables_of_somebody_else_are_left_alone(server_url: str) -> None:
     """CREATEROLE does not make one the owner of the tables: all of it is undone."""
-    with fresh_database(server_url) as url, fresh_role(url, "CREATEROLE") as admin:
-        with Warehouse(url).connect() as connection:
-            ensure_schema(connection)
-        before = catalogue(url)
+    with fresh_warehouse(server_url) as warehouse, fresh_role(warehouse.url, "CREATEROLE") as admin:
+        before = catalogue(warehouse.url)
         with (
-            Warehouse(with_user(url, admin)).connect() as connection,
+            Warehouse(with_user(warehouse.url, admin)).connect() as connection,
             pytest.raises(ServerUnsuitableError, match=r"creating roles: .*\n.*No role was created"),
         ):
             ensure_roles(connection, ROLES)
-        assert catalogue(url) == before
+        assert catalogue(warehouse.url) == before
 
 
 def test_a_role_that_may_do_more_is_not_used(server_url: str) -> None:
@@ -438,23 +443,21 @@ def test_a_role_that_may_do_more_is_not_used(server_url: str) -> None:
 
 def test_a_table_in_use_changes_nothing(server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("era5_pipeline.postgres.roles._LOCK_MS", 50)
-    with fresh_database(server_url) as url, Warehouse(url).connect() as connection:
-        ensure_schema(connection)
-        before = catalogue(url)
-        with psycopg.connect(url) as reader:
+    with fresh_warehouse(server_url) as warehouse, warehouse.connect() as connection:
+        before = catalogue(warehouse.url)
+        with psycopg.connect(warehouse.url) as reader:
             reader.execute("SELECT count(*) FROM weather")
             with pytest.raises(MonthLockedError, match=r"creating roles"):
                 ensure_roles(connection, ROLES)
-        assert catalogue(url) == before
+        assert catalogue(warehouse.url) == before
 
 
 def test_a_user_without_the_roles_is_told(
     server_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     here = InProcess(capsys, monkeypatch, tmp_path)
-    with fresh_database(server_url) as url, fresh_role(server_url) as user:
-        with Warehouse(url).connect() as connection:
-            ensure_schema(connection)
+    with fresh_warehouse(server_url) as warehouse, fresh_role(server_url) as user:
+        url = warehouse.url
         here.set(ERA5_DATABASE_URL=with_user(url, "e5_nobody"))
         printed = here.run("status", code=5)
         assert_explained(printed, 'role "e5_nobody" does not exist', "era5 db init --roles")

@@ -15,6 +15,7 @@ from era5_pipeline.model.errors import MonthLockedError, SchemaVersionError, Tra
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.schema_version import SCHEMA_VERSION, STEPS, require_usable, schema_version
+from era5_pipeline.serving.requests import ServingLimits
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.locks import month_lock
 from era5_pipeline.warehouse.schema import ensure_schema, upgrade_schema
@@ -82,14 +83,14 @@ def names_both(version: int, known: int) -> str:
     return f"has schema version {version}, and this era5-pipeline (knows versions up to|needs version) {known}"
 
 
-def test_a_new_database_has_the_newest_version(warehouse: Warehouse) -> None:
-    with warehouse.connect() as connection:
+def test_a_new_database_has_the_newest_version(empty_warehouse: Warehouse) -> None:
+    with empty_warehouse.connect() as connection:
         assert schema_version(connection) == 0
         upgrade_schema(connection)
         assert schema_version(connection) == 0  # that creates nothing
         ensure_schema(connection)
         assert schema_version(connection) == SCHEMA_VERSION == len(STEPS)
-    assert ask(warehouse.url, VERSION) == SCHEMA_VERSION
+    assert ask(empty_warehouse.url, VERSION) == SCHEMA_VERSION
 
 
 def test_the_version_is_found_without_any_privilege(warehouse: Warehouse, host_url: str) -> None:
@@ -284,7 +285,7 @@ def test_a_server_stops_answering_when_its_database_is_upgraded(warehouse: Wareh
     load_month(warehouse, flat_months("2023-01", points=(1, 1)))
     day = "2023-01-05"
     asked = {"latitude": "10.5", "longitude": "20", "start_date": day, "end_date": day, "hourly": "temperature_2m"}
-    with served(warehouse) as client:
+    with served(warehouse, ServingLimits(wait_seconds=1.0)) as client:
         assert client.get("/v1/archive", params=asked).status_code == 200
         upgrade(warehouse.url)
         answer = client.get("/v1/archive", params=asked)

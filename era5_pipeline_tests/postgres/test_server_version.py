@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.servers import Host
 
 
-def test_the_servers_version_and_extension(warehouse: Warehouse, host: Host) -> None:
-    with warehouse.connect() as connection:
+def test_the_servers_version_and_extension(empty_warehouse: Warehouse, host: Host) -> None:
+    with empty_warehouse.connect() as connection:
         plain = describe_server(connection)
         assert (plain.timescaledb, plain.license) == (None, None)
         assert str(plain) == f"PostgreSQL {plain.version_text}"

@@ -11,12 +11,12 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from era5_pipeline.model.grid import Area
+from era5_pipeline.model.location_set import GridWindow
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import hours_of_month
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.urls import with_user
 from era5_pipeline.read import boxes
-from era5_pipeline.read.boxes import GridWindow
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.flat_months import rows_of_file
 from era5_pipeline_tests.servers import fresh_role

@@ -104,8 +104,8 @@ def test_generated_months_of_other_places_are_not_told(weather_table: Connection
     assert read_credit(weather_table, None, None, LocationSet.of_ids([20])) == UNKNOWN_CREDIT
 
 
-def test_source_is_unknown_to_a_role_that_may_not_read_the_ledger(weather_table: Connection, database_url: str) -> None:
-    with fresh_role(database_url) as role:
+def test_source_is_unknown_to_a_role_that_may_not_read_the_ledger(weather_table: Connection, weather_url: str) -> None:
+    with fresh_role(weather_url) as role:
         weather_table.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
         assert read_credit(weather_table, None, None) == UNKNOWN_CREDIT
         weather_table.execute("RESET ROLE")

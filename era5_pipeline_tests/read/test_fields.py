@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import NoDataError
-from era5_pipeline.read.fields import read_snapshot, snapshot_of
+from era5_pipeline.read.boxes import read_field
+from era5_pipeline.read.fields import hour_field
 from era5_pipeline_tests.weather_table import (
     CLOUD,
     FIJI,
@@ -29,7 +30,7 @@ from era5_pipeline_tests.weather_table import (
 
 def test_snapshot_has_one_hour_in_one_area(weather_table: Connection) -> None:
     area = grid.Area(-16.0, 179.0, -18.0, -179.0)
-    found = read_snapshot(weather_table, START + 5 * HOUR, TEMPERATURE, area)
+    found = read_field(weather_table, START + 5 * HOUR, TEMPERATURE, area)
     assert found.time == START + 5 * HOUR
     assert found.variable is TEMPERATURE
     assert found.latitudes.tolist() == [-17.25, -17.0]
@@ -42,7 +43,7 @@ def test_snapshot_has_one_hour_in_one_area(weather_table: Connection) -> None:
 
 
 def test_snapshot_without_area_covers_all_locations(weather_table: Connection) -> None:
-    found = read_snapshot(weather_table, START, TEMPERATURE)
+    found = read_field(weather_table, START, TEMPERATURE)
     assert found.values.shape == (len(found.latitudes), len(found.longitudes)) == (45, 295)
     assert (found.latitudes[0], found.latitudes[-1]) == (-17.25, -6.25)
     assert (found.longitudes[0], found.longitudes[-1]) == (106.75, 180.25)
@@ -55,21 +56,21 @@ def test_snapshot_without_area_covers_all_locations(weather_table: Connection) -
     [("-17/180/-17/180", 1), ("-16/-180/-18/-179", 4), ("-16/179/-18/180", 4), ("global", 7)],
 )
 def test_snapshot_excludes_locations_outside_the_area(weather_table: Connection, area: str, count: int) -> None:
-    found = read_snapshot(weather_table, START, TEMPERATURE, grid.Area.parse(area))
+    found = read_field(weather_table, START, TEMPERATURE, grid.Area.parse(area))
     assert np.isfinite(found.values).sum() == count
 
 
 def test_null_is_nan_in_snapshot(weather_table: Connection) -> None:
-    assert np.isnan(read_snapshot(weather_table, START + NULL * HOUR, CLOUD).values).all()
-    assert np.isnan(read_snapshot(weather_table, START, SNOWFALL).values).all()
+    assert np.isnan(read_field(weather_table, START + NULL * HOUR, CLOUD).values).all()
+    assert np.isnan(read_field(weather_table, START, SNOWFALL).values).all()
 
 
 def test_missing_or_empty_table_says_that_no_month_is_loaded(empty_database: Connection) -> None:
     with pytest.raises(NoDataError, match=r"no month has been loaded yet\nLoad a month first"):
-        read_snapshot(empty_database, START, TEMPERATURE)
+        read_field(empty_database, START, TEMPERATURE)
     make_table(empty_database)
     with pytest.raises(NoDataError, match="no month has been loaded yet"):
-        read_snapshot(empty_database, START, TEMPERATURE)
+        read_field(empty_database, START, TEMPERATURE)
 
 
 def test_missing_hour_names_available_hours(weather_table: Connection) -> None:
@@ -78,14 +79,14 @@ def test_missing_hour_names_available_hours(weather_table: Connection) -> None:
     expected = r"^2024-05-01 00:00 UTC: .*holds 2023-01-30 00:00 to 2023-02-01 23:00 UTC\n.*era5 load --from 2024-05"
     for area in (None, grid.Area(0.0, 100.0, -10.0, 110.0)):
         with pytest.raises(NoDataError, match=expected):
-            read_snapshot(weather_table, later, TEMPERATURE, area)
+            read_field(weather_table, later, TEMPERATURE, area)
 
 
 def test_area_without_locations_names_the_nearest_one(weather_table: Connection) -> None:
     # Across the antimeridian: the degrees are far apart, the locations near.
     expected = r"no location in -10/-170/-30/-160; the nearest of its 7 is .*longitude -179\.75"
     with pytest.raises(NoDataError, match=expected):
-        read_snapshot(weather_table, START, TEMPERATURE, grid.Area(-10.0, -170.0, -30.0, -160.0))
+        read_field(weather_table, START, TEMPERATURE, grid.Area(-10.0, -170.0, -30.0, -160.0))
 
 
 indices = st.tuples(st.integers(0, grid.N_LATITUDES - 1), st.integers(0, grid.N_LONGITUDES - 1))
@@ -95,7 +96,7 @@ indices = st.tuples(st.integers(0, grid.N_LATITUDES - 1), st.integers(0, grid.N_
 def test_snapshot_is_the_smallest_rectangle_around_any_locations(points: list[tuple[int, int]]) -> None:
     rows, columns = np.array(points, dtype=np.int32).T
     ids = grid.location_ids(rows, columns)
-    found = snapshot_of(START, TEMPERATURE, ids, ids.astype(np.float32))
+    found = hour_field(START, TEMPERATURE, ids, ids.astype(np.float32))
     assert found.values.shape == (len(found.latitudes), len(found.longitudes))
     np.testing.assert_array_equal(np.diff(found.latitudes), 0.25)
     np.testing.assert_array_equal(np.diff(found.longitudes), 0.25)
@@ -115,5 +116,5 @@ def test_snapshot_is_the_smallest_rectangle_around_any_locations(points: list[tu
 
 def test_complete_parallel_begins_at_the_antimeridian() -> None:
     ids = np.arange(1, grid.N_LONGITUDES + 1, dtype=np.int32)
-    found = snapshot_of(START, TEMPERATURE, ids, ids.astype(np.float32))
+    found = hour_field(START, TEMPERATURE, ids, ids.astype(np.float32))
     assert (found.longitudes[0], found.longitudes[-1]) == (-179.75, 180.0)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.flat_months import FlatMonths
 
 
-def test_an_empty_database_has_no_area(warehouse: Warehouse) -> None:
-    with warehouse.connect() as connection:
+def test_an_empty_database_has_no_area(empty_warehouse: Warehouse) -> None:
+    with empty_warehouse.connect() as connection:
         assert read_coverage(connection) == []
 
 

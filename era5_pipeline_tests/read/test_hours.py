@@ -18,7 +18,8 @@ from era5_pipeline.model.grid import nearest_location
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES
 from era5_pipeline.postgres.urls import with_user
 from era5_pipeline.read import hours
-from era5_pipeline.read.hours import packed, prepare_for_reading, read_hours, read_packed, read_place_hours, read_series
+from era5_pipeline.read.fetch import packed
+from era5_pipeline.read.hours import prepare_for_reading, read_hours, read_packed, read_place_hours, read_series
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.serving.archive import formulas
 from era5_pipeline.warehouse.load_month import load_month
@@ -48,13 +49,18 @@ PACKED_MONTHS = ("2023-06", "2023-07", "2023-09", "2023-10")
 PACKED_HOURS = 24 * (30 + 31 + 30 + 31)
 
 
-@pytest.fixture
-def packed_months(warehouse: Warehouse, flat_months: FlatMonths, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
-    """Four months, which are enough for two sessions here."""
-    monkeypatch.setattr(hours, "_MONTHS_FOR_TWO", len(PACKED_MONTHS))
+@pytest.fixture(scope="module")
+def loaded_months(shared_warehouse: Warehouse, flat_months: FlatMonths) -> Warehouse:
     for month in PACKED_MONTHS:
-        load_month(warehouse, flat_months(month, missing=0.2))
-    return warehouse
+        load_month(shared_warehouse, flat_months(month, missing=0.2))
+    return shared_warehouse
+
+
+@pytest.fixture
+def packed_months(loaded_months: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
+    """Four months, which are enough for two sessions here; the tests leave them as they are."""
+    monkeypatch.setattr(hours, "_MONTHS_FOR_TWO", len(PACKED_MONTHS))
+    return loaded_months
 
 
 def assert_same(one: Hours, other: Hours) -> None:
@@ -116,8 +122,11 @@ def test_where_a_second_session_is_refused_the_first_reads_all(packed_months: Wa
 def test_without_a_ledger_one_session_reads_all(packed_months: Warehouse) -> None:
     with packed_months.connect() as connection:
         expected = read_packed(connection, PACKED_PLACE, PACKED_COLUMNS, None, None)
-        connection.execute("DROP SCHEMA era5 CASCADE")
-        assert_same(read_hours(connection, PACKED_PLACE, PACKED_COLUMNS, None, None), expected)
+        connection.execute("ALTER SCHEMA era5 RENAME TO elsewhere")
+        try:
+            assert_same(read_hours(connection, PACKED_PLACE, PACKED_COLUMNS, None, None), expected)
+        finally:
+            connection.execute("ALTER SCHEMA elsewhere RENAME TO era5")
 
 
 def test_where_only_the_first_session_finds_the_table_it_reads_all(packed_months: Warehouse) -> None:
@@ -126,7 +135,11 @@ def test_where_only_the_first_session_finds_the_table_it_reads_all(packed_months
         connection.execute("CREATE SCHEMA elsewhere")
         connection.execute("ALTER TABLE weather SET SCHEMA elsewhere")
         connection.execute("SET search_path = elsewhere")
-        assert_same(read_hours(connection, PACKED_PLACE, PACKED_COLUMNS, None, None), expected)
+        try:
+            assert_same(read_hours(connection, PACKED_PLACE, PACKED_COLUMNS, None, None), expected)
+        finally:
+            connection.execute("ALTER TABLE weather SET SCHEMA public")
+            connection.execute("DROP SCHEMA elsewhere")
 
 
 def test_series_has_all_hours_of_a_location_ordered_by_time(weather_table: Connection) -> None:
@@ -212,7 +225,7 @@ def test_missing_time_names_available_hours(weather_table: Connection) -> None:
 
 
 def test_missing_location_names_the_nearest_one(weather_table: Connection) -> None:
-    expected = r"longitude -179\).*nothing there.*nearest of its 7 locations is latitude -17, longitude -179.75"
+    expected = r"longitude -179\).*no data there.*nearest of its 7 locations is latitude -17, longitude -179.75"
     with pytest.raises(NoDataError, match=expected):
         read_series(weather_table, grid.nearest_location(-17.0, -179.0), (TEMPERATURE,), None, None)
 
@@ -303,7 +316,7 @@ def test_what_is_missing_is_said(loaded: Warehouse) -> None:
                 datetime(2023, 8, 1, tzinfo=UTC),
                 datetime(2023, 9, 1, tzinfo=UTC),
             )
-        with pytest.raises(NoDataError, match="nothing there; the nearest of its 6 locations"):
+        with pytest.raises(NoDataError, match="no data there; the nearest of its 6 locations"):
             read_place_hours(connection, 1, COLUMNS, None, None)
         with pytest.raises(NoDataError, match="no column surface_pressure"):
             read_place_hours(connection, PLACE.location_id, (BY_COLUMN["surface_pressure"],), None, None)

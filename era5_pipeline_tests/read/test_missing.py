@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import hours_in
 from era5_pipeline.model.variables import BY_COLUMN
-from era5_pipeline.read.hours import Series
+from era5_pipeline.read.fields import Series
 from era5_pipeline.read.missing import Gaps, find_gaps, gap_lines, gaps_as_json, regular_step
 
 T2M, TP = BY_COLUMN["temperature_2m"], BY_COLUMN["total_precipitation"]

@@ -62,8 +62,13 @@ class Page(HTMLParser):
         return " ".join(" ".join(self._texts).split())
 
 
-def test_it_loads_nothing_and_runs_nothing() -> None:
-    written = report_page(mekong_answer())
+@pytest.fixture(scope="module")
+def mekong_page() -> str:
+    return report_page(mekong_answer())
+
+
+def test_it_loads_nothing_and_runs_nothing(mekong_page: str) -> None:
+    written = mekong_page
     page = Page(written)
     assert LOADING.isdisjoint(tag for tag, _ in page.elements)
     for tag, attributes in page.elements:
@@ -79,13 +84,12 @@ def test_it_loads_nothing_and_runs_nothing() -> None:
     assert policy == "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def test_it_is_small_whole_and_the_same_twice(tmp_path: Path) -> None:
+def test_it_is_small_whole_and_the_same_twice(mekong_page: str, tmp_path: Path) -> None:
     path = tmp_path / "pages" / "mekong.html"
     write_page(mekong_answer(), path)
     once = path.read_bytes()
     assert len(once) < MOST_BYTES
-    write_page(mekong_answer(), path)
-    assert path.read_bytes() == once
+    assert mekong_page.encode("utf-8") == once
     assert [one.name for one in path.parent.iterdir()] == ["mekong.html"]
     page = Page(once.decode("utf-8"))
     assert len(page.ids) == len(set(page.ids))
@@ -102,11 +106,11 @@ def test_it_is_small_whole_and_the_same_twice(tmp_path: Path) -> None:
     assert all(attributes["role"] == "img" and attributes["aria-labelledby"] for attributes in pictures)
 
 
-def test_five_years_are_said_to_be_no_climate() -> None:
-    text = Page(report_page(mekong_answer())).text
+def test_five_years_are_said_to_be_no_climate(mekong_page: str) -> None:
+    text = Page(mekong_page).text
     assert "Is it getting warmer at 10.75° N 106.25° E?" in text
     assert "No answer yet." in text
-    assert "Five complete years are no climate" in text
+    assert "Five complete years are not a climate" in text
     assert "There is no trend" in text
     for wanted in (
         "not the reading of a station",
@@ -129,38 +133,34 @@ def test_five_years_are_said_to_be_no_climate() -> None:
     assert "nan" not in text.lower().split()
 
 
-def test_records_are_those_of_the_file() -> None:
+def test_records_are_those_of_the_file(mekong_page: str) -> None:
     """Against pandas on the same file: the hottest hour, and when it was in Vietnam."""
-    text = Page(report_page(mekong_answer())).text
+    text = Page(mekong_page).text
     local = mekong_hours()["temperature_2m"].tz_convert("Asia/Ho_Chi_Minh")
     hottest = f"Hottest hour {local.max():.1f} °C {local.idxmax():%Y-%m-%d %H:%M}"
     assert hottest in text
 
 
 def test_a_long_record_is_answered_with_its_interval() -> None:
-    answer = answer_of(made_hours(range(1950, 2024)), name="Jakarta, Indonesia")
-    text = Page(report_page(answer)).text
+    written = report_page(answer_of(made_hours(range(1950, 2024)), name="Jakarta, Indonesia"))
+    text = Page(written).text
     assert "Is Jakarta, Indonesia getting warmer?" in text
     assert "Yes. Jakarta, Indonesia became warmer by 0.2" in text
     assert "since 1979" in text
     assert "Place names: GeoNames (geonames.org), CC BY 4.0, changed: shortened." in text
-    assert "no climate" not in text
-    assert len(report_page(answer).encode()) < MOST_BYTES
+    assert "not a climate" not in text
+    assert len(written.encode()) < MOST_BYTES
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "<script>alert('x')</script>",
-        '"><img src=x onerror=alert(1)>',
-        "a & b",
+        "<script>alert('x')</script>\"><img src=x onerror=alert(1)> a & b \u00d1u\u00f1oa \u6771\u4eac",
         "\x00\ud800\u202e",
-        "\u00d1u\u00f1oa",
-        "\u6771\u4eac",
     ],
 )
 def test_any_name_of_a_place_is_text(name: str) -> None:
-    answer = answer_of(made_hours([2001, 2002]), name=name)
+    answer = answer_of(made_hours([2001]), name=name)
     written = report_page(answer)
     page = Page(written)
     assert LOADING.isdisjoint(tag for tag, _ in page.elements)
@@ -171,7 +171,7 @@ def test_any_name_of_a_place_is_text(name: str) -> None:
 
 
 def test_another_title_replaces_the_question() -> None:
-    text = report_page(mekong_answer(), "Near <Ho Chi Minh City>")
+    text = report_page(answer_of(made_hours([2001])), "Near <Ho Chi Minh City>")
     assert "<title>Near &lt;Ho Chi Minh City&gt;</title>" in text
     assert "Is it getting warmer" not in text
 
@@ -195,7 +195,7 @@ def test_precipitation_alone_gives_a_page_without_temperature() -> None:
 
 @pytest.mark.parametrize("title", [None, "Near Ho Chi Minh City"])
 def test_generated_data_say_so_first_and_draw_no_conclusion(title: str | None) -> None:
-    answer = answer_of(made_hours(range(1991, 2024)), sources={"sample": 396})
+    answer = answer_of(made_hours(range(2000, 2024)), sources={"sample": 288})
     assert answer.is_significant is None
     written = report_page(answer, title)
     text = Page(written).text
@@ -205,8 +205,8 @@ def test_generated_data_say_so_first_and_draw_no_conclusion(title: str | None) -
     assert f"<title>{begin}: {heading}</title>" in written
     header = re.search(r"<header>(.*?)</header>", written, re.DOTALL)
     assert header is not None
-    assert Page(header[1]).text.startswith(f"{begin}, 1991-01-01 to 2023-12-31 {begin}: {heading} {begin}.")
-    for word in ("warmer", "colder", "leaves out zero", "includes zero", "significant"):
+    assert Page(header[1]).text.startswith(f"{begin}, 2000-01-01 to 2023-12-31 {begin}: {heading} {begin}.")
+    for word in ("warmer", "colder", "excludes zero", "includes zero", "significant"):
         # Of the stripes, which say what their colours are.
         assert word not in text.replace("if it was colder than", "").replace("red if it was warmer", ""), word
     captions = re.findall(r"<figcaption>([^<]*)", written)
@@ -220,7 +220,7 @@ def test_generated_data_say_so_first_and_draw_no_conclusion(title: str | None) -
 
 
 def test_partly_generated_data_draw_no_conclusion_either() -> None:
-    answer = answer_of(made_hours(range(1991, 2024)), sources={"sample": 12, "cds": 384})
+    answer = answer_of(made_hours(range(2000, 2024)), sources={"sample": 12, "cds": 276})
     text = Page(report_page(answer)).text
     assert "Partly generated sample data, not ERA5. These numbers say nothing about the real weather." in text
     assert "became warmer" not in text
@@ -229,7 +229,7 @@ def test_partly_generated_data_draw_no_conclusion_either() -> None:
 
 _TREND = (
     "Yes. Plymouth, United Kingdom became warmer by 0.196 °C per decade from 1994 to 2023 (95 % interval +0.004 to "
-    "+0.388), 0.6 °C in all. The interval leaves out zero."
+    "+0.388), 0.6 °C in all. The interval excludes zero."
 )
 _OTHER_METHODS = "Theil-Sen's slope: +0.166 (+0.018 to +0.345). Kendall's tau: +0.26 (p 0.041)"
 
@@ -239,7 +239,7 @@ def test_real_yearly_means_are_answered_with_their_trend() -> None:
     text = Page(report_page(tamar_answer(tamar_years()))).text
     assert _TREND in text
     assert _OTHER_METHODS in text
-    assert "no climate" not in text
+    assert "not a climate" not in text
     for record in ("Warmest year 11.89 °C 2023", "Coldest year 9.69 °C 2010"):
         assert record in text
 

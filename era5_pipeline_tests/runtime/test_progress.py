@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from era5_pipeline.runtime.progress import ProgressLines, also_listening, listening, measured_waits, report, waiting
+from era5_pipeline.runtime.progress import ProgressLines, add_listener, listening, measured_waits, report, waiting
 
 LINE = re.compile(r"load: (\d+) %, ([\d,]+) of 1,000 rows, [\d,.e+]+ rows/s, \d+ s left")
 
@@ -55,7 +55,7 @@ def test_the_rate_is_that_since_the_line_before() -> None:
     match = re.fullmatch(r"raw files: 50 %, 5.0 of 10.0 MB, ([\d.]+) MB/s, 0 s left", fast)
     assert match
     assert 1 < float(match[1]) <= 20
-    assert stalled == "raw files: 50 %, 5.0 of 10.0 MB, 0.00 MB/s, nothing came since the last line"
+    assert stalled == "raw files: 50 %, 5.0 of 10.0 MB, 0.00 MB/s, nothing since the last line"
 
 
 def test_a_stage_that_begins_again_is_measured_anew() -> None:
@@ -100,7 +100,7 @@ def test_threads_share_the_lines() -> None:
 def test_bars_and_lines_hear_the_same() -> None:
     heard: dict[str, list[int]] = {"bars": [], "lines": []}
     with listening(lambda stage, done, total, unit: heard["bars"].append(done)):
-        with also_listening(lambda stage, done, total, unit: heard["lines"].append(done)):
+        with add_listener(lambda stage, done, total, unit: heard["lines"].append(done)):
             report("load", 1, 2, "rows")
         report("load", 2, 2, "rows")
     assert heard == {"bars": [1, 2], "lines": [1]}

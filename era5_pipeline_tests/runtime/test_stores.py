@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,9 +19,10 @@ import pytest
 
 from era5_pipeline.model.errors import Era5Error, StoreError, StoreUnreachableError, TransientError, UsageError
 from era5_pipeline.model.settings import Settings
+from era5_pipeline.runtime import stores
 from era5_pipeline.runtime.stores import S3Address, open_store, require_folder_or_s3
 from era5_pipeline_tests.commands import ROOT
-from era5_pipeline_tests.stores import KEY, SECRET, aws_environment, free_port, moto_command, running
+from era5_pipeline_tests.stores import KEY, SECRET, aws_environment, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -180,18 +182,28 @@ def test_a_local_file_that_cannot_be_read_to_its_end_is_not_published(store: Obj
 
 
 class CuttingProxy:
-    """Passes connections on to a server, and cuts the first `cuts` of those that carried `after_bytes`."""
+    """Passes connections on to a server, and cuts the first `cuts` of those that carried `after_bytes`.
 
-    def __init__(self, port: int, cuts: int, after_bytes: int) -> None:
+    It listens at the port `at`, by default a free one; at its end it cuts all that are open.
+    """
+
+    def __init__(self, port: int, *, cuts: int = 0, after_bytes: int = 0, at: int = 0) -> None:
         self._port = port
         self.cuts_left = cuts
         self._after_bytes = after_bytes
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", at))
         self.port = int(self._listener.getsockname()[1])
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)  # which, unlike `close`, ends a call that waits
+        self._accepting.join()
         self._listener.close()
+        for end in self._open:
+            with suppress(OSError):  # it has ended
+                end.shutdown(socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         while True:
@@ -200,6 +212,7 @@ class CuttingProxy:
             except OSError:
                 return
             server = socket.create_connection(("127.0.0.1", self._port))
+            self._open += client, server
             for source, target in ((client, server), (server, client)):
                 threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
 
@@ -214,7 +227,11 @@ class CuttingProxy:
                     break
         except OSError:
             pass
-        for end in (source, target):
+        self._cut(source, target)
+
+    @staticmethod
+    def _cut(*ends: socket.socket) -> None:
+        for end in ends:
             with suppress(OSError):  # the thread of the other direction was faster
                 # A reset instead of an orderly end.
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -251,80 +268,82 @@ def test_an_upload_that_is_always_cut_fails_as_temporary_and_leaves_nothing(
     assert store.size_of("raw/a.nc") is None
 
 
-def test_a_server_that_stops_in_mid_way_is_a_temporary_error(file: Path) -> None:
-    port = free_port()
-    with running(moto_command(port), port) as server, aws_environment(server.url):
-        bucket = server.bucket()
-        store = open_store(f"s3://{bucket}")
-        store.write("a", b"1")
-        server.stop()
-        calls: list[Callable[[], object]] = [store.require, lambda: store.read("a"), lambda: store.upload(file, "b")]
-        calls.append(lambda: store.remove("a"))
-        for call in calls:
-            with pytest.raises(TransientError, match=rf"s3://{bucket}.*127\.0\.0\.1:{port}"):
-                call()
-        server.start()
-        server.client().create_dir(bucket)  # it kept its objects in memory
-        store.write("a", b"2")
-        assert store.read("a") == b"2"
+def calls_of(file: Path, folder: Path) -> dict[str, Callable[[ObjectStore], object]]:
+    """Every call of a store, by name."""
+    return {
+        "require": lambda store: store.require(),
+        "size_of": lambda store: store.size_of("a"),
+        "read": lambda store: store.read("a"),
+        "write": lambda store: store.write("b", b"12"),
+        "upload": lambda store: store.upload(file, "b"),
+        "download": lambda store: store.download("a", folder / "back"),
+        "remove": lambda store: store.remove("a"),
+        "objects": lambda store: [found.key for found in store.objects()],
+    }
 
 
-def test_a_server_that_is_silent_is_given_up_after_the_patience(
-    file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_every_call_of_a_server_that_refuses_is_given_up_after_the_patience(file: Path, tmp_path: Path) -> None:
+    calls, port = calls_of(file, tmp_path), free_port()
+    # At the same time, as each tries for seconds.
+    with aws_environment(f"http://127.0.0.1:{port}"), ThreadPoolExecutor(1 + len(calls)) as threads:
+        impatient = threads.submit(open_store("s3://bucket/read").read, "a")
+        ended = {name: threads.submit(call, open_store(f"s3://bucket/{name}", 0.01)) for name, call in calls.items()}
+        for name, result in ended.items():
+            with pytest.raises(StoreUnreachableError, match=rf"s3://bucket/{name}.*127\.0\.0\.1:{port}") as caught:
+                result.result()
+            assert type(caught.value.__cause__) is TransientError
+        with pytest.raises(TransientError, match=rf"s3://bucket/read.*127\.0\.0\.1:{port}") as hasty:
+            impatient.result()
+        assert type(hasty.value) is TransientError
+
+
+def test_every_call_waits_for_a_server_that_is_gone_and_goes_on_when_it_answers(
+    file: Path,
+    tmp_path: Path,
+    s3_server: S3Server,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    port = free_port()
-    with running(moto_command(port), port) as server, aws_environment(server.url):
-        bucket = server.bucket()
-        store = open_store(f"s3://{bucket}", patience_seconds=1.0)
-        store.write("a", b"1")
-        assert server.process is not None
-        server.process.send_signal(signal.SIGSTOP)
-        with pytest.raises(StoreUnreachableError, match="up to 1 s, by ERA5_STORE_PATIENCE_SECONDS") as caught:
-            store.read("a")
-        assert caught.value.exit_code == 7
-        assert "AWS_ENDPOINT_URL" in caught.value.remedy
-        assert f"127.0.0.1:{port}" in caught.value.message
-        # Patient, it says what it waits for, and goes on when the server does.
-        server.process.send_signal(signal.SIGCONT)
-        store = open_store(f"s3://{bucket}", patience_seconds=600.0)
-        server.stop()
-        restarting = threading.Thread(target=_restart_after, args=(server, bucket, caplog))
-        restarting.start()
-        store.upload(file, "raw/a.nc")
-        restarting.join()
-        assert store.download("raw/a.nc", tmp_path / "back") == hashlib.sha256(file.read_bytes()).hexdigest()
-    (first, *_) = caplog.messages
-    assert first.startswith(f"waiting for the store s3://{bucket}: writing raw/a.nc at {server.url}")
-    assert "up to 10 min, by ERA5_STORE_PATIENCE_SECONDS" in first
+    monkeypatch.setattr(stores, "_AGAIN_SECONDS", 0.2)
+    calls, bucket = calls_of(file, tmp_path), s3_server.bucket()
+    proxy = CuttingProxy(s3_server.port)
+    with aws_environment(f"http://127.0.0.1:{proxy.port}"), ThreadPoolExecutor(len(calls)) as threads:
+        patient = {name: open_store(f"s3://{bucket}/{name}", patience_seconds=180.0) for name in calls}
+        for store in patient.values():
+            store.write("a", b"1")  # with a connection that is then lost
+        proxy.close()
+        ended = {name: threads.submit(call, patient[name]) for name, call in calls.items()}
+        deadline = time.monotonic() + 120
+        while not all(_waits(caplog, f"s3://{bucket}/{name}") for name in calls):
+            assert time.monotonic() < deadline, caplog.messages
+            time.sleep(0.05)
+        again = CuttingProxy(s3_server.port, at=proxy.port)
+        returned = {name: result.result() for name, result in ended.items()}
+        assert (returned["size_of"], returned["read"], returned["objects"]) == (1, b"1", ["a"])
+        assert returned["download"] == hashlib.sha256(b"1").hexdigest()
+        assert (patient["write"].read("b"), patient["remove"].read("a")) == (b"12", None)
+        assert patient["upload"].download("b", tmp_path / "large") == hashlib.sha256(file.read_bytes()).hexdigest()
+        again.close()
+    said = next(message for message in caplog.messages if f"s3://{bucket}/upload" in message)
+    assert f"writing b at http://127.0.0.1:{proxy.port}" in said
+    assert "up to 3 min, by ERA5_STORE_PATIENCE_SECONDS" in said
 
 
-def _restart_after(server: S3Server, bucket: str, caplog: pytest.LogCaptureFixture) -> None:
-    deadline = time.monotonic() + 120
-    while not caplog.messages and time.monotonic() < deadline:
-        time.sleep(0.1)
-    server.start()
-    server.client().create_dir(bucket)  # it kept its objects in memory
+def _waits(caplog: pytest.LogCaptureFixture, address: str) -> bool:
+    return any(message.startswith(f"waiting for the store {address}") for message in caplog.messages)
 
 
-@pytest.mark.parametrize("method", ["require", "size_of", "read", "write", "upload", "download", "remove", "objects"])
-def test_every_call_waits_for_a_server_that_refuses(
-    method: str, file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with aws_environment(f"http://127.0.0.1:{free_port()}"):
-        store = open_store("s3://bucket/x", patience_seconds=15.0 if method == "upload" else 4.0)
-        calls: dict[str, Callable[[], object]] = {
-            "require": store.require,
-            "size_of": lambda: store.size_of("a"),
-            "read": lambda: store.read("a"),
-            "write": lambda: store.write("a", b"1"),
-            "upload": lambda: store.upload(file, "a"),
-            "download": lambda: store.download("a", tmp_path / "back"),
-            "remove": lambda: store.remove("a"),
-            "objects": lambda: list(store.objects()),
-        }
-        with pytest.raises(StoreUnreachableError, match="s3://bucket/x"):
-            calls[method]()
-    assert any(message.startswith("waiting for the store s3://bucket/x") for message in caplog.messages)
+def test_a_server_that_is_silent_is_given_up_after_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "_SILENT_SECONDS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and answers none
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with aws_environment(url):
+            store = open_store("s3://bucket", patience_seconds=1.0)
+            with pytest.raises(StoreUnreachableError, match="up to 1 s, by ERA5_STORE_PATIENCE_SECONDS") as caught:
+                store.read("a")
+    assert caught.value.exit_code == 7
+    assert "AWS_ENDPOINT_URL" in caught.value.remedy
+    assert url in caught.value.message
 
 
 # --- errors that a user can cause -------------------------------------------------------------------------------------

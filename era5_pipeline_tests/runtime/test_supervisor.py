@@ -15,6 +15,7 @@ import psutil as _psutil
 import pytest
 
 from era5_pipeline.model.errors import Era5Error, LocalDiskError
+from era5_pipeline.runtime import supervisor as supervisor_module
 from era5_pipeline.runtime.supervisor import LogFile, ManagedProcess, supervise
 
 if TYPE_CHECKING:
@@ -234,7 +235,9 @@ def test_a_process_that_exits_later_is_an_error(playground: Playground) -> None:
     assert sorted(playground.names("ends")) == ["a", "c"]
 
 
-def test_a_process_that_was_killed_is_started_again(playground: Playground) -> None:
+def test_a_process_that_was_killed_is_started_again(playground: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor_module, "_RESTART_SECONDS", 0.1)
+
     def kill_twice() -> None:
         (_, _, first), _ = playground.events()
         os.kill(first, signal.SIGKILL)
@@ -252,7 +255,10 @@ def test_a_process_that_was_killed_is_started_again(playground: Playground) -> N
     assert playground.names("starts").count("b") == 1
 
 
-def test_a_process_that_ends_again_and_again_is_an_error(playground: Playground) -> None:
+def test_a_process_that_ends_again_and_again_is_an_error(
+    playground: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_module, "_RESTART_SECONDS", 0.1)
     with pytest.raises(Era5Error, match="b: ended by itself by signal 9") as failed:
         playground.run(GOOD, DIES_LATER, on_ready=lambda: None, restarts=1)
     assert "bye" in failed.value.message

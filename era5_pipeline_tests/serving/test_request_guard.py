@@ -73,7 +73,7 @@ def test_a_host_that_is_not_this_server_is_refused_by_name(client: httpx.Client,
         assert answer.status_code == (status if status != 200 or path != "/v1/archive" else 400), path
         if status != 200:
             assert answer.json()["error"] is True
-            assert ("ERA5_ALLOWED_HOSTS" if status == 421 else "one header Host") in answer.json()["reason"]
+            assert ("ERA5_ALLOWED_HOSTS" if status == 421 else "Host header") in answer.json()["reason"]
             assert answer.headers["x-content-type-options"] == "nosniff"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import shutil
@@ -31,22 +30,33 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, DEFAULT_VARIABLES, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
-from era5_pipeline.netcdf.cds_files import Axes
 from era5_pipeline.runtime.file_store import FileStore
 from era5_pipeline.runtime.files import sha256_of
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.runtime.stores import open_store
 from era5_pipeline.sources.arco import ArcoSource
-from era5_pipeline.sources.sample_weather import SampleWeather
 from era5_pipeline.sources.source import RawMonth, Request, Source
 from era5_pipeline.stages import run_flat, run_raw
-from era5_pipeline_tests.arco_store import CHUNKS, COMPRESSOR, LATITUDES, LONGITUDES, ArcoStore, Fault, Web, served
+from era5_pipeline_tests.arco_store import (
+    CHUNKS,
+    COMPRESSOR,
+    LATITUDES,
+    LONGITUDES,
+    ArcoStore,
+    Fault,
+    Web,
+    served,
+    weather_at,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import numpy.typing as npt
     from numcodecs.abc import Codec
+
+    Indices = npt.NDArray[np.int64]
 
 MONTH = Month(2020, 2)
 AREA = Area(-6.0, 106.0, -6.5, 106.5)
@@ -55,11 +65,10 @@ DAYS = 2  # of the month, that the store has
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> ArcoStore:
-    """A store with 2020-02-01, with the temperature of 2020-02-02, and with the first hours of 1940; all final."""
+    """A store with 2020-02-01, and with the temperature of 2020-02-02; all final."""
     store = ArcoStore(tmp_path_factory.mktemp("arco"))
     store.write(MONTH.start, 24)
     store.write(MONTH.start + timedelta(days=1), 24, columns=["temperature_2m"])
-    store.write(datetime(1940, 1, 1, tzinfo=UTC), 8)
     store.announce("2020-02-02")
     return store
 
@@ -81,23 +90,16 @@ def inventory(raw: RawMonth, home: Path) -> Inventory:
         return take_inventory(raw, scratch)
 
 
-@functools.cache
-def written(hours: range, rows: tuple[int, ...], columns: tuple[int, ...]) -> dict[str, np.ndarray]:
-    """The values written to the store, shape (hour, latitude, longitude), by column.
-
-    An hour at a time: a day of the globe would stay in this process' peak, which others measure.
-    """
-    weather = SampleWeather(LATITUDES, LONGITUDES)
-    cut = [{c: v[0][np.ix_(rows, columns)] for c, v in weather.at(np.array([hour])).items()} for hour in hours]
-    return {column: np.stack([fields[column] for fields in cut]) for column in DEFAULT_COLUMNS}
-
-
 def expected(column: str, hours: range, area: Area) -> np.ndarray:
-    """The values written to the store, cut to the area."""
+    """The values written to the store, cut to the area; shape (hour, latitude, longitude)."""
     rows = np.isin(np.rint((LATITUDES + 90) / 0.25), area.latitude_indices())
     degrees = np.where(LONGITUDES > 180, LONGITUDES - 360, LONGITUDES)
     columns = np.isin(np.rint((degrees + 179.75) / 0.25), area.longitude_indices())
-    return written(hours, tuple(np.flatnonzero(rows)), tuple(np.flatnonzero(columns)))[column]
+    return written(column, hours, np.flatnonzero(rows), np.flatnonzero(columns))
+
+
+def written(column: str, hours: range, rows: Indices, columns: Indices) -> np.ndarray:
+    return np.stack([weather_at(column, hour)[np.ix_(rows, columns)] for hour in hours])
 
 
 def requested_chunks(web: Web) -> set[str]:
@@ -148,10 +150,10 @@ def test_areas_anywhere_on_the_globe_are_cut_out(
         latitudes = np.asarray(dataset["latitude"][:])
         assert list(dataset["longitude"][:]) == longitudes
         got = np.asarray(dataset["t2m"][:])
-    rows = tuple(round((90 - latitude) / 0.25) for latitude in latitudes)
-    columns = tuple(round((longitude % 360) / 0.25) for longitude in longitudes)
+    rows = np.array([round((90 - latitude) / 0.25) for latitude in latitudes])
+    columns = np.array([round((longitude % 360) / 0.25) for longitude in longitudes])
     hours = range(first_hour(MONTH), first_hour(MONTH) + 3)
-    np.testing.assert_array_equal(got[:3], written(hours, rows, columns)["temperature_2m"])
+    np.testing.assert_array_equal(got[:3], written("temperature_2m", hours, rows, columns))
     assert latitudes[0] == area.north
     assert latitudes[-1] == area.south
 
@@ -179,17 +181,14 @@ def test_a_month_becomes_rows_with_the_values_of_the_store(store: ArcoStore, tmp
         assert np.isnan(got[:, :, hours:]).all()
 
 
-def test_days_in_the_folder_are_not_read_again(tmp_path: Path, store: ArcoStore) -> None:
+def test_days_in_the_folder_are_not_read_again(tmp_path: Path, store: ArcoStore, web: Web) -> None:
     # Two days stand for a month, which would take a minute to write.
-    own = tmp_path / "store"
-    shutil.copytree(store.folder, own)
-    first = source(own, tmp_path / "raw", "temperature_2m").fetch(MONTH)
-    with served(own) as web:
-        again = source(web.url, tmp_path / "other", "temperature_2m").fetch(MONTH)
-        assert len(requested_chunks(web)) == 48
-        web.requested.clear()
-        assert source(web.url, tmp_path / "other", "temperature_2m").fetch(MONTH) == again
-        assert requested_chunks(web) == set()
+    first = source(store.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
+    again = source(web.url, tmp_path / "other", "temperature_2m").fetch(MONTH)
+    assert len(requested_chunks(web)) == 48
+    web.requested.clear()
+    assert source(web.url, tmp_path / "other", "temperature_2m").fetch(MONTH) == again
+    assert requested_chunks(web) == set()
     assert [file.sha256 for file in again.files] == [file.sha256 for file in first.files]
 
 
@@ -274,8 +273,7 @@ def test_a_refused_read_is_not_retried(web: Web, tmp_path: Path, status: int) ->
 
 def test_a_chunk_that_stays_damaged_is_not_a_network_error(tmp_path: Path) -> None:
     own = one_day(tmp_path)
-    chunk = next((own.folder / "2m_temperature").glob("*.0.0"))
-    chunk.write_bytes(chunk.read_bytes()[:100])
+    own.damage("temperature_2m", 100)
     with pytest.raises(SourceError, match=r"2020-02-01: 2m_temperature from .* cannot be read .*decoded"):
         source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
 
@@ -324,8 +322,7 @@ def test_a_truncated_chunk_is_never_taken_for_weather(tmp_path: Path, compressor
     own = ArcoStore(tmp_path / "store", ["temperature_2m"], compressor)
     own.write(MONTH.start, 1)
     own.announce("2020-02-01")
-    (chunk,) = (own.folder / "2m_temperature").glob("*.0.0")
-    chunk.write_bytes(chunk.read_bytes()[:left])
+    own.damage("temperature_2m", left)
     with pytest.raises(MonthFailedError, match=r"2020-02-01: 2m_temperature from .*decoded"):
         source(own.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
     assert not list((tmp_path / "raw").rglob("*.nc"))
@@ -525,8 +522,11 @@ def test_a_month_before_the_start_of_the_store(tmp_path: Path) -> None:
         source(own.folder, tmp_path / "raw", "temperature_2m").fetch(Month(1958, 12))
 
 
-def test_accumulations_of_1940_begin_at_hour_7(store: ArcoStore, tmp_path: Path) -> None:
-    raw = source(store.folder, tmp_path).fetch(Month(1940, 1))
+def test_accumulations_of_1940_begin_at_hour_7(tmp_path: Path) -> None:
+    own = ArcoStore(tmp_path / "store")
+    own.write(datetime(1940, 1, 1, tzinfo=UTC), 8)
+    own.announce("1940-01-01")
+    raw = source(own.folder, tmp_path / "raw").fetch(Month(1940, 1))
     with netCDF4.Dataset(raw.files[0].path) as dataset:
         rain = np.ma.filled(dataset["tp"][:], np.nan)
     assert np.isnan(rain[:7]).all()
@@ -636,16 +636,11 @@ def test_other_variables_come_with_their_missing_values(tmp_path: Path) -> None:
     area = Area(-5, 106, -6, 107)
     arco = source(store.folder, tmp_path / "arco", *names, area=area)
     raw = arco.fetch(MONTH)
-    hours = np.arange(first_hour(MONTH), first_hour(MONTH) + 24)
-    axes = Axes.of(area)
-    expected_fields = SampleWeather(axes.latitudes, axes.longitudes).at(hours, in_table_order(names))
+    hours = range(first_hour(MONTH), first_hour(MONTH) + 24)
     with netCDF4.Dataset(raw.files[0].path) as dataset:
         for variable in in_table_order(names):
             got = np.ma.filled(dataset[variable.short_name][:], np.nan)
-            wanted = expected_fields[variable.column]
-            assert got.shape == wanted.shape
-            # The store's fields are packed as those of the globe.
-            np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-6, err_msg=variable.column)
+            np.testing.assert_array_equal(got, expected(variable.column, hours, area), err_msg=variable.column)
             assert np.isnan(got).any() == (variable.extent == "sea")
     note = json.loads(next((tmp_path / "arco").glob("*.json")).read_text())
     assert [day["whole"] for day in note["days"].values()] == [True]

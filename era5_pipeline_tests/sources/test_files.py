@@ -233,7 +233,7 @@ def test_named_alone_or_strictly_every_month_must_have_all(mixed: Path, names: s
 @pytest.mark.parametrize("names", ["u100", "default,u100", "all,u100"])
 def test_a_variable_that_no_file_has_is_refused_with_those_that_they_have(mixed: Path, names: str) -> None:
     source = chosen(mixed, names)
-    with pytest.raises(NoDataError, match=r"no file in .*era5 has data of zonal_wind_100m\n") as raised:
+    with pytest.raises(NoDataError, match=r"no file in .*era5 has data for zonal_wind_100m\n") as raised:
         source.fetch(JUNE)
     assert "hold temperature_2m, zonal_wind_10m" in raised.value.remedy
     assert "--variables all" in raised.value.remedy
@@ -257,13 +257,13 @@ def test_no_folder_or_a_missing_one_is_a_usage_error(tmp_path: Path) -> None:
 
 
 def test_the_error_for_a_missing_month_lists_the_months_found(folder: Path) -> None:
-    with pytest.raises(NoDataError, match=f"2024-01: no file in {folder} has data of it") as raised:
+    with pytest.raises(NoDataError, match=f"2024-01: no file in {folder} has data for it") as raised:
         source_of(folder).fetch(Month(2024, 1))
     assert raised.value.remedy == "The files there hold 2023-06 to 2023-07."
 
 
 def test_the_error_for_a_missing_variable_names_it(folder: Path) -> None:
-    with pytest.raises(NoDataError, match="has data of snowfall"):
+    with pytest.raises(NoDataError, match="has data for snowfall"):
         source_of(folder, Request((find_variable("sf"),))).fetch(JULY)
 
 

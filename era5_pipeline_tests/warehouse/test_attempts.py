@@ -10,7 +10,6 @@ import pytest
 
 from era5_pipeline.model.errors import ServerUnreachableError
 from era5_pipeline.model.months import Month
-from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse import attempts
 from era5_pipeline.warehouse.attempts import Heartbeat
 from era5_pipeline.warehouse.schema import ensure_schema
@@ -18,6 +17,8 @@ from era5_pipeline_tests.warehouse.loads import ask, wait_until
 
 if TYPE_CHECKING:
     import psycopg
+
+    from era5_pipeline.postgres.connect import Warehouse
 
 
 @pytest.fixture(autouse=True)
@@ -35,30 +36,28 @@ def recorded_rows(warehouse: Warehouse) -> Any:
     return ask(warehouse.url, "SELECT rows FROM era5.load_attempt ORDER BY id DESC LIMIT 1")
 
 
-def test_rows_are_recorded_during_the_load(database_url: str) -> None:
-    warehouse = Warehouse(database_url)
-    attempt = begin_attempt(warehouse)
+def test_rows_are_recorded_during_the_load(embedded_warehouse: Warehouse) -> None:
+    attempt = begin_attempt(embedded_warehouse)
     threads = threading.active_count()
-    with Heartbeat(lambda _: warehouse.connect(), attempt) as heart:
-        assert recorded_rows(warehouse) is None
+    with Heartbeat(lambda _: embedded_warehouse.connect(), attempt) as heart:
+        assert recorded_rows(embedded_warehouse) is None
         for rows in (10, 25):
             heart.add(rows)
-        wait_until(lambda: recorded_rows(warehouse) == 35)
+        wait_until(lambda: recorded_rows(embedded_warehouse) == 35)
         heart.add(5)
-        wait_until(lambda: recorded_rows(warehouse) == 40)
+        wait_until(lambda: recorded_rows(embedded_warehouse) == 40)
     assert threading.active_count() == threads
-    assert recorded_rows(warehouse) == 40
+    assert recorded_rows(embedded_warehouse) == 40
 
 
-def test_an_attempt_that_has_ended_is_not_changed(database_url: str) -> None:
-    warehouse = Warehouse(database_url)
-    attempt = begin_attempt(warehouse)
-    with Heartbeat(lambda _: warehouse.connect(), attempt) as heart:
-        with warehouse.connect() as connection:
+def test_an_attempt_that_has_ended_is_not_changed(embedded_warehouse: Warehouse) -> None:
+    attempt = begin_attempt(embedded_warehouse)
+    with Heartbeat(lambda _: embedded_warehouse.connect(), attempt) as heart:
+        with embedded_warehouse.connect() as connection:
             attempts.end_attempt(connection, attempt, rows=7)
         heart.add(1000)
         time.sleep(0.3)
-    assert recorded_rows(warehouse) == 7
+    assert recorded_rows(embedded_warehouse) == 7
 
 
 def test_a_server_that_does_not_answer_does_not_delay_the_load() -> None:

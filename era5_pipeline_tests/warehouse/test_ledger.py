@@ -34,8 +34,8 @@ JULY = Month(2023, 7)
 
 
 @pytest.fixture
-def on_embedded(database_url: str) -> Warehouse:
-    return Warehouse(database_url)
+def on_embedded(embedded_warehouse: Warehouse) -> Warehouse:
+    return embedded_warehouse
 
 
 def ledger(warehouse: Warehouse) -> list[MonthContents]:
@@ -127,8 +127,8 @@ def test_an_entry_can_be_written_as_json(warehouse: Warehouse, flat_months: Flat
     assert month["last_attempt"]["outcome"] == "loaded"
 
 
-def test_a_database_without_a_ledger_has_no_entries(warehouse: Warehouse) -> None:
-    assert ledger(warehouse) == []
+def test_a_database_without_a_ledger_has_no_entries(empty_warehouse: Warehouse) -> None:
+    assert ledger(empty_warehouse) == []
 
 
 def test_entries_are_ordered_by_month(on_embedded: Warehouse, flat_months: FlatMonths) -> None:

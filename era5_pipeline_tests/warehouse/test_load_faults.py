@@ -241,7 +241,8 @@ def test_the_server_or_session_ends_during_copy(
     month.assert_can_be_replaced(large)
 
 
-@pytest.mark.parametrize("points", [(1, 2), (10, 20)], ids=["small", "large"])
+# With the minimal log, what is larger than 2 MB is written to its files at the commit, what is smaller to the log.
+@pytest.mark.parametrize("points", [(1, 2), (5, 20)], ids=["small", "large"])
 @pytest.mark.parametrize("commit", ["on", "off"])
 def test_a_loaded_month_survives_a_crash_of_the_server(
     own_server: OwnServer, own_warehouse: Warehouse, flat_months: FlatMonths, points: tuple[int, int], commit: str

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline.model.errors import BadFileError, TransientError
-from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.embedded.processes import first_number
 from era5_pipeline.postgres.embedded.server import EmbeddedServer
 from era5_pipeline.runtime.progress import listening
@@ -36,6 +35,7 @@ from era5_pipeline_tests.warehouse.test_load_month import last_attempt, states, 
 
 if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.runtime.progress import Stage
     from era5_pipeline_tests.flat_months import FlatMonths
 
@@ -105,9 +105,9 @@ def test_an_interrupted_first_load_leaves_no_rows(warehouse: Warehouse, large: F
 
 
 def test_an_immediate_stop_of_the_server_leaves_the_month_unchanged(
-    embedded: EmbeddedServer, database_url: str, flat_months: FlatMonths, large: FlatMonth
+    embedded: EmbeddedServer, embedded_warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth
 ) -> None:
-    warehouse, old = Warehouse(database_url), flat_months(points=(1, 2))
+    warehouse, old = embedded_warehouse, flat_months(points=(1, 2))
     load_month(warehouse, old)
     with loading(warehouse, large, pause=True) as load:
         postmaster = first_number(embedded.data_folder / "postmaster.pid")

@@ -41,11 +41,6 @@ if TYPE_CHECKING:
 JULY = Month(2023, 7)
 
 
-@pytest.fixture(scope="module")
-def month_of(tmp_path_factory: pytest.TempPathFactory) -> VersionedMonths:
-    return VersionedMonths(tmp_path_factory.mktemp("parts"))
-
-
 def contents(warehouse: Warehouse, month: Month = JULY) -> MonthContents:
     with warehouse.connect() as connection:
         return next(held for held in read_ledger(connection) if held.month == month)
@@ -387,9 +382,9 @@ def test_an_area_of_a_month_is_dropped(warehouse: Warehouse, flat_months: FlatMo
     assert_holds(warehouse, flat, elsewhere)
 
 
-def test_dropping_from_an_empty_database_creates_nothing(warehouse: Warehouse) -> None:
-    assert drop_month(warehouse, JULY).parts == ()
-    assert ask(warehouse.url, "SELECT to_regclass('era5.ledger') IS NULL")
+def test_dropping_from_an_empty_database_creates_nothing(empty_warehouse: Warehouse) -> None:
+    assert drop_month(empty_warehouse, JULY).parts == ()
+    assert ask(empty_warehouse.url, "SELECT to_regclass('era5.ledger') IS NULL")
 
 
 # Faults

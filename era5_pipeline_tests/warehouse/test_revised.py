@@ -9,7 +9,6 @@ import pytest
 
 from era5_pipeline.model.errors import MonthLockedError, RefusedError, WarehouseError
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.changes import columns_changed, has_same_content
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.ledger_entry import Revision
@@ -22,20 +21,16 @@ from era5_pipeline_tests.warehouse.versioned_months import FINAL, PRELIMINARY, V
 
 if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 WHOLE = ["2024-12-01T00 to 2024-12-31T23"]
 BOTH = ["temperature_2m", "total_precipitation"]
 
 
-@pytest.fixture(scope="session")
-def month_of(tmp_path_factory: pytest.TempPathFactory) -> VersionedMonths:
-    return VersionedMonths(tmp_path_factory.mktemp("revised"))
-
-
 @pytest.fixture
-def on_embedded(database_url: str) -> Warehouse:
-    return Warehouse(database_url)
+def on_embedded(embedded_warehouse: Warehouse) -> Warehouse:
+    return embedded_warehouse
 
 
 def only_entry(warehouse: Warehouse) -> LedgerEntry:

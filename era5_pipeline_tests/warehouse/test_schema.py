@@ -54,8 +54,8 @@ def schemas_of(warehouse: Warehouse, table: str) -> list[str]:
         ]
 
 
-def test_the_schema_is_created_once(warehouse: Warehouse) -> None:
-    with warehouse.connect() as connection:
+def test_the_schema_is_created_once(empty_warehouse: Warehouse) -> None:
+    with empty_warehouse.connect() as connection:
         first = ensure_schema(connection)
         connection.execute("INSERT INTO era5.load_attempt (month) VALUES ('2023-07-01')")
         assert ensure_schema(connection) == first
@@ -69,12 +69,12 @@ def test_the_schema_is_created_once(warehouse: Warehouse) -> None:
         assert connection.execute(locks).fetchone() == (0,)
 
 
-def test_concurrent_sessions_create_the_schema_once(warehouse: Warehouse) -> None:
+def test_concurrent_sessions_create_the_schema_once(empty_warehouse: Warehouse) -> None:
     made: list[Any] = []
 
     def make() -> None:
         try:
-            with warehouse.connect() as connection:
+            with empty_warehouse.connect() as connection:
                 made.append(ensure_schema(connection).layout.name)
         except BaseException as error:  # noqa: BLE001  # the test asserts on it
             made.append(error)
@@ -116,73 +116,73 @@ def test_concurrent_sessions_create_the_schema_once(warehouse: Warehouse) -> Non
     ids=["other columns", "other types", "plain", "partitioned by location", "view"],
 )
 def test_a_table_of_another_project_is_refused_and_not_changed(
-    warehouse: Warehouse, flat_months: FlatMonths, table: LiteralString, problem: str
+    empty_warehouse: Warehouse, flat_months: FlatMonths, table: LiteralString, problem: str
 ) -> None:
-    with psycopg.connect(warehouse.url, autocommit=True) as connection:
+    with psycopg.connect(empty_warehouse.url, autocommit=True) as connection:
         connection.execute(table)
     with pytest.raises(ServerUnsuitableError, match=f"{problem}\nUse another database, or rename that table"):
-        load_month(warehouse, flat_months())
-    assert rows_in(warehouse) == (1 if "VIEW" in table else 0)
+        load_month(empty_warehouse, flat_months())
+    assert rows_in(empty_warehouse) == (1 if "VIEW" in table else 0)
 
 
 def test_a_hypertable_of_another_project_is_refused_and_not_changed(
-    warehouse: Warehouse, host: Host, flat_months: FlatMonths
+    empty_warehouse: Warehouse, host: Host, flat_months: FlatMonths
 ) -> None:
     if host.license is None:
         return
-    with psycopg.connect(warehouse.url, autocommit=True) as connection:
+    with psycopg.connect(empty_warehouse.url, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION timescaledb")
         connection.execute("CREATE TABLE weather (time timestamptz NOT NULL, city text)")
         connection.execute("SELECT create_hypertable('weather', by_range('time'))")
         connection.execute("INSERT INTO weather VALUES ('2023-07-15Z', 'Jakarta')")
     with pytest.raises(ServerUnsuitableError, match="another table weather: its column location_id is missing"):
-        load_month(warehouse, flat_months())
-    assert rows_in(warehouse) == 1
+        load_month(empty_warehouse, flat_months())
+    assert rows_in(empty_warehouse) == 1
 
 
 def test_partitions_are_kept_if_timescaledb_is_added_later(
-    warehouse: Warehouse, host: Host, flat_months: FlatMonths
+    empty_warehouse: Warehouse, host: Host, flat_months: FlatMonths
 ) -> None:
     """Also if somebody wants partitions although TimescaleDB is available."""
-    with warehouse.connect() as connection:
+    with empty_warehouse.connect() as connection:
         MonthPartitions().create(connection)
-    assert load_month(warehouse, flat_months()).layout == "partitions"
-    with warehouse.connect() as connection:
+    assert load_month(empty_warehouse, flat_months()).layout == "partitions"
+    with empty_warehouse.connect() as connection:
         if host.license is not None:
             connection.execute("CREATE EXTENSION timescaledb")
-    assert load_month(warehouse, flat_months(seed=2)).layout == "partitions"
-    assert_holds(warehouse, flat_months(seed=2))
+    assert load_month(empty_warehouse, flat_months(seed=2)).layout == "partitions"
+    assert_holds(empty_warehouse, flat_months(seed=2))
 
 
-def test_the_table_may_be_in_any_schema(warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    with psycopg.connect(warehouse.url, autocommit=True) as connection:
+def test_the_table_may_be_in_any_schema(empty_warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    with psycopg.connect(empty_warehouse.url, autocommit=True) as connection:
         connection.execute('CREATE SCHEMA "Climate Data"')
         connection.execute(
             sql.SQL("ALTER DATABASE {} SET search_path = 'Climate Data', public").format(
-                sql.Identifier(database_of(warehouse.url))
+                sql.Identifier(database_of(empty_warehouse.url))
             )
         )
     for flat in (flat_months(), flat_months("2023-08"), flat_months(seed=2)):
-        load_month(warehouse, flat)
-    assert_holds(warehouse, flat_months("2023-08"), flat_months(seed=2))
-    assert schemas_of(warehouse, "weather") == ['"Climate Data"']
+        load_month(empty_warehouse, flat)
+    assert_holds(empty_warehouse, flat_months("2023-08"), flat_months(seed=2))
+    assert schemas_of(empty_warehouse, "weather") == ['"Climate Data"']
 
 
 # Users
 
 
 def test_the_owner_of_a_database_can_load(
-    warehouse: Warehouse, host: Host, host_url: str, flat_months: FlatMonths
+    empty_warehouse: Warehouse, host: Host, host_url: str, flat_months: FlatMonths
 ) -> None:
     with fresh_role(host_url) as role:
-        own(warehouse, role)
-        theirs = Warehouse(as_role(warehouse.url, role))
+        own(empty_warehouse, role)
+        theirs = Warehouse(as_role(empty_warehouse.url, role))
         for flat in (flat_months(), flat_months(seed=2), flat_months("2023-08")):
             assert load_month(theirs, flat).layout == host.layout
             assert verify_month(theirs, flat) == ()
         assert_holds(theirs, flat_months(seed=2), flat_months("2023-08"))
-        own(warehouse, "postgres")
-        release(warehouse, role)
+        own(empty_warehouse, "postgres")
+        release(empty_warehouse, role)
 
 
 def test_a_user_named_era5_can_load(database_url: str, server_url: str, flat_months: FlatMonths) -> None:
@@ -206,33 +206,35 @@ def release(warehouse: Warehouse, role: str) -> None:
         connection.execute(sql.SQL("DROP OWNED BY {}").format(sql.Identifier(role)))
 
 
-def test_a_user_without_privileges_is_refused(warehouse: Warehouse, host_url: str, flat_months: FlatMonths) -> None:
+def test_a_user_without_privileges_is_refused(
+    empty_warehouse: Warehouse, host_url: str, flat_months: FlatMonths
+) -> None:
     with fresh_role(host_url) as role:
-        theirs = Warehouse(as_role(warehouse.url, role))
+        theirs = Warehouse(as_role(empty_warehouse.url, role))
         with pytest.raises(ServerUnsuitableError, match=r"(permission denied|may not create the extension)") as refused:
             load_month(theirs, flat_months())
         assert "CREATE EXTENSION timescaledb" in refused.value.remedy or "grant the privilege" in refused.value.remedy
-        load_month(warehouse, flat_months())
+        load_month(empty_warehouse, flat_months())
         with pytest.raises(ServerUnsuitableError, match=r"permission denied .*\n.*grant the privilege"):
             load_month(theirs, flat_months(seed=2))
-    assert_holds(warehouse, flat_months())
+    assert_holds(empty_warehouse, flat_months())
 
 
-def test_a_read_only_server_is_refused(warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    database = sql.Identifier(database_of(warehouse.url))
+def test_a_read_only_server_is_refused(empty_warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    database = sql.Identifier(database_of(empty_warehouse.url))
 
     def execute(statement: LiteralString) -> None:
-        with psycopg.connect(warehouse.url, autocommit=True) as connection:
+        with psycopg.connect(empty_warehouse.url, autocommit=True) as connection:
             connection.execute("SET default_transaction_read_only = off")
             connection.execute(sql.SQL(statement).format(database))
 
     for _ in range(2):  # before the table exists, and after
         execute("ALTER DATABASE {} SET default_transaction_read_only = on")
         with pytest.raises(ServerUnsuitableError, match=r"read-only transaction\n.*read-only \(a standby\?\)"):
-            load_month(warehouse, flat_months(seed=2))
+            load_month(empty_warehouse, flat_months(seed=2))
         execute("ALTER DATABASE {} RESET default_transaction_read_only")
-        load_month(warehouse, flat_months())
-    assert_holds(warehouse, flat_months())
+        load_month(empty_warehouse, flat_months())
+    assert_holds(empty_warehouse, flat_months())
 
 
 # Comments

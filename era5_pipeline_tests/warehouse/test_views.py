@@ -31,7 +31,7 @@ from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.era5_files import without_pictures
 from era5_pipeline_tests.flat_months import COLUMNS, rows_of_file
-from era5_pipeline_tests.servers import fresh_database, fresh_role
+from era5_pipeline_tests.servers import fresh_database, fresh_role, fresh_warehouse
 from era5_pipeline_tests.sql_plans import scans_of
 from era5_pipeline_tests.warehouse.loads import ask
 
@@ -49,10 +49,10 @@ PLACE = (10.25, 20.25)
 
 @pytest.fixture(scope="module")
 def loaded(host_url: str, flat_months: FlatMonths) -> Iterator[str]:
-    with fresh_database(host_url) as url:
+    with fresh_warehouse(host_url) as warehouse:
         for month in MONTHS:
-            load_month(Warehouse(url), flat_months(month, points=(12, 12), names=NAMES, missing=0.02))
-        yield url
+            load_month(warehouse, flat_months(month, points=(12, 12), names=NAMES, missing=0.02))
+        yield warehouse.url
 
 
 def ask_days(url: str, query: str, zone: str = "Asia/Kolkata") -> list[dict[str, Any]]:
@@ -65,7 +65,8 @@ def days_of(flat_months: FlatMonths, place: tuple[float, float]) -> dict[date, d
     """The days of the place, computed from the files one value after the other."""
     hours: dict[datetime, dict[str, Any]] = {}
     for month in MONTHS:
-        for row in rows_of_file(flat_months(month, points=(12, 12), names=NAMES, missing=0.02)):
+        flat = flat_months(month, points=(12, 12), names=NAMES, missing=0.02)
+        for row in rows_of_file(flat, nearest_location(*place).location_id):
             values = dict(zip(COLUMNS, row, strict=True))
             if (values["latitude"], values["longitude"]) == place:
                 hours[values["time"].astimezone(UTC)] = values
@@ -122,9 +123,10 @@ def test_the_days_of_a_place_are_those_of_the_files(loaded: str, flat_months: Fl
 
 
 def test_the_last_hour_of_a_days_total_is_that_of_the_next_day(server_url: str, flat_months: FlatMonths) -> None:
-    with fresh_database(server_url) as url:
+    with fresh_warehouse(server_url) as warehouse:
+        url = warehouse.url
         for month in ("2023-05", "2023-07", "2023-08"):
-            load_month(Warehouse(url), flat_months(month, points=(1, 1), names=("tp",)))
+            load_month(warehouse, flat_months(month, points=(1, 1), names=("tp",)))
         hours = {
             row["day"].isoformat(): row["total_precipitation_sum_hours"]
             for row in ask_days(url, "SELECT day, total_precipitation_sum_hours FROM weather_daily")
@@ -508,7 +510,7 @@ def test_a_month_is_a_layer_of_cells(host_url: str, flat_months: FlatMonths, sch
         load_month(Warehouse(url), flat_months())
         assert ask(url, "SELECT to_regclass('weather_monthly_map')::text") is None
         with psycopg.connect(url, autocommit=True) as connection:
-            if not connection.execute("SELECT FROM pg_available_extensions WHERE name = 'postgis'").fetchone():
+            if connection.execute("SELECT FROM pg_available_extensions WHERE name = 'postgis'").fetchone() is None:
                 pytest.skip("this server does not offer PostGIS")
             connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'.encode())
             connection.execute(f'CREATE EXTENSION postgis SCHEMA "{schema}"'.encode())
@@ -587,8 +589,7 @@ _PART = (
 @pytest.fixture(scope="module")
 def made(server_url: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection to a database with the schema, and an empty ledger."""
-    with fresh_database(server_url) as url, Warehouse(url).connect() as connection:
-        ensure_schema(connection)
+    with fresh_warehouse(server_url) as warehouse, warehouse.connect() as connection:
         yield connection
 
 
@@ -719,8 +720,7 @@ def test_every_cell_has_its_percentage(made: psycopg.Connection[Any]) -> None:
 
 
 def test_a_database_of_an_earlier_version_gets_locations(server_url: str) -> None:
-    with fresh_database(server_url) as url, Warehouse(url).connect() as connection:
-        ensure_schema(connection)
+    with fresh_warehouse(server_url) as warehouse, warehouse.connect() as connection:
         connection.execute("DROP VIEW era5.location; DROP TABLE era5.land; DROP FUNCTION era5.nearest")
         ensure_schema(connection)
         hold(connection, GLOBE)

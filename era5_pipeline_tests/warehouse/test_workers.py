@@ -9,7 +9,6 @@ import psycopg
 import pytest
 
 from era5_pipeline.model.errors import TransientError
-from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.flat_months import assert_holds
@@ -19,14 +18,15 @@ from era5_pipeline_tests.warehouse.test_load_month import last_attempt, states
 
 if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.runtime.progress import Stage
     from era5_pipeline_tests.flat_months import FlatMonths
     from era5_pipeline_tests.servers import Host
 
 
 @pytest.fixture
-def partitions(database_url: str) -> Warehouse:
-    return Warehouse(database_url)
+def partitions(embedded_warehouse: Warehouse) -> Warehouse:
+    return embedded_warehouse
 
 
 def test_several_connections_load_the_whole_month_or_a_note_says_why_not(

@@ -16,7 +16,13 @@ from era5_pipeline.postgres.doctor.comparison import (
     compare,
     undo_statements,
 )
-from era5_pipeline.postgres.doctor.findings import Finding, list_findings, security_findings, warnings_first
+from era5_pipeline.postgres.doctor.findings import (
+    SETTINGS_OF_FINDINGS,
+    Finding,
+    list_findings,
+    security_findings,
+    warnings_first,
+)
 from era5_pipeline.postgres.doctor.server_facts import Machine, is_session_here, log_folder, read_server_facts
 
 if TYPE_CHECKING:
@@ -65,7 +71,7 @@ class Diagnosis:
         """The statements, with explanations as comments."""
         lines = [f"-- Profile {self.profile}: {_PROMISES[self.profile]}"]
         lines += [*self._named("Left out (era5 doctor says why)", "held back", "elsewhere")]
-        lines += [*self._named("Left out, as the server's machine is not known well enough", "unknown")]
+        lines += [*self._named("Left out, because too little is known about the server's machine", "unknown")]
         lines += self.statements or ["-- Nothing to change."]
         return _joined([*lines, *self._to_restart()])
 
@@ -109,7 +115,6 @@ class Diagnosis:
             "profile": self.profile,
             "machine": {
                 "memory_bytes": self.machine.memory_bytes,
-                "cores": self.machine.cores,
                 "free_disk_bytes": self.machine.free_bytes,
                 "known_from": self.origins,
             },
@@ -151,12 +156,10 @@ def diagnose(
     Raises:
         TransientError, WarehouseError: if the server does not answer.
     """
-    names = {advice.name for advice in advise("reckless", _UNKNOWN, timescaledb_workers=0)}
-    facts = read_server_facts(connection, names | {"track_counts"})
+    names = {advice.name for advice in advise("reckless", _UNKNOWN)}
+    facts = read_server_facts(connection, names | set(SETTINGS_OF_FINDINGS))
     machine, origins = _known_machine(facts, given)
-    workers = facts.settings.get("timescaledb.max_background_workers")
-    advised = advise("reckless", machine, timescaledb_workers=None if workers is None else int(workers.setting))
-    every = compare(advised, facts)
+    every = compare(advise("reckless", machine), facts)
     rows = tuple(row for row in every if row.advice.profile in PROFILES[: PROFILES.index(profile) + 1])
     return Diagnosis(
         server=facts.server,
@@ -180,14 +183,13 @@ def _known_machine(facts: ServerFacts, given: Machine) -> tuple[Machine, dict[Ma
     session, measured = facts.session, _UNKNOWN
     if is_session_here(session.pid, session.user, session.database, session.client_port):
         measured = Machine.here(log_folder(session.pid, facts.data_folder))
-    known: list[int | None] = []
+    known: dict[MachineFact, int | None] = {}
     origins: dict[MachineFact, str] = {}
     of_machine: tuple[tuple[MachineFact, int | None, int | None], ...] = (
         ("memory", given.memory_bytes, measured.memory_bytes),
-        ("cores", given.cores, measured.cores),
         ("disk", given.free_bytes, measured.free_bytes),
     )
     for fact, option, found in of_machine:
-        known.append(found if option is None else option)
+        known[fact] = found if option is None else option
         origins[fact] = "given" if option is not None else "unknown" if found is None else "this machine"
-    return Machine(*known), origins
+    return Machine(known["memory"], measured.cores, known["disk"]), origins

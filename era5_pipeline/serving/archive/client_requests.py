@@ -110,9 +110,9 @@ def _json_pairs(body: bytes) -> list[tuple[str, str]]:
     try:
         found: Any = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise _RefusedBodyError(400, f"The body is no JSON: {error}.") from None
+        raise _RefusedBodyError(400, f"The body is not JSON: {error}.") from None
     if not isinstance(found, dict):
-        _refuse_json("it is no object")
+        _refuse_json("it is not an object")
     pairs = []
     for name, given in found.items():
         for value in given if isinstance(given, list) else [given]:

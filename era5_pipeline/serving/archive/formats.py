@@ -1,4 +1,4 @@
-"""An answer as JSON, CSV and FlatBuffers, as Open-Meteo writes them."""
+"""An answer as JSON, CSV and FlatBuffers, as Open-Meteo writes them; and its description for OpenAPI."""
 
 from __future__ import annotations
 
@@ -244,3 +244,61 @@ def _column(builder: flatbuffers.Builder, column: AnswerColumn, kind: str, time_
     builder.PrependInt16Slot(8, fields.depth, 0)
     builder.PrependInt16Slot(9, fields.depth_to, 0)
     return int(builder.EndObject())
+
+
+# --- The description of the answers, for OpenAPI and the page of the routes ---
+
+
+_SECTION = {
+    "type": "object",
+    "properties": {"time": {"type": "array", "items": {"type": ["string", "integer"]}}},
+    "additionalProperties": {"type": "array", "items": {"type": ["number", "string", "null"]}},
+    "required": ["time"],
+}
+_UNITS = {"type": "object", "additionalProperties": {"type": "string"}, "required": ["time"]}
+_PLACE = {
+    "type": "object",
+    "properties": {
+        "latitude": {"type": "number"},
+        "longitude": {"type": "number"},
+        "generationtime_ms": {"type": "number"},
+        "utc_offset_seconds": {"type": "integer"},
+        "timezone": {"type": "string"},
+        "timezone_abbreviation": {"type": "string"},
+        "elevation": {"type": "number"},
+        "location_id": {"type": "integer"},
+        "hourly_units": _UNITS,
+        "hourly": _SECTION,
+        "daily_units": _UNITS,
+        "daily": _SECTION,
+        "missing_months": {"type": "array", "items": {"type": "string"}},
+        "missing_hours": {"type": "integer"},
+        "notice": {"type": "string"},
+        "era5": {
+            "type": "object",
+            "properties": {
+                "sources": {"type": "array", "items": {"type": "string"}},
+                "versions": {"type": "array", "items": {"type": "string"}},
+                "credit": {"type": "string"},
+                "day_rule": {"type": "string"},
+            },
+            "required": ["sources", "versions", "credit"],
+            "additionalProperties": False,
+        },
+    },
+    "required": [
+        *("latitude", "longitude", "generationtime_ms", "utc_offset_seconds", "timezone", "timezone_abbreviation"),
+    ],
+    "additionalProperties": False,
+}
+
+ARCHIVE_RESPONSE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "One object for one place, a list for several; or CSV, or FlatBuffers",
+        "content": {
+            "application/json": {"schema": {"oneOf": [_PLACE, {"type": "array", "items": _PLACE}]}},
+            "text/csv": {"schema": {"type": "string"}},
+            "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
     Doubles = npt.NDArray[np.float64]
 
-# --- Quantities computed from columns of the table: wind, humidity, radiation, weather codes ---
-#
 # Formulas and constants are those of Open-Meteo (Magnus' formula for humidity, FAO 56 for the vapour pressure deficit,
 # Stull for the wet bulb, Steadman for the apparent temperature), in float32 as there. Arguments are in the table's
 # units, (n,); NaN gives NaN.

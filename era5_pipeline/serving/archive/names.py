@@ -41,13 +41,16 @@ _NOT_HERE = (
     (
         r"terrestrial_radiation.*|.*_normal_irradiance.*|sunshine_duration|global_tilted_irradiance.*|"
         r".*_radiation_instant",
-        "is of sunlight at a moment or on another plane, of which ERA5 has the sums of hours on the horizontal one",
+        "is sunlight at a moment or on a tilted plane; ERA5 has sums over hours on the horizontal plane",
     ),
-    (r"moon.*", "is of the moon, which is not computed here"),
-    (r"(wind_|swell_)?wave_.*|.*_wave_.*", "is of ocean waves, which the table does not hold"),
+    (r"moon.*", "describes the moon, which is not computed here"),
+    (r"(wind_|swell_)?wave_.*|.*_wave_.*", "describes ocean waves, which the table does not hold"),
     (r"soil_moisture_index_.*", "needs the type of soil, which the table does not hold"),
-    (r".*_spread", "is of the ensemble, which the table does not hold"),
-    (r"leaf_wetness_probability.*|showers.*|.*_probability.*", "is of a model of its own, and no variable of ERA5"),
+    (r".*_spread", "belongs to the ensemble, which the table does not hold"),
+    (
+        r"leaf_wetness_probability.*|showers.*|.*_probability.*",
+        "comes from a model of its own, and is not a variable of ERA5",
+    ),
     (r"temperature_.*hPa|.*_\d+hPa", "is at a pressure level; the table holds single levels"),
     (r".*_(80|120|180|200)m.*", "is at a height that ERA5's single levels lack: there are 2, 10 and 100 m"),
 )
@@ -72,7 +75,7 @@ def find_daily(name: str) -> DailyVariable:
     return _find(name, DAILY, HOURLY, "daily")
 
 
-def name_of_today(name: str) -> str:
+def current_name(name: str) -> str:
     """Open-Meteo's current name of a variable."""
     for earlier, later in _EARLIER:
         name = name.replace(earlier, later)
@@ -80,7 +83,7 @@ def name_of_today(name: str) -> str:
 
 
 def _find(name: str, known: Mapping[str, _Kind], others: Mapping[str, object], kind: str) -> _Kind:
-    today = name_of_today(name)
+    today = current_name(name)
     if today in known:
         return known[today]
     raise UsageError(
@@ -210,7 +213,7 @@ def variable_fields(name: str, kind: str) -> VariableFields:
     Raises:
         UsageError: if the schema has no such variable.
     """
-    today = name_of_today(name)
+    today = current_name(name)
     found = _NAME.fullmatch(today)
     parts = found.groupdict() if found and today not in _VARIABLES else {"variable": today}
     number = _VARIABLES.get(str(parts["variable"]))

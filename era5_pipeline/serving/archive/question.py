@@ -1,4 +1,4 @@
-"""The question of a request to `/v1/archive`: its parameters, read and checked by Open-Meteo's rules."""
+"""The question of a request to `/v1/archive`: its parameters, described, read and checked by Open-Meteo's rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from era5_pipeline.model.cells import Cell, cell_of, sea_cell_of, zone_of
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.serving.archive.description import ARCHIVE_PARAMETERS
+from era5_pipeline.serving.archive.client_requests import FORM_TYPE, JSON_TYPE
+from era5_pipeline.serving.archive.daily import DAILY
+from era5_pipeline.serving.archive.hourly import HOURLY
 from era5_pipeline.serving.archive.names import find_daily, find_hourly, variable_fields
 from era5_pipeline.serving.archive.times import GMT, AnswerZone, Days, TimeFormat, answer_zone
 from era5_pipeline.serving.archive.units import PrecipitationUnit, TemperatureUnit, UnitChoice, WindSpeedUnit
@@ -62,7 +64,7 @@ class AskedParameters:
                 raise UsageError(f"Parameter '{name}' is not known", remedy=f"Did you mean {plain[meant[0]]}?")
             if not asks:
                 raise UsageError(
-                    f"Parameter '{name}' is not known, and no variable is asked for",
+                    f"Parameter '{name}' is not known, and no variable is requested",
                     remedy="Name variables in hourly or daily: docs/http.md lists them.",
                 )
 
@@ -116,6 +118,84 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())[:_LONGEST_NAME]
 
 
+# --- The description of the parameters, for OpenAPI and the page of the routes ---
+
+
+def _parameter(name: str, description: str, schema: dict[str, Any], *, required: bool = False) -> dict[str, Any]:
+    is_list = {"style": "form", "explode": False} if schema["type"] == "array" else {}
+    return {
+        "name": name,
+        "in": "query",
+        "required": required,
+        "description": description,
+        "schema": schema,
+        **is_list,
+    }
+
+
+def _one_of(*names: str) -> dict[str, Any]:
+    """One of several words; the first is the default."""
+    return {"type": "string", "enum": list(names), "default": names[0]}
+
+
+def _list_of(items: dict[str, Any], *, least: int = 0) -> dict[str, Any]:
+    return {"type": "array", "items": items, **({"minItems": least} if least else {})}
+
+
+_DAYS = _list_of({"type": "string", "format": "date"}, least=1)
+
+ARCHIVE_PARAMETERS: list[dict[str, Any]] = [
+    _parameter(
+        "latitude",
+        "Degrees north; several places separated by commas.",
+        _list_of({"type": "number", "minimum": -90, "maximum": 90}, least=1),
+        required=True,
+    ),
+    _parameter(
+        "longitude",
+        "Degrees east, as many as latitudes.",
+        _list_of({"type": "number", "minimum": -180, "maximum": 180}, least=1),
+        required=True,
+    ),
+    _parameter("start_date", "The first day, in the time zone: 2022-01-01. One, or one for each place.", _DAYS),
+    _parameter("end_date", "The last day, included.", _DAYS),
+    _parameter("hourly", "Variables of each hour.", _list_of({"type": "string", "enum": sorted(HOURLY)})),
+    _parameter("daily", "Variables of each day.", _list_of({"type": "string", "enum": sorted(DAILY)})),
+    _parameter(
+        "timezone",
+        "GMT; a name such as Asia/Jakarta, or auto for that of the place. Times have its standard offset.",
+        _list_of({"type": "string"}),
+    ),
+    _parameter("temperature_unit", "Of temperatures.", _one_of("celsius", "fahrenheit")),
+    _parameter("wind_speed_unit", "Unit of wind speeds.", _one_of("kmh", "ms", "mph", "kn")),
+    _parameter("precipitation_unit", "Unit of precipitation, snow and heights.", _one_of("mm", "inch")),
+    _parameter("timeformat", "How times are written.", _one_of("iso8601", "unixtime")),
+    _parameter("format", "Format of the answer.", _one_of("json", "csv", "flatbuffers")),
+    _parameter("location_information", "Whether CSV begins with the places.", _one_of("section", "omit")),
+    _parameter(
+        "cell_selection",
+        "The cell of the grid that stands for a place: the nearest, or the nearest that is mostly land or sea.",
+        _one_of("nearest", "land", "sea"),
+    ),
+    _parameter("models", "Only ERA5 is available.", _list_of({"type": "string", "enum": ["era5", "best_match"]})),
+    _parameter("location_id", "A number for each place, in the answer.", _list_of({"type": "integer"})),
+]
+# Required parameters in OpenAPI 3.1 that FastAPI does not check here: the reasons for refusals are Open-Meteo's.
+for _required in ("start_date", "end_date"):
+    next(one for one in ARCHIVE_PARAMETERS if one["name"] == _required)["required"] = True
+
+_BODY = {
+    "type": "object",
+    "properties": {one["name"]: {**one["schema"], "description": one["description"]} for one in ARCHIVE_PARAMETERS},
+    "required": [one["name"] for one in ARCHIVE_PARAMETERS if one["required"]],
+}
+# The same parameters in the body of a POST.
+ARCHIVE_BODY: dict[str, Any] = {
+    "required": True,
+    "content": {kind: {"schema": _BODY} for kind in (FORM_TYPE, JSON_TYPE)},
+}
+
+
 # --- The question of a request to `/v1/archive`: its parameters, read and checked by Open-Meteo's rules ---
 #
 # Refusals use Open-Meteo's reasons word for word, where it has one, followed by a remedy where that helps. Parameters
@@ -135,16 +215,16 @@ _MODELS = ("era5", "copernicus_era5", "best_match")
 _REFUSED = {
     "minutely_15": "ERA5 is hourly",
     "six_hourly": "ask for hourly values",
-    "current": "ERA5 is of the past",
-    "current_weather": "ERA5 is of the past",
+    "current": "ERA5 covers only the past",
+    "current_weather": "ERA5 covers only the past",
     "weekly": "ask for daily values",
     "monthly": "ask for daily values",
     "past_days": "give start_date and end_date",
     "past_hours": "give start_date and end_date",
     "past_minutely_15": "give start_date and end_date",
-    "forecast_days": "ERA5 is of the past: give start_date and end_date",
-    "forecast_hours": "ERA5 is of the past: give start_date and end_date",
-    "forecast_minutely_15": "ERA5 is of the past: give start_date and end_date",
+    "forecast_days": "ERA5 covers only the past: give start_date and end_date",
+    "forecast_hours": "ERA5 covers only the past: give start_date and end_date",
+    "forecast_minutely_15": "ERA5 covers only the past: give start_date and end_date",
     "start_hour": "give start_date and end_date",
     "end_hour": "give start_date and end_date",
     "start_minutely_15": "give start_date and end_date",
@@ -224,7 +304,7 @@ def read_question(given: Iterable[tuple[str, str]], today: date) -> ArchiveQuest
     time_format = asked.choice("timeformat", "Timeformat", "iso8601", TimeFormat)
     answer_format = asked.choice("format", "ForecastResultFormat", "json", AnswerFormat)
     information = asked.choice("location_information", "OutputLocationInformation", "section", LocationInformation)
-    _refuse_what_is_not_here(asked)
+    _refuse_unsupported(asked)
     hourly = {name: find_hourly(name) for name in asked.all("hourly")}
     daily = {name: find_daily(name) for name in asked.all("daily")}
     if answer_format == "flatbuffers":
@@ -236,14 +316,14 @@ def read_question(given: Iterable[tuple[str, str]], today: date) -> ArchiveQuest
     return ArchiveQuestion(points, hourly, daily, units, time_format, answer_format, information)
 
 
-def _refuse_what_is_not_here(asked: AskedParameters) -> None:
+def _refuse_unsupported(asked: AskedParameters) -> None:
     for name, instead in _REFUSED.items():
         value = asked.one(name)
         if value is not None and value not in _NOTHING | _ALLOWED.get(name, set()):
             raise UsageError(f"Parameter '{name}' is not supported", remedy=f"Leave it out: {instead}.")
     for model in asked.all("models"):
         if model not in _MODELS:
-            raise UsageError(f"The model {model} is not here", remedy="Leave models out, or set it to era5.")
+            raise UsageError(f"The model {model} is not available", remedy="Leave models out, or set it to era5.")
     if any(height == height for height in asked.numbers("elevation")):  # noqa: PLR0124  # NaN is unlike itself
         raise UsageError(
             "Parameter 'elevation' is not supported: temperatures are those of the grid cell, not corrected for height",
@@ -320,7 +400,7 @@ def _coordinates(asked: AskedParameters) -> list[tuple[float, float]]:
     latitudes, longitudes = asked.numbers("latitude"), asked.numbers("longitude")
     if len(latitudes) > _MOST_PLACES:
         raise UsageError(
-            f"{len(latitudes):,} places are asked for, and the limit is {_MOST_PLACES:,}",
+            f"{len(latitudes):,} places are requested, and the limit is {_MOST_PLACES:,}",
             remedy="Ask for fewer at once, or use era5 export.",
         )
     if not latitudes and not longitudes:

@@ -13,9 +13,14 @@ from era5_pipeline.model.months import Month, spans
 from era5_pipeline.serving.answers import DAY_HEADER, JSON_TYPE, AnswerOrigin, encoded_answer, read_version
 from era5_pipeline.serving.archive.answer import PointAnswer, read_answer, read_elevations
 from era5_pipeline.serving.archive.client_requests import posted_form
-from era5_pipeline.serving.archive.description import ARCHIVE_PARAMETERS, ARCHIVE_RESPONSE
-from era5_pipeline.serving.archive.formats import answer_as_csv, answer_as_flatbuffers, answer_as_json, csv_name
-from era5_pipeline.serving.archive.question import ArchiveQuestion, read_question
+from era5_pipeline.serving.archive.formats import (
+    ARCHIVE_RESPONSE,
+    answer_as_csv,
+    answer_as_flatbuffers,
+    answer_as_json,
+    csv_name,
+)
+from era5_pipeline.serving.archive.question import ARCHIVE_PARAMETERS, ArchiveQuestion, read_question
 from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI evaluates it
 from era5_pipeline.serving.route_page import EXAMPLES
 
@@ -54,9 +59,10 @@ _JULY = "latitude=-6.25&longitude=106.75&start_date=2023-07-01&end_date=2023-07-
     },
 )
 def archive(request: Request, reader: Reader) -> Response:
-    """Answer with the hours and days of one place or several, as JSON, CSV or FlatBuffers, by Open-Meteo's conventions.
+    """Return hours and days of one place or several, as JSON, CSV or FlatBuffers, by Open-Meteo's conventions.
 
-    Months that the table lacks are null in JSON, NaN in the others, and named: `missing_months`, and a header.
+    Months that are not in the table are null in JSON and NaN in the other formats, and listed in
+    `missing_months` and a header.
     """
     started = time.perf_counter()
     form = posted_form(request.scope)

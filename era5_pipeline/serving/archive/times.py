@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from era5_pipeline.model.cells import standard_offset
+from era5_pipeline.model.cells import last_full_year, standard_offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,8 +62,7 @@ def answer_zone(name: str, first_year: int, last: date) -> AnswerZone:
     Raises:
         UsageError: if the zone is unknown.
     """
-    is_full = (last.month, last.day) == (12, 31)
-    last_year = max(last.year if is_full else last.year - 1, first_year)
+    last_year = last_full_year(first_year, last + timedelta(days=1))
     return AnswerZone(name, standard_offset(name, last_year, last_year).minutes * 60)
 
 

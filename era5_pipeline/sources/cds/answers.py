@@ -192,7 +192,7 @@ def is_about_failed_job(error: Exception) -> bool:
 # --- errors with more than one text --------------------------------------------
 
 
-def _of_failed_job(subject: Month | str, answer: _Answer) -> Exception:
+def _failed_job_error(subject: Month | str, answer: _Answer) -> Exception:
     reason = _shortened(_QUOTED_REQUEST.sub(" ", answer.traceback or answer.title))
     lower = f"{answer.title} {reason}".lower()
     if "been rejected" in lower:
@@ -210,7 +210,7 @@ def _of_failed_job(subject: Month | str, answer: _Answer) -> Exception:
     )
 
 
-def _of_processing(_: Month | str, error: Any) -> Exception:  # noqa: ANN401  # the client's exceptions have no types
+def _processing_error(_: Month | str, error: Any) -> Exception:  # noqa: ANN401  # the client's exceptions have no types
     if _is_dismissal(str(error)):
         return _dismissed()
     return RetryableError(
@@ -241,7 +241,7 @@ def _not_yet(subject: Month | str, answer: _Answer) -> NotYetAvailableError:
     )
 
 
-def _of_other_host(subject: Month | str, error: Any) -> Exception:  # noqa: ANN401  # an OtherHostError
+def _redirect_error(subject: Month | str, error: Any) -> Exception:  # noqa: ANN401  # an OtherHostError
     if not error.is_permanent:
         # A maintenance page, or a network's login page.
         reason = f"the answer redirects to another host ({error.host}); the key was not sent there"
@@ -291,7 +291,7 @@ _HTTP_ERRORS = (
     _HttpRow(lambda answer: answer.status == 400 and _NOT_YET in answer.lower, _not_yet),
     _HttpRow(
         lambda answer: answer.status == 400 and bool(answer.traceback or _FAILED_JOB.search(answer.title)),
-        _of_failed_job,
+        _failed_job_error,
     ),
     # The user's account.
     _HttpRow(
@@ -382,8 +382,8 @@ _HTTP_ERRORS = (
 )
 
 _CLIENT_ERRORS = (
-    _ClientRow(OtherHostError, _of_other_host),
-    _ClientRow(ProcessingFailedError, _of_processing),
+    _ClientRow(OtherHostError, _redirect_error),
+    _ClientRow(ProcessingFailedError, _processing_error),
     _ClientRow(
         requests.exceptions.SSLError,
         lambda subject, error: SourceError(

@@ -108,7 +108,7 @@ class WrongChecksumError(RetryableError):
 
     def __init__(self, sha256: str) -> None:
         super().__init__(
-            "the downloaded file has another checksum than announced", kind="checksum", max_in_a_row=MAX_MISMATCHES
+            "the checksum of the downloaded file is not the one announced", kind="checksum", max_in_a_row=MAX_MISMATCHES
         )
         self.sha256 = sha256
 

@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from typing_extensions import override
+
 from era5_pipeline.model.errors import disk_errors
 from era5_pipeline.runtime.file_store import LOCAL
 from era5_pipeline.runtime.files import has_form, sync_folder
@@ -206,7 +208,7 @@ class Query(Protocol):
 
 
 @dataclass(frozen=True)
-class MonthsQuery:
+class MonthsQuery(Query):
     """Consecutive, ascending months of one year of the gridded dataset, with the variables and area of `request`.
 
     A variant is an order of the hours.
@@ -216,37 +218,39 @@ class MonthsQuery:
     request: Request
 
     @property
+    @override
     def dataset(self) -> str:
-        """See `Query`."""
         return DATASET
 
     @property
+    @override
     def subject(self) -> Month | str:
-        """See `Query`."""
         first, last = self.months[0], self.months[-1]
         return first if first == last else f"{first} to {last}"
 
     @property
+    @override
     def stem(self) -> str:
-        """See `Query`: the months, and a digest of the inputs."""
+        """The months, and a digest of the inputs."""
         named = str(self.subject).replace(" ", "-")
         return f"{named}-{digest_of_inputs(self.inputs(None))[:12]}"
 
+    @override
     def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
-        """See `Query`."""
         return inputs_of(self.months, self.request, time_order=variant)
 
+    @override
     def new_variant(self, previous: tuple[str, ...] | None) -> tuple[str, ...]:
-        """See `Query`."""
         del previous  # a collision is unlikely: there are 24! orders
         return fresh_time_order()
 
+    @override
     def must_be_fresh(self, now: datetime) -> bool:
-        """See `Query`: a month that may have been preliminary."""
+        """Return True if a month may have been preliminary when the result was cached."""
         return may_be_preliminary(self.months[-1], now)
 
+    @override
     def validate(self, path: Path) -> str:
-        """See `Query`."""
         return validate_download(self.subject, path)
 
 

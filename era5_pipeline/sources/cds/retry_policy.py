@@ -111,7 +111,7 @@ class RetryPolicy:
                 raise MonthFailedError(message, remedy="Run it again later: a new request will be sent.") from error
             raise RetriesExhaustedError(
                 message,
-                remedy="Run it again later: the request and the bytes received so far are taken up.",
+                remedy="Run it again later: it resumes the request, and keeps the bytes received so far.",
             ) from error
 
     def reset(self, *kinds: str) -> None:
@@ -139,7 +139,7 @@ class RetryPolicy:
             if self.waited_seconds >= self._limit_seconds:
                 raise RetriesExhaustedError(
                     f"{self._subject}: {now}, after {spoken(self.waited_seconds)} of waiting",
-                    remedy="The request goes on at the service: run it again, and it is taken up.",
+                    remedy="The request continues at the service: run it again to resume.",
                 )
             self._wait(min(interval, self._left_seconds))
             since_said += interval

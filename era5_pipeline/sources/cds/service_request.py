@@ -143,7 +143,7 @@ class ServiceRequest:
                 raise
             # The job may belong to another account, or be gone; a new request avoids both.
             self._drop()
-            reason = f"request {self._job_of_earlier_run} of an earlier run cannot be taken up ({error.message})"
+            reason = f"request {self._job_of_earlier_run} of an earlier run cannot be resumed ({error.message})"
             raise RetryableError(
                 reason, kind="taken up", after_seconds=0.0, needs_new_request=True, max_in_a_row=2
             ) from error
@@ -203,7 +203,7 @@ class ServiceRequest:
     def _take_up(self, job_id: str) -> Job:
         if self._current_job is None or self._current_job.id != job_id:
             self._current_job = self._service.take_up(job_id)
-            self._say(f"{self._subject}: taking up request {job_id}")
+            self._say(f"{self._subject}: resuming request {job_id}")
         return self._current_job
 
     def _is_stale(self, job: Job) -> bool:
@@ -226,7 +226,7 @@ class ServiceRequest:
         suffix = self._query.validate(part)
         if received.has_checksum is False:
             self._say(
-                f"{self._subject}: the file came twice with the same bytes, is whole, and has another checksum than "
+                f"{self._subject}: the file came twice with the same bytes, is whole, but its checksum is not as "
                 f"announced ({asset.checksum}): it is kept"
             )
         return Fetched(

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from era5_pipeline.model.errors import BadFileError, Era5Error, MonthFailedError, NotYetAvailableError, disk_errors
 from era5_pipeline.model.times import spoken
 from era5_pipeline.netcdf.month_cut import cut_months
@@ -22,7 +24,16 @@ from era5_pipeline.sources.cds.note import Fetched, MonthsQuery, RequestFiles, S
 from era5_pipeline.sources.cds.request import months_together, portions_of
 from era5_pipeline.sources.cds.retry_policy import RetryableError, RetrySettings
 from era5_pipeline.sources.cds.service_request import ServiceRequest
-from era5_pipeline.sources.source import RawFile, RawMonth, Request, are_due, locked_month, try_lock_month
+from era5_pipeline.sources.source import (
+    QueuedSource,
+    RawFile,
+    RawMonth,
+    Request,
+    Source,
+    are_due,
+    locked_month,
+    try_lock_month,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CdsSource:
+class CdsSource(Source, QueuedSource):
     """Months of the Climate Data Store, kept in `folder`.
 
     The user's key is needed only if a request is. `refetch`: fetch months again that are in the folder. `say` reports
@@ -50,8 +61,9 @@ class CdsSource:
     file_store: FileStore = LOCAL
     name: str = "cds"
 
+    @override
     def fetch(self, month: Month) -> RawMonth:
-        """See `Source`: return the file in the folder, take up the request under way, or send one.
+        """Return the file in the folder, take up the request under way, or send one.
 
         Raises:
             SourceError: if the key is missing, the service refuses, or the time limit of the retry policy has passed.
@@ -87,12 +99,13 @@ class CdsSource:
             if note.job is None and (self.refetch or not is_here):
                 self._request(files, note).send()
 
+    @override
     def months_together(self, month: Month) -> tuple[Month, ...]:
-        """See `QueuedSource`."""
         return (month,) if self.refetch else months_together(month, self.request, datetime.now(tz=UTC))
 
+    @override
     def can_go_together(self, months: tuple[Month, ...]) -> bool:
-        """See `QueuedSource`: not if one of the months is in the folder, or was requested alone."""
+        """Return True if the months were requested together, or none was requested alone or is in the folder."""
         return self._is_sent(months) or not any(self._is_begun(month) for month in months)
 
     def ask_together(self, months: tuple[Month, ...]) -> None:
@@ -169,22 +182,24 @@ class CdsSource:
             own = replace(fetched, name=name, sha256=sha256, bytes=size, checksum=None, seconds=seconds)
             files.keep(files.read_note().received(own))
 
+    @override
     def known(self, month: Month) -> RawMonth | None:
-        """See `Source`: from the note alone, so the data file may be gone."""
+        """Return what the note in its folder records of the month; the data file may be gone."""
         portions = [files.read_note().fetched for files in self._portions(month)]
         fetched = [one for one in portions if one is not None and not one.short]
         return self._raw_month(month, fetched) if len(fetched) == len(portions) and not self.refetch else None
 
+    @override
     def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
-        """See `Source`: an incomplete month is requested again next time."""
+        """Record whether the month was complete; otherwise it is requested again next time."""
         for files, file in zip(self._portions(raw.month), raw.files, strict=False):
             note = files.read_note()
             fetched = note.fetched
             if fetched is not None and fetched.sha256 == file.sha256 and fetched.short is is_complete:
                 files.write_note(replace(note, fetched=replace(fetched, short=not is_complete)))
 
+    @override
     def invalidate(self, raw: RawMonth) -> None:
-        """See `Source`."""
         self.record_completeness(raw, is_complete=False)
 
     def _request(self, files: RequestFiles, note: Note) -> ServiceRequest:

@@ -25,7 +25,7 @@ _ALWAYS_ALLOWED_BYTES = 100_000_000
 # A file damaged at the service stays damaged in its cache: a new request is sent once.
 _MAX_DAMAGED = 2
 _READ_BYTES = 1 << 20
-_CSV = "what came is a point series as CSV, not netCDF"
+_CSV = "the download is a point series as CSV, not netCDF"
 
 
 class HostileFileError(MonthFailedError):

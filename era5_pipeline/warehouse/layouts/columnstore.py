@@ -1,9 +1,8 @@
 """TimescaleDB's columnstore, in the Community edition: a month takes a quarter of the space and reads as fast.
 
 Each calendar month has one chunk, with one batch per location (`segmentby`) and its hours in order (`orderby`). Flat
-files are location-major, so since TimescaleDB 2.21 COPY can write batches directly (direct compress): measured at 18.3
-bytes per row and 1.9 million rows/s, against 76.7 bytes and 2.1 million rows/s in the heap. Older versions compress the
-heap rows afterwards, at 1.0 million rows/s.
+files are location-major, so since TimescaleDB 2.21 COPY can write batches directly (direct compress). Older versions
+compress the heap rows afterwards, at about half the rate (`era5 bench run layouts` measures rates and bytes of each).
 
 A month is replaced by DELETE and COPY in one transaction, during which readers never wait. The space of deleted batches
 is freed afterwards.

@@ -214,8 +214,7 @@ def locations_where(locations: LocationSet) -> sql.Composed:
     )
     if len(locations.runs) == 1:
         return within
-    runs = "{" + ",".join(f"[{first},{end})" for first, end in locations.runs) + "}"
-    return sql.SQL("{} AND location_id <@ {}::int4multirange").format(within, sql.Literal(runs))
+    return sql.SQL("{} AND location_id <@ {}::int4multirange").format(within, sql.Literal(locations.multirange))
 
 
 def _rectangle_where(rectangle: Rectangle) -> sql.Composed:

@@ -141,10 +141,10 @@ def _create_table(connection: psycopg.Connection[Any], month: Month, name: str, 
                 sql.SQL(" AND ").join([month_where(month), *_span_where(span)]),
             )
         )
-        _give_to_owner_of_weather(connection, sql.Identifier(_SCHEMA, name))
+        _transfer_to_table_owner(connection, sql.Identifier(_SCHEMA, name))
 
 
-def _give_to_owner_of_weather(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
+def _transfer_to_table_owner(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
     """Give the table to the role that owns `weather`, if this user is a member of it.
 
     Otherwise no other member could replace or drop the month.
@@ -201,7 +201,7 @@ def _join_shares(connection: psycopg.Connection[Any], month: Month, spans: dict[
         connection.execute(
             sql.SQL("CREATE TABLE {} ({}) PARTITION BY RANGE (location_id)").format(whole, _like_weather())
         )
-        _give_to_owner_of_weather(connection, whole)
+        _transfer_to_table_owner(connection, whole)
         create_location_index(connection, whole)
         for name, span in spans.items():
             _add_missing_columns(connection, sql.Identifier(_SCHEMA, name))
@@ -259,7 +259,7 @@ class MonthPartitions:
         if removal.locations is None:
 
             def drop() -> None:
-                _drop_partition(connection, month, _schema_of_weather(connection))
+                _drop_partition(connection, month, _weather_schema(connection))
                 removal.finish()
 
             _when_unused(connection, removal, drop)
@@ -318,7 +318,7 @@ def _when_unused(
 
 
 def _exchange(connection: psycopg.Connection[Any], month: Month) -> None:
-    schema = _schema_of_weather(connection)
+    schema = _weather_schema(connection)
     _drop_partition(connection, month, schema)
     add_missing_columns(connection, month)
     move_staging_to(connection, month, schema)
@@ -334,7 +334,7 @@ def _exchange(connection: psycopg.Connection[Any], month: Month) -> None:
 
 
 def _partition(connection: psycopg.Connection[Any], month: Month) -> sql.Identifier:
-    return sql.Identifier(_schema_of_weather(connection), partition_of(month))
+    return sql.Identifier(_weather_schema(connection), partition_of(month))
 
 
 def _has_partition(connection: psycopg.Connection[Any], month: Month) -> bool:
@@ -355,14 +355,14 @@ def _drop_partition(connection: psycopg.Connection[Any], month: Month, schema: s
     ).fetchone()
     if found == (False,):
         raise WarehouseError(
-            f"{month} cannot be loaded: there is a table {partition} that is no partition of weather",
+            f"{month} cannot be loaded: there is a table {partition} that is not a partition of weather",
             remedy=f"Rename it: ALTER TABLE {partition} RENAME TO ...; then run this again. The month is unchanged.",
         )
     if found is not None:
         connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(schema, partition)))
 
 
-def _schema_of_weather(connection: psycopg.Connection[Any]) -> str:
+def _weather_schema(connection: psycopg.Connection[Any]) -> str:
     row = connection.execute(
         "SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "WHERE c.oid = 'weather'::regclass"

@@ -44,7 +44,7 @@ def test_status_elsewhere_names_the_database_that_a_command_created(tmp_path: Pa
     try:
         Home(first).run("db", "init", XDG_STATE_HOME=state)
         printed = Home(second).run("status", code=5, XDG_STATE_HOME=state).err
-        assert f"There are: ERA5_HOME={first}" in " ".join(printed.split())
+        assert f"Others exist: ERA5_HOME={first}" in " ".join(printed.split())
         assert json.loads((tmp_path / "state" / "era5-pipeline" / "homes.json").read_text()) == [str(first)]
         assert list(second.iterdir()) == []
     finally:

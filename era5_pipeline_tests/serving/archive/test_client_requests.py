@@ -227,8 +227,8 @@ def test_a_form_json_and_a_url_are_the_same_question(client: httpx.Client) -> No
     [
         (b"x" * 200_000, "application/x-www-form-urlencoded", 413, "more than 131,072 bytes"),
         (b"<latitude/>", "text/xml", 415, "A body of text/xml is not read"),
-        (b"{", "application/json", 400, "The body is no JSON"),
-        (b"[1]", "application/json", 400, "it is no object"),
+        (b"{", "application/json", 400, "The body is not JSON"),
+        (b"[1]", "application/json", 400, "it is not an object"),
         (b'{"hourly": {"0": "temperature_2m"}}', "application/json", 400, "hourly is neither a value nor a list"),
         (b"", "application/x-www-form-urlencoded", 400, "Both 'start_date' and 'end_date' must be set"),
     ],
@@ -254,7 +254,7 @@ def test_too_many_places_are_refused_before_any_is_read(client: httpx.Client) ->
     many = ",".join(["1"] * 4_001)
     answer = client.post("/v1/archive", data={**JANUARY, "latitude": many, "longitude": many})
     assert answer.status_code == 400
-    assert "4,001 places are asked for, and the limit is 4,000" in answer.json()["reason"]
+    assert "4,001 places are requested, and the limit is 4,000" in answer.json()["reason"]
 
 
 def test_an_etag_of_flatbuffers_is_known_again(client: httpx.Client) -> None:

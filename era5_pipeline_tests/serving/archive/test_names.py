@@ -43,9 +43,9 @@ def test_an_earlier_daily_name_finds_the_variable() -> None:
     ("name", "reason", "remedy"),
     [
         ("temperatur_2m", "from invalid String value temperatur_2m", "Did you mean temperature_2m"),
-        ("sunshine_duration", "is of sunlight at a moment or on another plane", "Leave it out"),
-        ("moon_phase", "is of the moon", "Leave it out"),
-        ("wave_height", "is of ocean waves", "Leave it out"),
+        ("sunshine_duration", "is sunlight at a moment or on a tilted plane", "Leave it out"),
+        ("moon_phase", "describes the moon", "Leave it out"),
+        ("wave_height", "describes ocean waves", "Leave it out"),
         ("soil_moisture_index_0_to_7cm", "needs the type of soil", ""),
         ("temperature_850hPa", "is at a pressure level", ""),
         ("wind_speed_80m", "is at a height that ERA5's single levels lack", ""),
@@ -64,7 +64,7 @@ def test_what_is_not_here_is_refused_by_name_with_the_reason(name: str, reason: 
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("sunshine_duration", "on another plane"), ("temperature_2m", "an hourly variable")]
+    ("name", "said"), [("sunshine_duration", "on a tilted plane"), ("temperature_2m", "an hourly variable")]
 )
 def test_a_daily_variable_that_is_not_here_is_refused(name: str, said: str) -> None:
     with pytest.raises(UsageError) as refused:

@@ -67,7 +67,7 @@ def test_a_misspelt_name_is_refused_and_not_ignored(name: str, meant: str) -> No
 def test_an_unknown_name_is_ignored_unless_nothing_else_is_asked_for() -> None:
     asked_words("hourly=a&nothing=1").require_known(KNOWN, IGNORED)
     asked_words("apikey=1").require_known(KNOWN, IGNORED)
-    with pytest.raises(UsageError, match="'variables' is not known, and no variable is asked for"):
+    with pytest.raises(UsageError, match="'variables' is not known, and no variable is requested"):
         asked_words("variables=temperature_2m").require_known(KNOWN, IGNORED)
 
 
@@ -238,8 +238,8 @@ def test_a_refusal_has_the_words_of_open_meteo(query: str, reason: str) -> None:
         ("format=xlsx", "It is json or csv or flatbuffers."),
         ("Hourly=temperature_2m", "Did you mean hourly?"),
         ("cell_selection=city", "It is nearest or land or sea."),
-        ("models=era5_land", "The model era5_land is not here"),
-        ("models=era5,cerra", "The model cerra is not here"),
+        ("models=era5_land", "The model era5_land is not available"),
+        ("models=era5,cerra", "The model cerra is not available"),
         ("elevation=38", "Parameter 'elevation' is not supported"),
         ("past_days=2", "Parameter 'past_days' is not supported"),
         ("current=temperature_2m", "Parameter 'current' is not supported"),

@@ -20,7 +20,8 @@ from openmeteo_sdk.WeatherApiResponse import WeatherApiResponse
 
 from era5_pipeline.model.grid import nearest_location
 from era5_pipeline.serving.archive.answer import read_elevations
-from era5_pipeline.serving.archive.description import ARCHIVE_PARAMETERS, ARCHIVE_RESPONSE
+from era5_pipeline.serving.archive.formats import ARCHIVE_RESPONSE
+from era5_pipeline.serving.archive.question import ARCHIVE_PARAMETERS
 from era5_pipeline.serving.requests import ServingLimits
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests import era5_files
@@ -223,10 +224,10 @@ def test_a_refusal_is_400_in_open_meteos_form_and_words(
     ("changed", "words"),
     [
         ({"hourly": "dew_point_2m"}, "The table has no column dewpoint_2m"),
-        ({"hourly": "sunshine_duration"}, "is of sunlight at a moment or on another plane"),
+        ({"hourly": "sunshine_duration"}, "is sunlight at a moment or on a tilted plane"),
         ({"hourly": "et0_fao_evapotranspiration"}, "The table has no column dewpoint_2m"),
         ({"daily": "et0_fao_evapotranspiration"}, "surface_solar_radiation_downwards"),
-        ({"models": "era5_land"}, "The model era5_land is not here"),
+        ({"models": "era5_land"}, "The model era5_land is not available"),
         ({"latitude": "11", "longitude": "107"}, "the nearest of its"),
         ({"timezone": "'; DROP TABLE weather; --"}, "Invalid timezone"),
         ({"hourly": "temperature_2m'--"}, "from invalid String value temperature_2m'--"),

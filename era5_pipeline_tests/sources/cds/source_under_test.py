@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from era5_pipeline.flat.inventory import Inventory, take_inventory
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import in_table_order
+from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.sources.cds.retry_policy import RetrySettings
 from era5_pipeline.sources.cds.source import CdsSource
@@ -68,3 +70,9 @@ class SourceUnderTest:
         return sorted(
             path.name for path in self.folder.iterdir() if path.suffix not in (".json", ".lock", ".nc", ".zip")
         )
+
+
+def inventory(raw: RawMonth, home: Path) -> Inventory:
+    """Inspect the files of a month."""
+    with scratch_folder(home) as scratch:
+        return take_inventory(raw, scratch)

@@ -146,7 +146,7 @@ def test_a_request_that_another_machine_sent_is_taken_up(machine: Machines) -> N
     second = machine("second")
     assert second.fetch().files
     assert len(second.server.submissions) == 1
-    assert any("taking up request" in text for text in second.said)
+    assert any("resuming request" in text for text in second.said)
     # The first machine, started again, finds the month there.
     first = machine("first")
     assert first.fetch().files

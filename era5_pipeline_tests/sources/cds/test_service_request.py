@@ -49,7 +49,7 @@ def test_a_request_that_cannot_be_taken_up_is_sent_again(cds: SourceUnderTest, s
     cds.server.faults.fail("poll", status=status, times=1)
     cds.fetch()
     assert len(cds.server.submissions) == 2
-    assert any("cannot be taken up" in text for text in cds.said)
+    assert any("cannot be resumed" in text for text in cds.said)
 
 
 def test_a_wrong_key_does_not_lose_the_place_in_the_queue(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -13,41 +12,36 @@ import sys
 import time
 import traceback
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import time_machine
-import xarray as xr
 
-from era5_pipeline.flat.inventory import Inventory, take_inventory
 from era5_pipeline.model.errors import LocalDiskError, MonthFailedError, NotYetAvailableError, SourceError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import VARIABLES, in_table_order
-from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.sources.cds.note import read_note
-from era5_pipeline.sources.cds.source import CdsSource
-from era5_pipeline.sources.source import due_months
 from era5_pipeline_tests.cds_store.faults import LIMITED
-from era5_pipeline_tests.sources.cds.source_under_test import AREA, LARGER, MONTH, TODAY, SourceUnderTest, is_fresh
+from era5_pipeline_tests.sources.cds.source_under_test import (
+    AREA,
+    LARGER,
+    MONTH,
+    TODAY,
+    SourceUnderTest,
+    inventory,
+    is_fresh,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from era5_pipeline.sources.source import RawMonth
     from era5_pipeline_tests.cds_store import CdsServer
     from era5_pipeline_tests.cds_store.faults import Where
-
-
-def inventory(raw: RawMonth, home: Path) -> Inventory:
-    with scratch_folder(home) as scratch:
-        return take_inventory(raw, scratch)
 
 
 def test_a_month_is_one_request(cds: SourceUnderTest, tmp_path: Path) -> None:
@@ -111,7 +105,7 @@ def test_a_queue_longer_than_the_retry_limit_keeps_the_request(cds: SourceUnderT
     cds.server.faults.accepted_polls = 10_000
     with pytest.raises(SourceError, match="in the queue") as caught:
         cds.fetch(patience_hours=1.0)
-    assert "taken up" in caught.value.remedy
+    assert "resume" in caught.value.remedy
     assert sum(cds.slept) == pytest.approx(3600)
     cds.server.faults.accepted_polls = 0
     cds.server.finish_jobs()
@@ -409,10 +403,10 @@ def test_a_file_changed_in_transit_is_downloaded_again(cds: SourceUnderTest) -> 
     cds.server.faults.garble_downloads = 1
     seen = len(cds.server.submissions)
     assert cds.fetch().files[0].sha256 == right
-    assert any("another checksum" in text for text in cds.said)
+    assert any("checksum" in text for text in cds.said)
     assert len(cds.server.submissions) == seen + 1
     cds.server.faults.garble_downloads = 10_000
-    with pytest.raises(MonthFailedError, match="another checksum"):
+    with pytest.raises(MonthFailedError, match="checksum"):
         cds.fetch(Month(2020, 3))
     assert list(cds.folder.glob("2020-03*.zip")) == []
 
@@ -420,7 +414,7 @@ def test_a_file_changed_in_transit_is_downloaded_again(cds: SourceUnderTest) -> 
 def test_a_file_with_a_wrong_checksum_is_downloaded_again(cds: SourceUnderTest) -> None:
     cds.server.faults.wrong_checksum = 1
     cds.fetch()
-    assert any("another checksum" in text for text in cds.said)
+    assert any("checksum" in text for text in cds.said)
     assert len(cds.server.submissions) == 1
 
 
@@ -568,7 +562,7 @@ def test_the_request_of_a_killed_run_is_taken_up(cds: SourceUnderTest) -> None:
     cds.server.finish_jobs()
     cds.fetch()
     assert len(cds.server.submissions) == 1
-    assert any("taking up request" in text for text in cds.said)
+    assert any("resuming request" in text for text in cds.said)
 
 
 def test_the_download_of_a_killed_run_is_resumed(cds: SourceUnderTest) -> None:
@@ -709,224 +703,3 @@ def test_a_failed_portion_leaves_the_other_to_the_next_run(cds: SourceUnderTest)
         cds.fetch(MONTH, *MANY)
     cds.server.faults.fail_jobs = 0
     assert len(cds.fetch(MONTH, *MANY).files) == 2
-
-
-# --- months that are requested together ---------------------------------------
-
-TOGETHER = (Month(2020, 1), MONTH, Month(2020, 3))
-
-
-def asked_months(cds: SourceUnderTest) -> list[list[str]]:
-    return [inputs["month"] for inputs in cds.server.submissions]
-
-
-def test_months_requested_together_are_files_of_a_month(cds: SourceUnderTest, tmp_path: Path) -> None:
-    assert cds.source().months_together(MONTH) == TOGETHER
-    cds.source().ask_together(TOGETHER)
-    cds.source().ask_together(TOGETHER)
-    cds.source().ask(MONTH)
-    raws = [cds.fetch(month) for month in TOGETHER]
-    assert asked_months(cds) == [["01", "02", "03"]]
-    assert [cds.source().known(month) for month in TOGETHER] == raws
-    for month, raw in zip(TOGETHER, raws, strict=True):
-        held = inventory(raw, tmp_path)
-        assert (held.hours.size, len(held.columns)) == (month.hours, 6)
-        assert held.expver["temperature_2m"] == {"0001": month.hours}
-    # Of the whole answer, nothing is left; and there is nothing to ask for.
-    assert sorted(cds.folder.glob("*.zip")) == [raw.files[0].path for raw in raws]
-    assert cds.leftovers == []
-    cds.source().ask_together(TOGETHER)
-    assert len(cds.server.submissions) == 1
-
-
-@pytest.mark.parametrize("month", TOGETHER, ids=str)
-def test_months_that_are_due_are_requested_with_the_first_that_is_fetched(cds: SourceUnderTest, month: Month) -> None:
-    with due_months(TOGETHER):
-        raws = [cds.fetch(one) for one in (month, *TOGETHER)]
-    assert asked_months(cds) == [["01", "02", "03"]]
-    assert [raw.month for raw in raws] == [month, *TOGETHER]
-
-
-def test_months_of_which_not_all_are_due_are_requested_alone(cds: SourceUnderTest) -> None:
-    with due_months(TOGETHER[:2]):
-        cds.fetch(TOGETHER[0])
-    cds.fetch(TOGETHER[1])
-    # One that is in the folder, or under way, is not requested again with the others.
-    with due_months(TOGETHER):
-        cds.fetch(TOGETHER[2])
-    assert asked_months(cds) == [["01"], ["02"], ["03"]]
-
-
-def test_a_month_fetched_alone_is_the_same_as_one_requested_with_others(cds: SourceUnderTest, tmp_path: Path) -> None:
-    alone = cds.fetch()
-    other = replace(cds, folder=tmp_path / "other")
-    with due_months(TOGETHER):
-        together = other.fetch()
-    contents = []
-    for raw in (alone, together):
-        with zipfile.ZipFile(raw.files[0].path) as archive, scratch_folder(tmp_path) as scratch:
-            archive.extractall(scratch)
-            with xr.open_mfdataset(sorted(scratch.glob("*.nc")), compat="equals", decode_cf=False) as dataset:
-                contents.append(dataset.drop_attrs(deep=False).load())
-    assert contents[0].identical(contents[1])
-
-
-def test_a_run_killed_after_the_download_does_not_request_again(
-    cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cds.source().ask_together(TOGETHER)
-    with monkeypatch.context() as patch:
-        patch.setattr("era5_pipeline.sources.cds.source.cut_months", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            cds.fetch(TOGETHER[0])
-    assert cds.fetch(TOGETHER[1]).files[0].path.is_file()
-    assert len(cds.server.submissions) == 1
-
-
-def test_a_run_killed_between_the_files_of_two_months_does_not_request_again(
-    cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cds.source().ask_together(TOGETHER)
-    keep = CdsSource._keep_cut
-    kept: list[Month] = []
-
-    def keep_one(self: CdsSource, month: Month, *rest: Any) -> None:
-        if kept:
-            raise KeyboardInterrupt
-        kept.append(month)
-        keep(self, month, *rest)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(CdsSource, "_keep_cut", keep_one)
-        with pytest.raises(KeyboardInterrupt):
-            cds.fetch(TOGETHER[0])
-    raws = [cds.fetch(month) for month in TOGETHER]
-    assert len(cds.server.submissions) == 1
-    assert sorted(cds.folder.glob("*.zip")) == sorted(raw.files[0].path for raw in raws)
-    assert cds.leftovers == []
-
-
-def interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-def test_months_whose_common_request_failed_are_requested_alone(cds: SourceUnderTest) -> None:
-    cds.server.faults.failure, cds.server.faults.fail_jobs = "cost limit exceeded", 1
-    cds.source().ask_together(TOGETHER)
-    for month in TOGETHER:
-        cds.fetch(month)
-    assert asked_months(cds) == [["01", "02", "03"], ["01"], ["02"], ["03"]]
-    (said,) = [text for text in cds.said if "requested alone" in text]
-    assert said.startswith(
-        "2020-01 to 2020-03: one request for them failed (the Climate Data Store refuses the request"
-    )
-
-
-def test_months_whose_common_answer_cannot_be_cut_are_requested_alone(cds: SourceUnderTest, tmp_path: Path) -> None:
-    cds.fetch()
-    (answer,) = cds.folder.glob("*.zip")
-    other = SourceUnderTest(cds.server, tmp_path / "other")
-    cds.server.faults.answer_with = answer
-    with due_months(TOGETHER):
-        assert other.fetch().files
-    (said,) = [text for text in other.said if "requested alone" in text]
-    assert "has no hour of 2020-01" in said
-    assert asked_months(other)[1:] == [["01", "02", "03"], ["02"]]
-    assert other.leftovers == []
-
-
-def posts_of(cds: SourceUnderTest) -> int:
-    return sum(method == "POST" for method, _, _ in cds.server.requests)
-
-
-def test_a_common_request_that_is_too_large_is_refused_once_and_months_are_requested_alone(
-    cds: SourceUnderTest,
-) -> None:
-    cds.server.faults.max_fields = 4464
-    with due_months(TOGETHER):
-        cds.fetch(TOGETHER[0])
-        (said,) = [text for text in cds.said if "requested alone" in text]
-        assert said.startswith("2020-01 to 2020-03: one request for them failed (the request is too large")
-        for month in TOGETHER[1:]:
-            cds.fetch(month)
-    assert asked_months(cds) == [["01"], ["02"], ["03"]]
-    assert posts_of(cds) == 4
-
-
-def test_a_licence_that_is_missing_is_asked_for_once_and_the_request_is_sent_afterwards(cds: SourceUnderTest) -> None:
-    cds.server.faults.licence = True
-    with due_months(TOGETHER):
-        with pytest.raises(SourceError, match="2020-01 to 2020-03: the licence of ERA5 is not accepted"):
-            cds.fetch()
-        assert posts_of(cds) == 1
-        cds.server.faults.licence = False
-        cds.fetch()
-    assert asked_months(cds) == [["01", "02", "03"]]
-
-
-def test_a_wrong_key_is_refused_once_and_the_request_is_sent_afterwards(cds: SourceUnderTest) -> None:
-    # As the service does: what comes before the request needs no key.
-    cds.server.faults.fail("submit", status=401, times=1)
-    with due_months(TOGETHER):
-        with pytest.raises(SourceError, match="does not accept the key"):
-            cds.fetch()
-        assert posts_of(cds) == 1
-        cds.fetch()
-    assert asked_months(cds) == [["01", "02", "03"]]
-
-
-@pytest.mark.parametrize(("fault", "times"), [("wrong_size", 2), ("garble_downloads", 2), ("corrupt_zip", 1)])
-def test_a_common_answer_that_stays_wrong_is_retrieved_afresh(cds: SourceUnderTest, fault: str, times: int) -> None:
-    setattr(cds.server.faults, fault, times)
-    with due_months(TOGETHER):
-        raws = [cds.fetch(month) for month in TOGETHER]
-    assert asked_months(cds) == [["01", "02", "03"]] * 2
-    assert [is_fresh(inputs) for inputs in cds.server.submissions] == [False, True]
-    assert all(raw.files[0].path.is_file() for raw in raws)
-    assert cds.leftovers == []
-
-
-def test_a_full_disk_while_the_answer_is_cut_leaves_it_to_the_next_run(
-    cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with due_months(TOGETHER), monkeypatch.context() as patch:
-        patch.setattr("era5_pipeline.netcdf.month_cut.move_into_zip", full_disk)
-        with pytest.raises(LocalDiskError, match=r"cutting it out of .* No space left"):
-            cds.fetch()
-    assert cds.leftovers == []
-    assert [cds.fetch(month).month for month in TOGETHER] == list(TOGETHER)
-    assert asked_months(cds) == [["01", "02", "03"]]
-
-
-def full_disk(*_: object) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def test_a_refetch_and_a_large_area_are_requested_month_by_month(cds: SourceUnderTest) -> None:
-    assert cds.source(refetch=True).months_together(MONTH) == (MONTH,)
-    assert cds.source(area=None).months_together(MONTH) == (MONTH,)
-    cds.source().ask_together(TOGETHER)
-    cds.fetch(refetch=True)
-    assert asked_months(cds) == [["01", "02", "03"], ["02"]]
-    # The month that was fetched again stays as it is.
-    known = cds.source().known(MONTH)
-    cds.fetch(TOGETHER[0])
-    assert cds.source().known(MONTH) == known
-    assert len(cds.server.submissions) == 2
-
-
-def test_a_request_whose_answer_was_lost_is_found_and_serves_all_months(cds: SourceUnderTest) -> None:
-    cds.server.faults.drop_submit_reply = 1
-    cds.source(patience_hours=1e-9).ask_together(TOGETHER)
-    for month in TOGETHER:
-        cds.fetch(month)
-    assert asked_months(cds) == [["01", "02", "03"]]
-
-
-def test_two_runs_do_not_send_the_same_common_request(cds: SourceUnderTest) -> None:
-    with ThreadPoolExecutor(2) as threads:
-        for sent in [threads.submit(cds.source().ask_together, TOGETHER) for _ in range(2)]:
-            sent.result()
-        raws = list(threads.map(cds.fetch, TOGETHER))
-    assert asked_months(cds) == [["01", "02", "03"]]
-    assert [cds.source().known(month) for month in TOGETHER] == raws

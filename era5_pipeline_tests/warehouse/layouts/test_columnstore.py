@@ -145,32 +145,32 @@ def test_failed_loads_do_not_accumulate_space(warehouse: Warehouse, large: FlatM
     assert sizes(warehouse)[1] < 2.5 * once
 
 
-def test_a_table_without_a_columnstore_is_not_converted(warehouse: Warehouse, large: FlatMonth) -> None:
+def test_a_table_without_a_columnstore_is_not_converted(empty_warehouse: Warehouse, large: FlatMonth) -> None:
     """A table that was created under the Apache edition, before the server's edition changed."""
-    make_heap_hypertable(warehouse)
-    with warehouse.connect() as connection:
+    make_heap_hypertable(empty_warehouse)
+    with empty_warehouse.connect() as connection:
         assert ensure_schema(connection).layout.name == "calendar hypertable"
     for force in (False, True):
-        assert load_month(warehouse, large, force=force).layout == "calendar hypertable"
-        assert_holds(warehouse, large)
-    assert compressed_chunks(warehouse) == 0
+        assert load_month(empty_warehouse, large, force=force).layout == "calendar hypertable"
+        assert_holds(empty_warehouse, large)
+    assert compressed_chunks(empty_warehouse) == 0
     indexes = "SELECT count(*) FROM pg_indexes WHERE tablename ~ '^_hyper_' AND indexdef ~ 'USING brin .location_id.'"
-    assert ask(warehouse.url, indexes) == 1
+    assert ask(empty_warehouse.url, indexes) == 1
 
 
 def test_a_table_can_be_converted_to_a_columnstore(
-    warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth
+    empty_warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth
 ) -> None:
     """As docs advise after a change of edition: months loaded from then on are in the columnstore."""
     earlier = flat_months("2023-06")
-    make_heap_hypertable(warehouse)
-    load_month(warehouse, earlier)
-    load_month(warehouse, flat_months())
-    with warehouse.connect() as connection:
+    make_heap_hypertable(empty_warehouse)
+    load_month(empty_warehouse, earlier)
+    load_month(empty_warehouse, flat_months())
+    with empty_warehouse.connect() as connection:
         connection.execute(
             "ALTER TABLE weather SET (timescaledb.enable_columnstore, "
             "timescaledb.segmentby = 'location_id,latitude,longitude', timescaledb.orderby = 'time')"
         )
-    assert load_month(warehouse, large).layout == "columnstore"
-    assert_holds(warehouse, earlier, large)
-    assert compressed_chunks(warehouse) == 1
+    assert load_month(empty_warehouse, large).layout == "columnstore"
+    assert_holds(empty_warehouse, earlier, large)
+    assert compressed_chunks(empty_warehouse) == 1

@@ -11,7 +11,6 @@ import psycopg
 import pytest
 
 from era5_pipeline.model.errors import MonthLockedError, WarehouseError
-from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.layouts import layout_for
 from era5_pipeline.warehouse.layouts.partitions import partition_of
 from era5_pipeline.warehouse.load_month import load_month
@@ -23,13 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.flat_months import FlatMonths
     from era5_pipeline_tests.servers import Host
 
 
 @pytest.fixture
-def partitions(database_url: str) -> Warehouse:
-    return Warehouse(database_url)
+def partitions(embedded_warehouse: Warehouse) -> Warehouse:
+    return embedded_warehouse
 
 
 def plan_of(warehouse: Warehouse, query: str) -> list[dict[str, Any]]:
@@ -193,7 +193,7 @@ def test_a_detached_partition_is_not_dropped(partitions: Warehouse, flat_months:
     load_month(partitions, flat)
     with partitions.connect() as connection:
         connection.execute("ALTER TABLE weather DETACH PARTITION weather_2023_07")
-    with pytest.raises(WarehouseError, match="there is a table weather_2023_07 that is no partition of weather"):
+    with pytest.raises(WarehouseError, match="there is a table weather_2023_07 that is not a partition of weather"):
         load_month(partitions, flat, force=True)
     assert ask(partitions.url, "SELECT count(*) FROM weather_2023_07") == flat.rows
     assert rows_in(partitions) == 0
@@ -286,8 +286,8 @@ def test_partitions_are_named_by_month(flat_months: FlatMonths) -> None:
     assert partition_of(flat_months("1940-01").month) == "weather_1940_01"
 
 
-def test_the_layout_of_a_new_table_is_that_for_the_server(warehouse: Warehouse, host: Host) -> None:
-    with warehouse.connect() as connection:
+def test_the_layout_of_a_new_table_is_that_for_the_server(empty_warehouse: Warehouse, host: Host) -> None:
+    with empty_warehouse.connect() as connection:
         schema = ensure_schema(connection)
         assert schema.layout is layout_for(schema.server)
         assert schema.layout.name == host.layout

@@ -11,7 +11,6 @@ from psycopg import sql
 from era5_pipeline.model.errors import MonthLockedError, ServerUnsuitableError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES, find_variables
-from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.layouts.variable_columns import (
     add_columns,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.flat_months import FlatMonths
 
 JULY, FEBRUARY = Month(2023, 7), Month(2024, 2)
@@ -179,16 +179,15 @@ def test_a_user_who_may_not_add_columns_is_told_what_the_owner_has_to_run(
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_partition_that_is_filled_while_another_month_adds_columns_gets_them_too(
-    database_url: str, large: FlatMonth, paris: FlatMonth, workers: int
+    embedded_warehouse: Warehouse, large: FlatMonth, paris: FlatMonth, workers: int
 ) -> None:
     """Its staging tables were created without them, and a partition needs all columns of its table."""
-    warehouse = Warehouse(database_url)
-    with loading(warehouse, large, pause=True, workers=workers) as load:
-        load_month(warehouse, paris)
+    with loading(embedded_warehouse, large, pause=True, workers=workers) as load:
+        load_month(embedded_warehouse, paris)
         load.resume()
         assert load.result().workers == workers
-    assert verify_month(warehouse, large) == verify_month(warehouse, paris) == ()
-    assert ask(warehouse.url, "SELECT count(dewpoint_2m) FROM weather") == paris.rows
+    assert verify_month(embedded_warehouse, large) == verify_month(embedded_warehouse, paris) == ()
+    assert ask(embedded_warehouse.url, "SELECT count(dewpoint_2m) FROM weather") == paris.rows
 
 
 def test_two_loads_may_add_the_same_column_at_once(

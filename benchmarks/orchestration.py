@@ -1,0 +1,371 @@
+"""The cost of Dagster per month: a backfill of tiny months through `era5 up`, its daemon and its queue."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib
+import urllib.error
+import urllib.request
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from benchmarks.cells import CannotRunError, Measured, PlannedCell
+from benchmarks.processes import ERA5, own_environment
+from benchmarks.results import describe_environment
+from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.postgres.embedded.processes import first_number
+from era5_pipeline.postgres.embedded.server import EmbeddedServer
+from era5_pipeline.warehouse.ledger import read_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from benchmarks.suite import BenchContext
+
+# --- The web UI's GraphQL API: launch a backfill as its dialog does, and read the backfill's state and runs ---
+
+
+ASSETS = (("era5", "raw"), ("era5", "flat"), ("era5", "weather"))
+_SECONDS = 120.0
+# Runs per page: all months since 1940 in a few requests.
+_PAGE = 500
+
+_LAUNCH = """
+mutation ($parameters: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $parameters) {
+    __typename
+    ... on LaunchBackfillSuccess { backfillId }
+    ... on PythonError { message }
+  }
+}
+"""
+_STATUS = """
+query ($backfill: String!) {
+  partitionBackfillOrError(backfillId: $backfill) {
+    ... on PartitionBackfill { status error { message } }
+  }
+}
+"""
+_RUNS = """
+query ($filter: RunsFilter!, $cursor: String, $limit: Int!) {
+  runsOrError(filter: $filter, cursor: $cursor, limit: $limit) {
+    ... on Runs { results { runId status startTime endTime tags { key value } } }
+  }
+}
+"""
+
+
+@dataclass(frozen=True)
+class BackfillRun:
+    """A run of a backfill; times are Unix seconds, None if it has not got that far."""
+
+    run_id: str
+    month: str
+    status: str
+    started: float | None
+    ended: float | None
+
+
+class WebApi:
+    """Requests to the web UI at `url`."""
+
+    def __init__(self, url: str) -> None:
+        self._url = f"{url}/graphql"
+
+    def ask(self, query: str, **variables: object) -> Any:  # noqa: ANN401  # JSON
+        """Return the answer's data.
+
+        Raises:
+            CannotRunError: if the web UI does not answer, or with an error.
+        """
+        body = json.dumps({"query": query, "variables": variables}).encode()
+        request = urllib.request.Request(self._url, body, {"Content-Type": "application/json"})  # noqa: S310  # http
+        try:
+            with urllib.request.urlopen(request, timeout=_SECONDS) as response:  # noqa: S310  # on loopback
+                answer = json.load(response)
+        except (urllib.error.URLError, OSError, ValueError) as error:
+            raise CannotRunError(f"the web UI does not answer: {error}") from error
+        if "errors" in answer:
+            raise CannotRunError(f"the web UI: {answer['errors'][0]['message']}")
+        return answer["data"]
+
+    def launch_backfill(self, months: Sequence[Month]) -> str:
+        """Launch a backfill of the three assets for these months; return its id."""
+        parameters = {
+            "assetSelection": [{"path": path} for path in ASSETS],
+            "partitionNames": [month.key for month in months],
+        }
+        launched = self.ask(_LAUNCH, parameters=parameters)["launchPartitionBackfill"]
+        if launched["__typename"] != "LaunchBackfillSuccess":
+            raise CannotRunError(f"the backfill was not launched: {launched.get('message', launched['__typename'])}")
+        return str(launched["backfillId"])
+
+    def status(self, backfill: str) -> str:
+        """The backfill's status, such as REQUESTED or COMPLETED_SUCCESS."""
+        found = self.ask(_STATUS, backfill=backfill)["partitionBackfillOrError"]
+        return str(found["status"])
+
+    def runs(self, backfill: str) -> list[BackfillRun]:
+        """All runs of the backfill, the newest first."""
+        runs: list[BackfillRun] = []
+        tags = [{"key": "dagster/backfill", "value": backfill}]
+        while True:
+            cursor = runs[-1].run_id if runs else None
+            page = self.ask(_RUNS, filter={"tags": tags}, cursor=cursor, limit=_PAGE)["runsOrError"]["results"]
+            runs += [_backfill_run(run) for run in page]
+            if len(page) < _PAGE:
+                return runs
+
+
+def _backfill_run(run: dict[str, Any]) -> BackfillRun:
+    tags = {tag["key"]: tag["value"] for tag in run["tags"]}
+    return BackfillRun(run["runId"], tags.get("dagster/partition", ""), run["status"], run["startTime"], run["endTime"])
+
+
+# --- Processor seconds of everything started by `era5 up`, by kind of process ---
+
+
+# Words in a command line, by kind; the first match counts. Without a match, it is `era5 up` itself.
+_KINDS = (
+    ("runs", ("multiprocessing.spawn", "multiprocessing.forkserver")),
+    ("webserver", ("defs.web_server",)),
+    ("daemon", ("dagster._daemon",)),
+    ("code server", ("code-server", "code_server", "api grpc")),
+)
+KINDS = ("daemon", "webserver", "code server", "runs", "storage", "era5 up")
+
+
+def processor_seconds(supervisor: int, postmaster: int | None) -> dict[str, float]:
+    """User and system seconds so far, by kind; for the storage only if its `postmaster` is on this machine.
+
+    A process that has ended counts for its parent, so that nothing is lost: the time of a service's children counts as
+    that of runs.
+    """
+    seconds = dict.fromkeys(KINDS, 0.0)
+    root = psutil.Process(supervisor)
+    for process in (root, *root.children(recursive=True)):
+        with suppress(psutil.Error):
+            kind = _kind_of(" ".join(process.cmdline()))
+            times = process.cpu_times()
+            seconds[kind] += times.user + times.system
+            seconds["era5 up" if process.pid == supervisor else "runs"] += times.children_user + times.children_system
+    if postmaster is not None:
+        seconds["storage"] = _with_children(postmaster)
+    return seconds
+
+
+def _with_children(pid: int) -> float:
+    total = 0.0
+    with suppress(psutil.Error):
+        root = psutil.Process(pid)
+        for process in (root, *root.children(recursive=True)):
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                total += times.user + times.system + times.children_user + times.children_system
+    return total
+
+
+def _kind_of(words: str) -> str:
+    return next((kind for kind, signs in _KINDS if any(sign in words for sign in signs)), "era5 up")
+
+
+# --- `era5 up` in a separate process and folder: the system as a user starts it ---
+
+
+_READY = "Press Ctrl-C"
+_STOP_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class RunningSystem:
+    """The process ids of `era5 up` and its embedded server (None: the server is the user's), and its web UI."""
+
+    pid: int
+    postmaster: int | None
+    web: WebApi
+
+
+@contextmanager
+def running_system(home: Path, env: Mapping[str, str]) -> Iterator[RunningSystem]:
+    """Run `era5 up` with ERA5_HOME=`home` and the settings `env`, and none of the user's.
+
+    Raises:
+        CannotRunError: if it does not start, with its output.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "up.log").open("w+", encoding="utf-8") as log:
+        process = subprocess.Popen(  # noqa: S603  # our own command
+            (*ERA5, "up", "--port", str(port)),
+            env=own_environment(home, env),
+            cwd=home,  # without the user's .env
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            if process.stdout is None or not any(line.startswith(_READY) for line in process.stdout):
+                log.seek(0)
+                raise CannotRunError(f"era5 up did not start: {log.read().strip()[-1000:]}")
+            server = EmbeddedServer(home)
+            postmaster = None if "ERA5_DATABASE_URL" in env else first_number(server.data_folder / "postmaster.pid")
+            yield RunningSystem(process.pid, postmaster, WebApi(f"http://127.0.0.1:{port}"))
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=_STOP_SECONDS)
+
+
+# --- The cost of Dagster: a backfill of tiny months through the daemon and its queue, one run per month ---
+
+
+# 2 x 2 points.
+_AREA = "-6/106/-6.25/106.25"
+_LAST = Month(2024, 12)
+_DONE = {"COMPLETED_SUCCESS", "COMPLETED_FAILED", "COMPLETED", "FAILED", "CANCELED"}
+_POLL_SECONDS = 2.0
+_IDLE_SECONDS = 20.0
+# Enough for a backfill that waits for its daemon twice, plus 10 s per month.
+_LIMIT_SECONDS, _LIMIT_PER_MONTH = 300.0, 10.0
+
+
+@contextmanager
+def orchestration_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+    """One cell with the figures of `run_orchestration`; on the user's server, or an embedded one of its own."""
+    options = context.options
+
+    def measure() -> Measured:
+        url = context.target.warehouse.url if context.is_given else None
+        folder = context.folder / "backfill"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        found = run_orchestration(folder, url, months=options.months, failing=options.failing, say=lambda _: None)
+        figures = _flat_figures(found["figures"])
+        return Measured(0, {"seconds": figures["seconds_in_all"]} | figures)
+
+    parameters = {"months": options.months, "failing": options.failing}
+    yield [PlannedCell(f"backfill of {options.months} months", 0, parameters, measure)]
+
+
+def orchestration_bytes(context: BenchContext) -> int:
+    """Bytes on disk: the months are tiny, but each run leaves its log."""
+    return 200_000_000 + context.options.months * 1_000_000
+
+
+def _flat_figures(figures: Mapping[str, Any]) -> dict[str, float]:
+    """The figures, each with its own name, also those with several parts."""
+    found: dict[str, float] = {}
+    for name, value in figures.items():
+        found |= {f"{name}, {part}": of for part, of in value.items()} if isinstance(value, dict) else {name: value}
+    return found
+
+
+def run_orchestration(
+    folder: Path, database_url: str | None, *, months: int, failing: int, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Backfill the last `months` months until 2024-12; return cells, figures and environment as JSON values.
+
+    `failing` of them fail at first, because something is in the place of their manifest, and are run again once it is
+    gone. The warehouse is a new embedded server in `folder`, or the database of `database_url`.
+    """
+    wanted = [Month.from_number(_LAST.number - back) for back in reversed(range(months))]
+    env = {"ERA5_SOURCE": "sample", "ERA5_AREA": _AREA}
+    if database_url is not None:
+        env["ERA5_DATABASE_URL"] = database_url
+    home = folder / "home"
+    broken = wanted[1 :: max(1, len(wanted) // max(1, failing))][:failing]
+    obstacles = [home / "raw" / f"{month}.json" for month in broken]
+    for obstacle in obstacles:
+        (obstacle / "in the way").mkdir(parents=True)
+    say("starting era5 up")
+    with running_system(home, env) as system:
+        idle = _used(system, lambda: time.sleep(_IDLE_SECONDS))
+        first = _backfill(system, wanted, say)
+        _require(first["runs"], wanted, failed=broken)
+        again: dict[str, Any] = {}
+        if broken:
+            for obstacle in obstacles:
+                (obstacle / "in the way").rmdir()
+                obstacle.rmdir()
+            again = _backfill(system, broken, say)
+            _require(again["runs"], broken, failed=[])
+        warehouse = Warehouse(database_url or EmbeddedServer(home).url("era5"))
+        with warehouse.connect() as connection:
+            held = read_ledger(connection)
+            if [entry.month for entry in held] != wanted:
+                raise CannotRunError(f"{len(held)} months are in the table, of {months}")
+            environment = describe_environment(connection, folder)
+    figures = _figures(first, months)
+    if again:
+        figures["rerun_seconds"] = round(again["seconds"], 1)
+    figures["idle_processor_seconds_per_minute"] = {
+        kind: round(used * 60 / _IDLE_SECONDS, 2) for kind, used in idle.items()
+    }
+    return {"months": months, "failing": failing, "cells": [], "ratios": {}, "figures": figures, **environment}
+
+
+def _backfill(system: RunningSystem, months: Sequence[Month], say: Callable[[str], None]) -> dict[str, Any]:
+    """Launch a backfill and wait for its end; return its runs, its seconds, and processor seconds by kind."""
+    launched = time.time()
+    backfill = system.web.launch_backfill(months)
+
+    def wait() -> None:
+        limit = launched + _LIMIT_SECONDS + _LIMIT_PER_MONTH * len(months)
+        while (status := system.web.status(backfill)) not in _DONE:
+            if time.time() > limit:
+                raise CannotRunError(f"the backfill is {status} after {time.time() - launched:.0f} s")
+            say(f"backfill of {len(months)} months: {status.lower()}, {time.time() - launched:.0f} s")
+            time.sleep(_POLL_SECONDS)
+
+    used = _used(system, wait)
+    return {"launched": launched, "seconds": time.time() - launched, "runs": system.web.runs(backfill), "used": used}
+
+
+def _used(system: RunningSystem, work: Callable[[], None]) -> dict[str, float]:
+    before = processor_seconds(system.pid, system.postmaster)
+    work()
+    after = processor_seconds(system.pid, system.postmaster)
+    return {kind: after[kind] - before[kind] for kind in KINDS}
+
+
+def _require(runs: Sequence[BackfillRun], months: Sequence[Month], *, failed: Sequence[Month]) -> None:
+    found = {run.month: run.status for run in runs}
+    wanted = {month.key: "FAILURE" if month in failed else "SUCCESS" for month in months}
+    if found != wanted or len(runs) != len(months):
+        wrong = {key: found.get(key) for key in wanted if found.get(key) != wanted[key]}
+        raise CannotRunError(f"{len(runs)} runs for {len(months)} months; not as expected: {json.dumps(wrong)[:500]}")
+
+
+def _figures(backfill: dict[str, Any], months: int) -> dict[str, Any]:
+    runs = sorted(backfill["runs"], key=lambda run: run.ended)
+    begin, end = min(run.started for run in runs), runs[-1].ended
+    quarters = [runs[int(len(runs) * part / 4) - 1].ended for part in (1, 2, 3, 4) if len(runs) >= 8]
+    starts = [begin, *quarters[:-1]]
+    return {
+        "seconds_per_month": round((end - begin) / months, 3),
+        "seconds_before_first_run": round(begin - backfill["launched"], 1),
+        "seconds_in_all": round(backfill["seconds"], 1),
+        "median_run_seconds": round(sorted(run.ended - run.started for run in runs)[len(runs) // 2], 2),
+        "seconds_per_month_by_quarter": {
+            f"{number}": round((last - first) * 4 / months, 3)
+            for number, (first, last) in enumerate(zip(starts, quarters, strict=False), 1)
+        },
+        "processor_seconds_per_month": {
+            **{kind: round(used / months, 3) for kind, used in backfill["used"].items()},
+            "all": round(sum(backfill["used"].values()) / months, 3),
+        },
+        "load_average": round(os.getloadavg()[0], 2),
+    }

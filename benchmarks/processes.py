@@ -1,0 +1,188 @@
+"""Processes of a measurement: several at once, as for Dagster's runs, and commands of `era5` as a user runs them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from benchmarks.cells import CannotRunError
+from era5_pipeline.runtime.peak_memory import peak_rss_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from http.client import HTTPResponse
+    from multiprocessing.queues import Queue
+    from multiprocessing.synchronize import Barrier
+    from pathlib import Path
+
+    from era5_pipeline.postgres.connect import Warehouse
+
+
+# --- Run several processes at the same time, as Dagster does with runs, until the last one ends ---
+
+
+_START_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class ProcessResult:
+    """Memory used by a process, and its error, which is empty on success."""
+
+    peak_rss_bytes: int
+    error: str = ""
+
+
+def run_at_once(work: Callable[..., object], arguments: Sequence[tuple[Any, ...]]) -> tuple[float, list[ProcessResult]]:
+    """Run `work` once for each tuple of arguments, each in its own process; return seconds and results.
+
+    The clock starts once all processes have finished their imports.
+
+    Raises:
+        CannotRunError: if one of them fails.
+    """
+    context = multiprocessing.get_context("spawn")
+    barrier, queue = context.Barrier(len(arguments) + 1), context.Queue()
+    processes = [context.Process(target=_run, args=(work, of_one, barrier, queue), daemon=True) for of_one in arguments]
+    for process in processes:
+        process.start()
+    try:
+        barrier.wait(_START_SECONDS)
+        started = time.monotonic()
+        results: list[ProcessResult] = [queue.get() for _ in processes]
+        seconds = time.monotonic() - started
+    finally:
+        for process in processes:
+            process.join(_START_SECONDS)
+    errors = [result.error for result in results if result.error]
+    if errors:
+        raise CannotRunError(errors[0])
+    return seconds, results
+
+
+def _run(
+    work: Callable[..., object], arguments: tuple[Any, ...], barrier: Barrier, queue: Queue[ProcessResult]
+) -> None:
+    error = ""
+    barrier.wait(_START_SECONDS)
+    try:
+        work(*arguments)
+    except Exception as problem:  # noqa: BLE001  # reported to the parent process
+        error = " ".join(f"{type(problem).__name__}: {problem}".split())
+    queue.put(ProcessResult(peak_rss_bytes(), error))
+
+
+# --- Commands of `era5` in processes of their own, as a user runs them ---
+
+
+ERA5 = (sys.executable, "-c", "from era5_pipeline.cli import main; main()")
+
+
+def own_environment(home: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a command with ERA5_HOME=`home` and these settings, and with none of the user's."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ERA5_", "DAGSTER_"))}
+    return kept | dict(settings) | {"ERA5_HOME": str(home)}
+
+
+# --- `era5 serve` in a separate process, as started by a user, on a free port of this machine ---
+
+
+_OPTIONS = ("--port", "0", "--no-access-log")
+
+
+_READY_SECONDS = 60.0
+
+
+_STOP_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class ServeProcess:
+    """The running server: its process, and its address, such as `http://127.0.0.1:8000`."""
+
+    pid: int
+    url: str
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self.url.rpartition(":")[2])
+
+    @property
+    def processor_seconds(self) -> float:
+        """User and system seconds of the server so far, without the database."""
+        seconds = 0.0
+        root = psutil.Process(self.pid)
+        for process in (root, *root.children(recursive=True)):
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                seconds += times.user + times.system
+        return seconds
+
+    def get(self, path: str) -> HTTPResponse:
+        """The answer to a request.
+
+        Raises:
+            OSError: without an answer; `urllib.error.HTTPError`, a subclass, has the answer's reason.
+        """
+        response: HTTPResponse = urllib.request.urlopen(self.url + path, timeout=_READY_SECONDS)  # noqa: S310  # http
+        return response
+
+
+@contextmanager
+def serve_process(warehouse: Warehouse, home: Path) -> Iterator[ServeProcess]:
+    """Run the server with ERA5_HOME=`home`, with default settings and none of the user's.
+
+    Raises:
+        CannotRunError: if it does not start, with its output.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "serve.log").open("w+", encoding="utf-8") as log:
+        process = subprocess.Popen(  # noqa: S603  # our own command
+            (*ERA5, "serve", *_OPTIONS),
+            env=own_environment(home, {"ERA5_DATABASE_URL": warehouse.url}),
+            cwd=home,  # without the user's .env
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            assert process.stdout is not None  # noqa: S101
+            urls = [word for word in process.stdout.readline().replace(",", " ").split() if word.startswith("http://")]
+            if not urls:
+                log.seek(0)
+                raise CannotRunError(f"era5 serve did not start: {log.read().strip()[-1000:]}")
+            server = ServeProcess(process.pid, urls[0])
+            _await(server)
+            yield server
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.communicate(timeout=_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+
+
+def _await(server: ServeProcess) -> None:
+    deadline = time.monotonic() + _READY_SECONDS
+    while True:
+        try:
+            server.get("/healthz").close()
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise CannotRunError(f"era5 serve is not well: {error}") from error
+            time.sleep(0.2)
+        else:
+            return

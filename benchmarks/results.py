@@ -1,0 +1,429 @@
+"""The JSON file of results, rewritten after every repeat, with the environment of each; the progress of a run in lines.
+
+    {"format": 1,
+     "environments": {ID: machine, server, settings, versions, commit},
+     "cells": [{"suite", "name", "server", "environment", "parameters", "rows", "reason",
+                "repeats": [{"at", "rows", "figures", "series", "notes"}, ...],
+                "medians": {FIGURE: [10th percentile, median, 90th percentile]}}],
+     "figures": {SERVER: {SUITE: {NAME: value}}},
+     "ratios": {SERVER: {SUITE: {NAME: value}}}}
+
+A figure or a ratio is null if a cell that it needs is; that cell has the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.package_version import __version__
+from era5_pipeline.postgres.doctor.server_facts import Machine
+from era5_pipeline.postgres.embedded.processes import binaries
+from era5_pipeline.postgres.server_version import describe_server
+from era5_pipeline.runtime.files import digest_of, replacing
+from era5_pipeline.sources.sample_weather import FORMULAE_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import psycopg
+
+    from benchmarks.cells import Measured, PlannedCell
+
+# --- The environment of a measurement: machine, server with its relevant settings, software versions, commit ---
+
+
+_LIBRARIES = (
+    *("psycopg", "pgpq", "pyarrow", "numpy", "pandas", "sqlalchemy", "xarray", "dask", "netCDF4", "zarr"),
+    *("asyncpg", "adbc-driver-postgresql", "duckdb", "chdb"),
+)
+_SETTINGS = (
+    *(
+        "shared_buffers",
+        "wal_level",
+        "max_wal_size",
+        "fsync",
+        "full_page_writes",
+        "synchronous_commit",
+        "wal_compression",
+    ),
+    *("checkpoint_timeout", "maintenance_work_mem", "jit", "autovacuum", "max_parallel_workers_per_gather"),
+    *("timescaledb.license",),
+)
+_GIT_SECONDS = 20
+# Of the checkout: not the results.
+_MEASURED = ("era5_pipeline", "sql", "benchmarks/*.py")
+
+
+def describe_environment(connection: psycopg.Connection[Any], folder: Path) -> dict[str, Any]:
+    """Machine, server and software versions as a JSON value; files are written to `folder`."""
+    rows = connection.execute(
+        "SELECT name, current_setting(name) FROM pg_settings WHERE name = ANY (%s) ORDER BY name", (list(_SETTINGS),)
+    ).fetchall()
+    server = {
+        "version": str(describe_server(connection)),
+        "settings": dict(rows),
+        "connection": "Unix socket" if connection.info.host.startswith("/") else "TCP",
+    }
+    return describe_own(folder) | {"server": server}
+
+
+def describe_own(folder: Path) -> dict[str, Any]:
+    """The same for suites that start servers from the embedded programs, each with different settings."""
+    machine = Machine.here(folder)
+    return {
+        "measured_at": datetime.now(tz=UTC).isoformat(timespec="seconds"),
+        "machine": {
+            "processor": _processor(),
+            "cores": machine.cores,
+            "memory_bytes": machine.memory_bytes,
+            "system": platform.platform(),
+        },
+        "server": {"version": _embedded_version(), "settings": {}, "connection": "Unix socket"},
+        "software_versions": {
+            "era5-pipeline": __version__,
+            "python": sys.version.split()[0],
+            **{name: found for name in _LIBRARIES if (found := _version(name)) is not None},
+        },
+        "commit": _commit(),
+        "generated_data": {"source": "sample", "formulae": FORMULAE_VERSION},
+    }
+
+
+def machine_name() -> str:
+    """The name of this machine's files of results: its processor and cores."""
+    name = re.sub(r"\((R|TM)\)|CPU|@.*|processor", " ", _processor(), flags=re.IGNORECASE)
+    words = re.findall(r"[a-z0-9]+", name.lower())
+    return "-".join([*words[:6], f"{Machine.here(None).cores}-cores"])
+
+
+def _version(library: str) -> str | None:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return None
+
+
+def _embedded_version() -> str:
+    done = subprocess.run(  # noqa: S603  # a program of the package
+        (str(binaries() / "postgres"), "--version"), capture_output=True, text=True, check=False
+    )
+    found = re.search(r"(\d+(\.\d+)+)", done.stdout)
+    return f"PostgreSQL {found[1] if found else '?'}"
+
+
+def _commit() -> str | None:
+    """The commit of this checkout, with a plus if what is measured differs from it; None: unknown."""
+    folder = Path(__file__).parents[1]
+
+    def git(*words: str) -> str | None:
+        try:
+            done = subprocess.run(  # noqa: S603  # constants
+                ("git", "-C", str(folder), *words),  # noqa: S607  # from PATH
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_GIT_SECONDS,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    commit, changes = git("rev-parse", "--short=12", "HEAD"), git("status", "--porcelain", "--", *_MEASURED)
+    return None if commit is None else commit + ("+" if changes else "")
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+# --- Progress of a run in lines: repeats done, the time left, and the figure of each measured cell ---
+
+
+# The number of repeats by cell, by suite.
+Wanted = dict[str, dict[str, int]]
+
+
+class BenchProgress:
+    """Counts repeats, and prints a line for each; `now` shows what is in progress."""
+
+    def __init__(self, wanted: Wanted, say: Callable[[str], None], now: Callable[[str], None]) -> None:
+        self._left = {(suite, name): count for suite, cells in wanted.items() for name, count in cells.items()}
+        self._total = sum(self._left.values())
+        self._taken: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self._say = say
+        self._now = now
+
+    def begin(self, suite: str, cell: PlannedCell, number: int, of: int) -> None:
+        """Start a repeat."""
+        self._now(f"{self._count()}  {suite}: {cell.name} ({number} of {of}){self._time_left()}")
+
+    def kept(self, suite: str, cell: PlannedCell, repeats: int) -> None:
+        """Report a cell that an earlier run has measured."""
+        self._left[suite, cell.name] -= repeats
+        self._say(f"{self._count()}  {suite}: {cell.name}: {repeats} repeats kept")
+
+    def measured(self, suite: str, cell: PlannedCell, entry: Mapping[str, Any], seconds: float) -> None:
+        """Report a finished repeat, which took `seconds` with all its preparation."""
+        self._left[suite, cell.name] -= 1
+        self._taken[suite, cell.name].append(seconds)
+        self._say(f"{self._count()}  {suite}: {cell.name}: {figure_of(entry)}{self._time_left()}")
+
+    def cannot(self, suite: str, cell: PlannedCell, reason: str) -> None:
+        """Report a cell that cannot be measured."""
+        self._left[suite, cell.name] = 0
+        self._say(f"{self._count()}  {suite}: {cell.name}: null ({reason})")
+
+    def _count(self) -> str:
+        return f"[{self._total - sum(self._left.values())}/{self._total}]"
+
+    def seconds_left(self) -> float | None:
+        """Estimate the time left from the repeats so far: of the same cell, else of its suite, else of all."""
+        everything = [value for values in self._taken.values() for value in values]
+        if not everything:
+            return None
+        total = 0.0
+        for (suite, name), count in self._left.items():
+            of_suite = [value for key, values in self._taken.items() if key[0] == suite for value in values]
+            known = self._taken.get((suite, name)) or of_suite or everything
+            total += count * sum(known) / len(known)
+        return total
+
+    def _time_left(self) -> str:
+        seconds = self.seconds_left()
+        if seconds is None:
+            return ""
+        return f"   about {duration(seconds)} left"
+
+
+def figure_of(entry: Mapping[str, Any]) -> str:
+    """The main figure of a cell so far: its median rate, or its seconds."""
+    medians = entry["medians"]
+    seconds = medians.get("seconds")
+    if seconds is None:
+        return ", ".join(f"{name} {value[1]:,.4g}" for name, value in list(medians.items())[:3])
+    rate = f"{entry['rows'] / seconds[1]:,.0f} rows/s, " if entry["rows"] and seconds[1] else ""
+    return f"{rate}{seconds[1]:,.3g} s"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: 40 s, 12 min, 3 h 20 min."""
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+# --- The JSON file of results: rewritten after every repeat, so that it is valid whenever a run ends ---
+
+
+FORMAT = 1
+_DIGITS = 5
+# Facts that do not distinguish environments.
+_OF_THE_MOMENT = ("measured_at", "free_bytes")
+
+
+class ResultsFile:
+    """The results at `path`, read if it exists.
+
+    Raises:
+        UsageError: if it exists but has other contents.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.contents = read_results(path) if path.exists() else _empty()
+        self._environment = ""
+        self._server = ""
+
+    def use_environment(self, environment: Mapping[str, Any]) -> None:
+        """Set the environment of the cells that follow."""
+        lasting = {key: value for key, value in environment.items() if key not in _OF_THE_MOMENT}
+        server = environment["server"]
+        if server.get("is_own"):
+            # The run's own server sizes its log by the free disk space at that moment.
+            settings = {name: value for name, value in server["settings"].items() if name != "max_wal_size"}
+            lasting["server"] = {**server, "settings": settings}
+        self._environment = digest_of(lasting)[:12]
+        self._server = environment["server"]["version"]
+        self.contents["environments"].setdefault(self._environment, dict(environment))
+
+    @property
+    def server(self) -> str:
+        """The server's version, which is part of a cell's identity."""
+        return self._server
+
+    def repeats_of(self, suite: str, cell: PlannedCell) -> int:
+        """The number of repeats of the same cell, with the same rows and parameters in the same environment."""
+        found = self._find(suite, cell.name)
+        if found is None or found["reason"] is not None or not self._is_same(found, cell):
+            return 0
+        return len(found["repeats"])
+
+    def entry(self, suite: str, name: str) -> dict[str, Any] | None:
+        """The stored entry of a cell on this server."""
+        return self._find(suite, name)
+
+    def add(self, suite: str, cell: PlannedCell, measured: Measured) -> dict[str, Any]:
+        """Store a repeat, and write the file; return the cell's entry."""
+        entry = self._entry(suite, cell)
+        entry["reason"] = None
+        entry["repeats"].append(
+            {
+                "at": _now(),
+                "rows": measured.rows,
+                "figures": {name: _short(value) for name, value in measured.figures.items()},
+                **({"series": _series(measured)} if measured.series else {}),
+                **({"notes": measured.notes} if measured.notes else {}),
+            }
+        )
+        entry["rows"] = measured.rows
+        entry["medians"] = _medians(entry["repeats"])
+        self._write()
+        return entry
+
+    def add_reason(self, suite: str, cell: PlannedCell, reason: str) -> None:
+        """Store why a cell could not be measured, and write the file."""
+        entry = self._entry(suite, cell)
+        entry["reason"] = reason
+        self._write()
+
+    def set_summary(self, suite: str, figures: Mapping[str, float | None], ratios: Mapping[str, float | None]) -> None:
+        """Store the figures and ratios of a suite, and write the file."""
+        for name, values in (("figures", figures), ("ratios", ratios)):
+            if values:
+                self.contents[name].setdefault(self._server, {})[suite] = dict(values)
+                self._write()
+
+    def _find(self, suite: str, name: str) -> dict[str, Any] | None:
+        key = (suite, name, self._server)
+        return next((cell for cell in self.contents["cells"] if _key(cell) == key), None)
+
+    def _is_same(self, entry: dict[str, Any], cell: PlannedCell) -> bool:
+        same = (entry["environment"], entry["planned_rows"], entry["parameters"])
+        return same == (self._environment, cell.rows, json.loads(json.dumps(cell.parameters)))
+
+    def _entry(self, suite: str, cell: PlannedCell) -> dict[str, Any]:
+        """The cell's entry; a new one replaces one with other parameters."""
+        cells: list[dict[str, Any]] = self.contents["cells"]
+        found = self._find(suite, cell.name)
+        if found is not None and self._is_same(found, cell):
+            return found
+        entry = {
+            "suite": suite,
+            "name": cell.name,
+            "server": self._server,
+            "environment": self._environment,
+            "parameters": json.loads(json.dumps(cell.parameters)),
+            "planned_rows": cell.rows,
+            "rows": 0,
+            "reason": None,
+            "repeats": [],
+            "medians": {},
+        }
+        if found is None:
+            cells.append(entry)
+        else:
+            cells[cells.index(found)] = entry
+        return entry
+
+    def _write(self) -> None:
+        used = {cell["environment"] for cell in self.contents["cells"]}
+        environments = self.contents["environments"]
+        self.contents["environments"] = {key: value for key, value in environments.items() if key in used}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(self.path) as temporary:
+            temporary.write_text(to_text(self.contents), encoding="utf-8")
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """Read a file of results.
+
+    Raises:
+        UsageError: if it is not a file of results.
+    """
+    try:
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError, FileNotFoundError):
+        found = None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise UsageError(f"{path} is not a file of results", remedy="Name another file, or remove it.")
+    found.setdefault("figures", {})  # missing in files of earlier versions
+    return found
+
+
+def to_text(contents: Mapping[str, Any]) -> str:
+    """The results as JSON text, with a line for each repeat."""
+    lines = ["{", f' "format": {contents["format"]},', ' "environments": {']
+    lines += _joined(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in contents["environments"].items())
+    lines += [" },", ' "cells": [']
+    lines += _joined(_cell_text(cell) for cell in contents["cells"])
+    lines += [
+        " ],",
+        f' "figures": {json.dumps(contents["figures"])},',
+        f' "ratios": {json.dumps(contents["ratios"])}',
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _cell_text(cell: Mapping[str, Any]) -> str:
+    rest = {key: value for key, value in cell.items() if key != "repeats"}
+    repeats = _joined(f"   {json.dumps(repeat)}" for repeat in cell["repeats"])
+    inner = "\n" + "\n".join(repeats) + "\n  " if repeats else ""
+    return f'  {json.dumps(rest)[:-1]}, "repeats": [{inner}]}}'
+
+
+def _joined(texts: Any) -> list[str]:  # noqa: ANN401  # any iterable of texts
+    """The texts with a comma after each but the last."""
+    found = list(texts)
+    return [text + "," for text in found[:-1]] + found[-1:]
+
+
+def _empty() -> dict[str, Any]:
+    return {"format": FORMAT, "environments": {}, "cells": [], "figures": {}, "ratios": {}}
+
+
+def _key(cell: Mapping[str, Any]) -> tuple[str, str, str]:
+    return cell["suite"], cell["name"], cell["server"]
+
+
+def _medians(repeats: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """The 10th percentile, median and 90th percentile of each figure that every repeat has."""
+    names = set.intersection(*(set(repeat["figures"]) for repeat in repeats))
+    return {
+        name: [
+            _short(float(value))
+            for value in np.percentile([repeat["figures"][name] for repeat in repeats], (10, 50, 90))
+        ]
+        for name in sorted(names)
+    }
+
+
+def _series(measured: Measured) -> dict[str, list[float]]:
+    return {name: [_short(value) for value in values] for name, values in measured.series.items()}
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+
+
+def _now() -> str:
+    return datetime.now(tz=UTC).isoformat(timespec="seconds")

@@ -1,0 +1,243 @@
+"""A run of suites: free disk space, a database or a server for each, its cells in turns, and their results."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from benchmarks.cells import CannotRunError
+from benchmarks.results import BenchProgress, describe_environment, describe_own
+from benchmarks.servers import SYNCED_ROWS, new_target
+from benchmarks.suite import BenchContext, BenchOptions
+from era5_pipeline.model.errors import Era5Error, LocalDiskError
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.postgres.doctor.server_facts import is_session_here, log_folder
+from era5_pipeline.postgres.embedded.server import EmbeddedServer
+from era5_pipeline.runtime.files import temporary_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from benchmarks.cells import PlannedCell
+    from benchmarks.results import ResultsFile
+    from benchmarks.servers import Target
+    from benchmarks.suite import Suite
+
+# --- Whether the disks have space for a run, checked before it starts ---
+
+
+# Reserve for other uses of the disk meanwhile: the server's log, temporary files of others.
+_RESERVE_BYTES = 1_000_000_000
+
+
+def require_space(needed: Mapping[str, int], folders: Mapping[str, Path]) -> None:
+    """Require that each disk has the bytes that the largest suite needs at a time.
+
+    `needed` is by suite; `folders` are the folders written to: the benchmark's own, and the server's if it is on this
+    machine.
+
+    Raises:
+        LocalDiskError: if one has less; the message names the suite, what it needs, and what is free.
+    """
+    suite, most = max(needed.items(), key=lambda one: one[1], default=("", 0))
+    for what, folder in folders.items():
+        free = shutil.disk_usage(folder).free
+        if free < most + _RESERVE_BYTES:
+            raise LocalDiskError(
+                f"the suite {suite} needs about {_gigabytes(most + _RESERVE_BYTES)} for {what}, and {folder} has "
+                f"{_gigabytes(free)} free",
+                remedy="Free space there, or measure with fewer --rows (or --batches).",
+            )
+
+
+def _gigabytes(number: int) -> str:
+    return f"{number / 1e9:,.1f} GB"
+
+
+# --- Measure the cells of a suite in turns, except those that an earlier run has measured ---
+
+
+def run_cells(
+    suite: str, cells: Sequence[PlannedCell], repeats: int, results: ResultsFile, progress: BenchProgress
+) -> None:
+    """Measure each cell until it has all its repeats, in rounds over all cells, each round in another order.
+
+    Every repeat is written at once. A cell that cannot be measured is tried once, and its reason is stored.
+    """
+    done = {cell.name: min(results.repeats_of(suite, cell), _wanted(cell, repeats)) for cell in cells}
+    for cell in cells:
+        if done[cell.name]:
+            progress.kept(suite, cell, done[cell.name])
+    warmed: set[str] = set()
+    for number in range(repeats):
+        first = number % len(cells) if cells else 0
+        for cell in [*cells[first:], *cells[:first]]:
+            if done[cell.name] > number or number >= _wanted(cell, repeats):
+                continue
+            progress.begin(suite, cell, number + 1, _wanted(cell, repeats))
+            started = time.monotonic()
+            try:
+                if cell.warm_up is not None and cell.name not in warmed:
+                    # A failure here recurs in the measurement, which reports it.
+                    with suppress(CannotRunError):
+                        cell.warm_up()
+                    warmed.add(cell.name)
+                measured = cell.measure()
+            except CannotRunError as error:
+                results.add_reason(suite, cell, str(error))
+                done[cell.name] = repeats
+                progress.cannot(suite, cell, str(error))
+                continue
+            entry = results.add(suite, cell, measured)
+            progress.measured(suite, cell, entry, time.monotonic() - started)
+
+
+def _wanted(cell: PlannedCell, repeats: int) -> int:
+    return min(repeats, cell.most_repeats or repeats)
+
+
+def wanted_repeats(cells: Sequence[PlannedCell], repeats: int) -> dict[str, int]:
+    """The number of repeats of each cell, by name."""
+    return {cell.name: _wanted(cell, repeats) for cell in cells}
+
+
+# --- A run of suites: a database or a server for each, its cells in turns, and their results ---
+#
+# Without a URL, they are measured on an embedded server for this run, with the pipeline's settings.
+
+
+_PREFIX = "bench-"
+
+
+@dataclass(frozen=True)
+class BenchPlan:
+    """Suites and sizes of one benchmark run.
+
+    `url` is the server; None: an embedded server started for this run. `rows` and `repeats` apply to all suites; None:
+    the defaults of each.
+    """
+
+    suites: tuple[Suite, ...]
+    url: str | None
+    rows: int | None
+    repeats: int | None
+    workers: tuple[int, ...]
+    options: BenchOptions
+
+    def rows_of(self, suite: Suite) -> int:
+        """The rows of one load in the suite."""
+        return suite.rows if self.rows is None else self.rows
+
+    def repeats_of(self, suite: Suite) -> int:
+        """The repeats of the suite's cells."""
+        return suite.repeats if self.repeats is None else self.repeats
+
+    def context(self, suite: Suite, folder: Path, server: Target | None) -> BenchContext:
+        """The parameters from which the suite plans its cells."""
+        return BenchContext(server, folder, self.rows_of(suite), self.workers, self.options, self.url is not None)
+
+
+def run_plan(
+    plan: BenchPlan, home: Path, results: ResultsFile, say: Callable[[str], None], now: Callable[[str], None]
+) -> None:
+    """Run the suites one after another; each repeat is stored in `results` when it is done.
+
+    Raises:
+        LocalDiskError: if a disk has too little space, before anything is measured.
+        ServerUnsuitableError: if this user may not create a database.
+        Era5Error: if the server is lost. Earlier measurements are kept.
+    """
+    stop_abandoned(home)
+    with temporary_folder(home, _PREFIX) as folder, ExitStack() as stack:
+        # The server's user must be able to enter the folder, to read CSV files.
+        folder.chmod(0o755)
+        needed = {suite.name: suite.bytes(plan.context(suite, folder, None)) for suite in plan.suites}
+        require_space(needed, {"files and tables": folder})
+        wanted = {}
+        for suite in plan.suites:
+            with suite.plan(plan.context(suite, folder, None)) as cells:
+                wanted[suite.name] = wanted_repeats(cells, plan.repeats_of(suite))
+        progress = BenchProgress(wanted, say, now)
+        warehouse: Warehouse | None = None
+        for suite in plan.suites:
+            if not suite.own_server and warehouse is None:
+                now("starting a server" if plan.url is None else "connecting")
+                warehouse = stack.enter_context(_open_warehouse(plan.url, folder))
+                if plan.url is not None:
+                    require_space(needed, _server_folders(warehouse))
+            with _new_folder(folder, suite.name) as files:
+                _run_suite(plan, suite, files, None if suite.own_server else warehouse, results, progress)
+
+
+def _run_suite(
+    plan: BenchPlan,
+    suite: Suite,
+    folder: Path,
+    warehouse: Warehouse | None,
+    results: ResultsFile,
+    progress: BenchProgress,
+) -> None:
+    with ExitStack() as stack:
+        if warehouse is None:
+            server, environment = None, describe_own(folder)
+        else:
+            server = stack.enter_context(new_target(warehouse, syncs=plan.rows_of(suite) >= SYNCED_ROWS))
+            with server.connect() as connection:
+                environment = describe_environment(connection, folder)
+        environment["server"]["is_own"] = plan.url is None or warehouse is None
+        results.use_environment(environment)
+        cells = stack.enter_context(suite.plan(plan.context(suite, folder, server)))
+        run_cells(suite.name, cells, plan.repeats_of(suite), results, progress)
+        entries = {cell.name: entry for cell in cells if (entry := results.entry(suite.name, cell.name)) is not None}
+        results.set_summary(suite.name, suite.figures(entries), suite.ratios(entries))
+
+
+@contextmanager
+def _new_folder(parent: Path, name: str) -> Iterator[Path]:
+    """A folder for the suite's files, removed at the end."""
+    folder = parent / name
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _open_warehouse(url: str | None, folder: Path) -> Iterator[Warehouse]:
+    if url is not None:
+        yield Warehouse(url)
+        return
+    with EmbeddedServer(folder / "server").lease() as own:
+        yield Warehouse(own)
+
+
+def _server_folders(warehouse: Warehouse) -> dict[str, Path]:
+    """The server's folder, if it is on this machine and visible."""
+    with warehouse.connect() as connection:
+        info = connection.info
+        port = None if info.host.startswith("/") else _client_port(connection.fileno())
+        pid = info.backend_pid
+        folder = log_folder(pid, None) if is_session_here(pid, info.user, info.dbname, port) else None
+        # While the session exists, as its process leads to the folder.
+        found = None if folder is None else folder.resolve()
+    return {} if found is None or not found.is_dir() else {"tables of the server": found}
+
+
+def _client_port(descriptor: int) -> int:
+    with socket.socket(fileno=os.dup(descriptor)) as connected:
+        return int(connected.getsockname()[1])
+
+
+def stop_abandoned(home: Path) -> None:
+    """Stop embedded servers left by killed runs; their folders are removed when the next one is made."""
+    for folder in home.glob(f"{_PREFIX}*"):
+        # A folder in use belongs to a run in progress.
+        with suppress(Era5Error, OSError):
+            EmbeddedServer(folder / "server").stop()

@@ -1,0 +1,335 @@
+"""Where a suite measures: a temporary database with a given layout, or a server with given settings."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import pq, sql
+
+from benchmarks.cells import CannotRunError, Numbers
+from era5_pipeline.postgres.connect import DAGSTER_SUFFIX, Warehouse, ensure_database
+from era5_pipeline.postgres.embedded.data_folder import PORT, SocketFolder
+from era5_pipeline.postgres.embedded.processes import binaries, server_account
+from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.postgres.server_version import describe_server
+from era5_pipeline.postgres.urls import with_database
+from era5_pipeline.runtime.supervisor import LogFile, terminate_with_parent
+from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, CopyInto, LocationSpan, Replacement, Shares
+from era5_pipeline.warehouse.layouts.variable_columns import add_columns, missing_variables
+from era5_pipeline.warehouse.schema import ensure_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.postgres.embedded.processes import Account
+    from era5_pipeline.warehouse.layouts import Layout
+
+# --- A temporary database to load into, with the table in one of the layouts that the server offers ---
+
+
+# Layouts by the value of `SHOW timescaledb.license`.
+_OFFERED = {None: ("partitions",), "apache": ("hypertable",), "timescale": ("columnstore", "calendar hypertable")}
+
+# Loads of fewer rows are trials.
+SYNCED_ROWS = 10_000
+_PREFIX = "era5_bench_"
+_COMMENT = "Temporary, of era5 bench run: dropped when it ends"
+# A run creates its database, and drops abandoned ones, under this lock.
+_LOCK = 7215436109
+
+
+@dataclass(frozen=True)
+class Target:
+    """The database; `offered` are the layouts of its server, starting with the default one.
+
+    `syncs`: flush earlier writes to disk before a measurement, which takes seconds on a busy machine and is useless for
+    loads of a few thousand rows.
+    """
+
+    warehouse: Warehouse
+    offered: tuple[str, ...]
+    syncs: bool = True
+
+    @contextmanager
+    def connect(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection; server errors are raised as `Era5Error`."""
+        with server_errors("measuring"), self.warehouse.connect() as connection:
+            yield connection
+
+    def make_table(self, layout: Layout, variables: Iterable[Variable] = ()) -> None:
+        """Create an empty `weather` in this layout, with columns for these variables too.
+
+        Raises:
+            CannotRunError: if the server does not offer it.
+        """
+        if layout.name not in self.offered:
+            raise CannotRunError(f"layout {layout.name}: this server offers {' and '.join(self.offered)}")
+        with self.connect() as connection:
+            connection.execute("DROP TABLE IF EXISTS weather CASCADE")
+            layout.create(connection)
+            missing = missing_variables(connection, (variable.column for variable in variables))
+            add_columns(connection, missing, timeout_seconds=0, on_wait=lambda _: None)
+
+    def calm(self) -> None:
+        """Flush what earlier work left in memory to disk, so that the measurement does not wait for it.
+
+        Skips the checkpoint if this user may not order one. `sync` is for a server on this machine.
+        """
+        if not self.syncs:
+            return
+        with self.connect() as connection, suppress(psycopg.errors.InsufficientPrivilege):
+            connection.execute("CHECKPOINT")
+        os.sync()
+
+    def fill(
+        self,
+        layout: Layout,
+        month: Month,
+        method: AbstractContextManager[CopyInto],
+        *,
+        spans: tuple[LocationSpan, ...] = (EVERYWHERE,),
+        variables: Iterable[Variable] = (),
+    ) -> tuple[int, Numbers]:
+        """Load the month with a copy method into a new table of the layout, like a normal load but without the ledger.
+
+        The table has columns for `variables` in addition to the default ones.
+
+        Returns the rows found afterwards, and two times: until the rows are visible and settled (`seconds`), and of the
+        COPY alone (`copy_seconds`; the longest if there are several connections).
+        """
+        self.make_table(layout, variables)
+        self.calm()
+        started = time.monotonic()
+        with method as copy:
+            timed = _Timed(copy)
+            self.replace(layout, month, timed, spans=spans)
+        seconds = time.monotonic() - started
+        with self.connect() as connection:
+            return count_rows(connection), {"seconds": seconds, "copy_seconds": timed.seconds}
+
+    def replace(
+        self,
+        layout: Layout,
+        month: Month,
+        copy: CopyInto,
+        *,
+        spans: tuple[LocationSpan, ...] = (EVERYWHERE,),
+        replaced: bool = False,
+    ) -> None:
+        """Load the month with `copy` into the existing table, and settle it; `replaced`: the table held the month."""
+        shares = Shares(spans, connect=lambda _: self.warehouse.connect()) if len(spans) > 1 else None
+        replacement = Replacement(month, copy, shares=shares)
+        with self.connect() as connection:
+            layout.replace(connection, replacement)
+            layout.settle(connection, month, replaced=replaced, is_whole=True)
+
+
+class _Timed:
+    """A copy method that records its run time."""
+
+    def __init__(self, copy: CopyInto) -> None:
+        self._copy = copy
+        self.seconds = 0.0
+
+    def __call__(
+        self,
+        connection: psycopg.Connection[Any],
+        table: sql.Identifier,
+        *,
+        freeze: bool,
+        span: LocationSpan = EVERYWHERE,
+    ) -> int:
+        started = time.monotonic()
+        try:
+            return self._copy(connection, table, freeze=freeze, span=span)
+        finally:
+            self.seconds = max(self.seconds, time.monotonic() - started)
+
+
+@contextmanager
+def new_target(warehouse: Warehouse, *, syncs: bool = True) -> Iterator[Target]:
+    """Create a database beside that of `warehouse`, with TimescaleDB if the server offers it; drop it afterwards.
+
+    Databases left by killed runs are dropped too: a run keeps a connection to its own, and a comment identifies them.
+
+    Raises:
+        ServerUnsuitableError: if it may not be created.
+    """
+    name = f"{_PREFIX}{os.getpid()}"
+    temporary = Warehouse(with_database(warehouse.url, name))
+    with server_errors("creating a database to measure in"), warehouse.connect() as connection:
+        connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+        _drop_abandoned(connection)
+        _drop(connection, name)
+        ensure_database(temporary.url)
+        connection.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(name), sql.Literal(_COMMENT)))
+        keeper = temporary.connect()
+    try:
+        with keeper:
+            with server_errors("measuring"), temporary.connect() as connection:
+                ensure_schema(connection)  # creates the extension, and the ledger's schema
+                license_name = describe_server(connection).license
+            yield Target(temporary, _OFFERED[license_name], syncs)
+    finally:
+        with server_errors("dropping the database that was measured in"), warehouse.connect() as connection:
+            _drop(connection, name)
+            _drop(connection, name + DAGSTER_SUFFIX)  # made by `era5 up`
+
+
+def _drop_abandoned(connection: psycopg.Connection[Any]) -> None:
+    rows = connection.execute(
+        "SELECT datname FROM pg_database d WHERE starts_with(datname, %s) "
+        "AND shobj_description(d.oid, 'pg_database') = %s "
+        "AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datid = d.oid) "
+        "AND pg_has_role(d.datdba, 'USAGE')",
+        (_PREFIX, _COMMENT),
+    ).fetchall()
+    for (name,) in rows:
+        _drop(connection, name)
+
+
+def _drop(connection: psycopg.Connection[Any], name: str) -> None:
+    connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def count_rows(connection: psycopg.Connection[Any]) -> int:
+    """The number of rows visible in the table."""
+    row = connection.execute("SELECT count(*) FROM weather").fetchone()
+    return int(row[0]) if row else 0
+
+
+def require_rows(found: int, flat: FlatMonth) -> None:
+    """Require that all rows of the month are in the table.
+
+    Raises:
+        CannotRunError: with both numbers, if some are missing.
+    """
+    if found != flat.rows:
+        raise CannotRunError(f"{found:,} rows are in the table, of {flat.rows:,}")
+
+
+# --- A PostgreSQL server with given settings, in a temporary folder: started, measured, and discarded ---
+#
+# It runs the embedded server's programs, with PostgreSQL's own default settings and the given ones, and listens only on
+# a Unix socket. If this process is killed, the kernel stops the server; the next run removes its folder.
+
+
+_INITDB = ("initdb", "--encoding=UTF8", "--locale=C", "--username=postgres", "--auth=trust", "--no-sync")
+_START_SECONDS = 120.0
+_STOP_SECONDS = 60.0
+_POLL_SECONDS = 0.05
+
+
+class ServerTemplate:
+    """A data folder that is created once, and copied for each server."""
+
+    def __init__(self, folder: Path, *, syncs: bool = True) -> None:
+        self._folder = folder
+        self._syncs = syncs
+        self._log = LogFile(folder / "server.log")
+        self._started = 0
+
+    @contextmanager
+    def server(self, settings: Mapping[str, str]) -> Iterator[Target]:
+        """Run a new server with these settings while the context is open.
+
+        Raises:
+            CannotRunError: if it does not start.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        account = server_account(self._folder / "data")
+        template = self._template(account)
+        self._started += 1
+        data = self._folder / f"data-{self._started}"
+        shutil.copytree(template, data, copy_function=shutil.copy2)
+        _give(data, account)
+        sockets = SocketFolder(data.resolve())
+        sockets.make(account)
+        try:
+            _write_settings(data, sockets, settings)
+            with self._running(data, sockets, account) as url:
+                yield Target(Warehouse(url), ("partitions",), self._syncs)
+        finally:
+            sockets.remove()
+            shutil.rmtree(data, ignore_errors=True)
+
+    def _template(self, account: Account) -> Path:
+        template = self._folder / "data"
+        if not (template / "PG_VERSION").exists():
+            template.mkdir(mode=0o700)
+            os.chown(template, account.uid, account.gid)
+            if not account.run(_INITDB, template, self._log):
+                raise CannotRunError(f"a server could not be created: {self._log.last_lines()}")
+        return template
+
+    @contextmanager
+    def _running(self, data: Path, sockets: SocketFolder, account: Account) -> Iterator[str]:
+        url = f"postgresql://postgres@/postgres?host={sockets.path}&port={PORT}"
+        env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        root = os.geteuid() == 0
+        with self._log.opened() as log:
+            process = subprocess.Popen(  # noqa: S603  # a program of the package
+                (str(binaries() / "postgres"), "-D", str(data.resolve())),
+                env=env | {"LC_ALL": "C"},
+                cwd=data,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                user=account.uid if root else None,
+                group=account.gid if root else None,
+                extra_groups=() if root else None,
+                preexec_fn=terminate_with_parent(os.getpid()),  # noqa: PLW1509  # it only makes system calls
+            )
+        try:
+            self._await(url, process)
+            yield url
+        finally:
+            # "Immediate": its data are discarded.
+            process.send_signal(signal.SIGQUIT)
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_STOP_SECONDS)
+
+    def _await(self, url: str, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while pq.PGconn.ping(url.encode()) != pq.Ping.OK:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise CannotRunError(f"the server did not start: {self._log.last_lines()}")
+            time.sleep(_POLL_SECONDS)
+
+
+def _give(folder: Path, account: Account) -> None:
+    """Make the account own the folder and everything in it."""
+    if os.geteuid() != 0:
+        return
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, account.uid, account.gid, follow_symlinks=False)
+
+
+def _write_settings(data: Path, sockets: SocketFolder, settings: Mapping[str, str]) -> None:
+    own = {
+        "listen_addresses": "",
+        "port": str(PORT),
+        "unix_socket_directories": str(sockets.path),
+        "timezone": "UTC",
+        "max_connections": "50",
+    }
+    lines = [f"{name} = '{value}'" for name, value in (own | dict(settings)).items()]
+    with (data / "postgresql.conf").open("a", encoding="utf-8") as file:
+        file.write("\n".join(["", *lines, ""]))

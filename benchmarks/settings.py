@@ -1,0 +1,348 @@
+"""Suites that start servers of their own: with one setting changed, and the nine steps of "Loading 60x faster"."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from psycopg import sql
+
+from benchmarks.cells import CannotRunError, Measured, PlannedCell, rate_of, ratio
+from benchmarks.generated import GeneratedHours
+from benchmarks.methods import Batch, PipelineLoader, pipeline_copy
+from benchmarks.servers import SYNCED_ROWS, ServerTemplate
+from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES
+from era5_pipeline.model.errors import Era5Error
+from era5_pipeline.monitor.activity import Report, find_bottleneck, percent, wait_shares, watch
+from era5_pipeline.postgres.doctor.server_facts import Machine
+from era5_pipeline.warehouse.layouts.layout import WEATHER, weather_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import psycopg
+
+    from benchmarks.cells import Entries
+    from benchmarks.suite import BenchContext
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.postgres.connect import Warehouse
+
+# --- The effect of each server setting on a load: alone and together, on a server started for it ---
+
+
+BATCHES = 40
+_DISTINCT = 4
+_UNLOGGED = "unlogged"
+_REPORT_SECONDS = 0.5
+
+_MINIMAL = {"wal_level": "minimal", "max_wal_senders": "0"}
+_SAFE = {**_MINIMAL, "max_wal_size": "16GB", "jit": "off"}
+_ALL = {**_SAFE, "synchronous_commit": "off", "full_page_writes": "off", "fsync": "off"}
+# The settings of each cell, on top of PostgreSQL's defaults; `unlogged` is a property of the table.
+SETTINGS: dict[str, dict[str, str]] = {
+    "default": {},
+    "synchronous_commit=off": {"synchronous_commit": "off"},
+    "full_page_writes=off": {"full_page_writes": "off"},
+    "fsync=off": {"fsync": "off"},
+    "wal_level=minimal": _MINIMAL,
+    "max_wal_size=16GB": {"max_wal_size": "16GB"},
+    "wal_compression=pglz": {"wal_compression": "pglz"},
+    "jit=off": {"jit": "off"},
+    _UNLOGGED: {},
+    "together, durable": _SAFE,
+    "together, not durable": _ALL,
+}
+# Either rows are added to one table with a B-tree, as most users have it, or each batch is a new table, filled in the
+# transaction that creates it, as the pipeline does on plain PostgreSQL.
+TABLES = ("one table with a B-tree", "a new table for each batch")
+
+
+@contextmanager
+def settings_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+    """A cell for each setting and each kind of table."""
+    hours = GeneratedHours(context.folder / "hours", context.rows)
+    template = ServerTemplate(context.folder / "servers", syncs=context.rows >= SYNCED_ROWS)
+    yield [
+        PlannedCell(
+            f"{name}, {table}",
+            context.rows * BATCHES,
+            {"settings": settings, "table": table, "batches": BATCHES},
+            _SettingsCell(context, hours, template, name, table).measure,
+        )
+        for table in TABLES
+        for name, settings in SETTINGS.items()
+    ]
+
+
+def settings_bytes(context: BenchContext) -> int:
+    """Bytes on disk for the table with its index, and up to 16 GB of log."""
+    tables = context.rows * BATCHES * 2 * TABLE_ROW_BYTES
+    return tables + min(tables, 16_000_000_000) + context.rows * _DISTINCT * FILE_ROW_BYTES
+
+
+def settings_ratios(entries: Entries) -> dict[str, float | None]:
+    """The rate with each setting over that with the defaults."""
+    return {
+        f"{name}, {table}": ratio(rate_of(entries, f"{name}, {table}"), rate_of(entries, f"default, {table}"))
+        for table in TABLES
+        for name in SETTINGS
+        if name != "default"
+    }
+
+
+@dataclass(frozen=True)
+class _SettingsCell:
+    context: BenchContext
+    hours: GeneratedHours
+    template: ServerTemplate
+    name: str
+    table: str
+
+    def measure(self) -> Measured:
+        """Start a server, load all batches, and discard the server."""
+        files = self._files()
+        with self.template.server(SETTINGS[self.name]) as target, target.connect() as connection:
+            if self.table == TABLES[0]:
+                self._create(connection, WEATHER)
+                connection.execute("CREATE INDEX ON weather (location_id, time)")
+            target.calm()
+            before = _wal_bytes(connection)
+            with WaitSampler(target.warehouse) as sampler:
+                seconds = [self._load(connection, files[number % _DISTINCT], number) for number in range(BATCHES)]
+            wal_bytes = _wal_bytes(connection) - before
+            rows = self._count(connection)
+        wanted = self.hours.rows_per_batch * BATCHES
+        if rows != wanted:
+            raise CannotRunError(f"{rows:,} of {wanted:,} rows are in the tables")
+        p50, p95, p99 = (float(value) * 1000 for value in np.percentile(seconds, (50, 95, 99)))
+        figures = {"seconds": sum(seconds), "wal_bytes_per_row": wal_bytes / rows}
+        latencies = {"batch_p50_ms": p50, "batch_p95_ms": p95, "batch_p99_ms": p99}
+        return Measured(rows, figures | latencies, notes=sampler.notes())
+
+    def _files(self) -> list[FlatMonth]:
+        """The distinct batches as Parquet files."""
+        found = []
+        for number in range(_DISTINCT):
+            folder = self.context.folder / f"batch-{number}"
+            folder.mkdir(exist_ok=True)
+            rows, path = self.hours.batch(number), folder / "batch.parquet"
+            if path.exists():
+                flat = replace(self.hours.flat, path=path, rows=rows.num_rows, bytes=path.stat().st_size)
+            else:
+                flat = PipelineLoader().prepare(Batch(rows, self.hours.flat, folder))
+            found.append(flat)
+        return found
+
+    def _create(self, connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
+        connection.execute(weather_table(sql.SQL("")))
+        if table != WEATHER:
+            connection.execute(sql.SQL("ALTER TABLE weather RENAME TO {}").format(table))
+        if self.name == _UNLOGGED:
+            connection.execute(sql.SQL("ALTER TABLE {} SET UNLOGGED").format(table))
+
+    def _load(self, connection: psycopg.Connection[Any], flat: FlatMonth, number: int) -> float:
+        """Load a batch in a transaction; return its seconds."""
+        is_new = self.table == TABLES[1]
+        # Named like a partition, so that `era5 watch` recognises a load.
+        table = sql.Identifier(f"weather_2023_07_{number}") if is_new else WEATHER
+        started = time.monotonic()
+        with pipeline_copy(flat) as copy, connection.transaction():
+            if is_new:
+                self._create(connection, table)
+            copy(connection, table, freeze=is_new)
+        return time.monotonic() - started
+
+    def _count(self, connection: psycopg.Connection[Any]) -> int:
+        tables = [f"weather_2023_07_{number}" for number in range(BATCHES)] if self.table == TABLES[1] else ["weather"]
+        total = 0
+        for table in tables:
+            row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone()
+            total += int(row[0]) if row else 0
+        return total
+
+
+def _wal_bytes(connection: psycopg.Connection[Any]) -> int:
+    row = connection.execute("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')").fetchone()
+    return int(row[0]) if row else 0
+
+
+class WaitSampler:
+    """Samples the waits of the loading sessions while the context is open, as `era5 watch` does."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self._reports: list[Report] = []
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            for report in watch(self._warehouse, interval_seconds=_REPORT_SECONDS):
+                if isinstance(report, Report):
+                    self._reports.append(report)
+                if self._stopped.is_set():
+                    return
+        except Era5Error:  # the measurement itself reports problems of the server
+            return
+
+    def notes(self) -> dict[str, str]:
+        """The name of the bottleneck, and the largest shares of waits; empty if no load was seen."""
+        kinds = Counter(find_bottleneck(report).kind for report in self._reports if report.waits)
+        waits = sum((report.waits for report in self._reports), Counter[str]())
+        if not kinds:
+            return {}
+        shares = list(wait_shares(waits).items())[:3]
+        return {
+            "bottleneck": kinds.most_common(1)[0][0],
+            "waits": ", ".join(f"{wait} {percent(share)}" for wait, share in shares),
+        }
+
+
+# --- The nine steps of "Loading 60x faster": a half-hour INSERT made fast, one change at a time, on its own tables ---
+#
+# The schema is that of the article (Mircea Cadariu, 2024), with the key of the first two steps corrected: there, a
+# bigint column referred to a uuid. `--rows` are the readings: 27,405,000 in the article (15,000 meters, 1,827 days).
+
+
+ARTICLE_ROWS = 27_405_000
+DAYS = 1827
+_SERIES = "generate_series('2019-02-01'::date, '2024-02-01'::date, '1 day'::interval) seq"
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step: its name, its seconds in the article, its tables, and what differs from the step before."""
+
+    name: str
+    article_seconds: float
+    keys: str
+    settings: dict[str, str] = field(default_factory=dict)
+    has_foreign_key: bool = True
+    has_index: bool = True
+    unlogged: bool = False
+    by_copy: bool = False
+
+
+_BUFFERS = {"shared_buffers": "2GB"}
+_NO_PAGES = {**_BUFFERS, "full_page_writes": "off"}
+STEPS = (
+    Step("UUIDv4 keys", 2098.31, "uuidv4"),
+    Step("UUIDv7 keys", 821.50, "uuidv7"),
+    Step("bigint identity", 646.73, "bigint"),
+    Step("shared_buffers 2GB", 595.33, "bigint", _BUFFERS),
+    Step("full_page_writes off", 590.01, "bigint", _NO_PAGES),
+    Step("no foreign key", 150.71, "bigint", _NO_PAGES, has_foreign_key=False),
+    Step("no index", 109.51, "bigint", _NO_PAGES, has_foreign_key=False, has_index=False),
+    Step("unlogged", 40.65, "bigint", _NO_PAGES, has_foreign_key=False, has_index=False, unlogged=True),
+    Step("COPY", 35.41, "bigint", _NO_PAGES, has_foreign_key=False, has_index=False, unlogged=True, by_copy=True),
+)
+
+
+@contextmanager
+def ladder_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+    """A cell for each step."""
+    template = ServerTemplate(context.folder / "servers", syncs=context.rows >= SYNCED_ROWS)
+    meters = max(1, round(context.rows / DAYS))
+    yield [
+        PlannedCell(
+            f"{number}. {step.name}",
+            meters * DAYS,
+            {"settings": step.settings, "meters": meters, "days": DAYS, "article_seconds": step.article_seconds},
+            _Climb(template, context.folder, step, meters).measure,
+        )
+        for number, step in enumerate(STEPS, 1)
+    ]
+
+
+def ladder_bytes(context: BenchContext) -> int:
+    """Bytes on disk for the table, its index and the log."""
+    return context.rows * 3 * TABLE_ROW_BYTES
+
+
+def ladder_ratios(entries: Entries) -> dict[str, float | None]:
+    """The speed-up of each step over the first one, here."""
+    first = f"1. {STEPS[0].name}"
+    return {name: ratio(rate_of(entries, name), rate_of(entries, first)) for name in entries}
+
+
+@dataclass(frozen=True)
+class _Climb:
+    template: ServerTemplate
+    folder: Path
+    step: Step
+    meters: int
+
+    def measure(self) -> Measured:
+        """Start a server, make the tables, insert the readings, and discard the server."""
+        settings = dict(self.step.settings)
+        memory = Machine.here(None).memory_bytes or 0
+        if "shared_buffers" in settings and memory < 6 << 30:
+            raise CannotRunError(f"2GB of shared_buffers do not fit: the machine has {memory / 1e9:.1f} GB of memory")
+        with self.template.server(settings) as target, target.connect() as connection:
+            for statement in self._tables():
+                connection.execute(statement.encode())
+            key = {"uuidv4": "uuidv4()", "uuidv7": "uuidv7()", "bigint": "seq"}[self.step.keys]
+            connection.execute(f"INSERT INTO meters SELECT {key} FROM generate_series(1, {self.meters}) seq".encode())
+            csv = self._csv(connection) if self.step.by_copy else None
+            target.calm()
+            started = time.monotonic()
+            if csv is None:
+                connection.execute(self._insert().encode())
+            else:
+                _copy(connection, csv)
+            seconds = time.monotonic() - started
+            row = connection.execute("SELECT count(*) FROM readings").fetchone()
+        if row != (self.meters * DAYS,):
+            raise CannotRunError(f"{row} readings are in the table, of {self.meters * DAYS:,}")
+        return Measured(self.meters * DAYS, {"seconds": seconds})
+
+    def _tables(self) -> list[str]:
+        step = self.step
+        kind = "bigint" if step.keys == "bigint" else "uuid"
+        key = " PRIMARY KEY" if step.has_index else ""
+        identity = " GENERATED ALWAYS AS IDENTITY" if kind == "bigint" and step.has_index else ""
+        reference = ", FOREIGN KEY (meter_id) REFERENCES meters (id)" if step.has_foreign_key else ""
+        create = "CREATE UNLOGGED TABLE" if step.unlogged else "CREATE TABLE"
+        return [
+            f"{create} meters (id {kind}{key})",
+            f"{create} readings (id {kind}{identity}{key}, meter_id {kind}, reading double precision, date date"
+            f"{reference})",
+        ]
+
+    def _insert(self) -> str:
+        columns, values = "meter_id, date, reading", "m.id, seq, random()"
+        if self.step.keys != "bigint":
+            columns, values = f"id, {columns}", f"{self.step.keys}(), {values}"
+        return f"INSERT INTO readings ({columns}) SELECT {values} FROM {_SERIES}, meters m"
+
+    def _csv(self, connection: psycopg.Connection[Any]) -> Path:
+        """The readings as the CSV file that the last step copies; making it is not timed, as in the article."""
+        path = self.folder / f"readings-{self.meters}.csv"
+        if not path.exists():
+            query = f"COPY (SELECT NULL, m.id, random(), seq::date FROM {_SERIES}, meters m) TO STDOUT (FORMAT csv)"
+            with path.open("wb") as file, connection.cursor() as cursor, cursor.copy(query.encode()) as copy:
+                for data in copy:
+                    file.write(data)
+        return path
+
+
+def _copy(connection: psycopg.Connection[Any], path: Path) -> None:
+    statement = "COPY readings FROM STDIN (FORMAT csv)"
+    with path.open("rb") as file, connection.cursor() as cursor, cursor.copy(statement) as copy:
+        while chunk := file.read(_CHUNK_BYTES):
+            copy.write(chunk)

@@ -1,0 +1,108 @@
+"""The definition of a suite, and the parameters from which it plans its cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from benchmarks.cells import CannotRunError, Entries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from benchmarks.cells import PlannedCell
+    from benchmarks.servers import Target
+    from benchmarks.tables import Results
+    from era5_pipeline.model.variables import Variable
+
+
+# --- The parameters from which a suite plans its cells ---
+
+
+_MOST_MONTHS = 6  # the number generated, of equal length
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """The options of `era5 bench run` for particular suites.
+
+    `batches`: for sustained, per cell; `held`: for scale, the numbers of months in the table; `variables`: for layouts;
+    `methods`: only these ways to load; `dask_scheduler`: for pipeline, a cluster to compare with; `months` and
+    `failing`: for orchestration, how many are backfilled and how many of them fail first.
+    """
+
+    batches: int = 60
+    held: tuple[int, ...] = (1, 12, 120, 1020)
+    variables: tuple[Variable, ...] | None = None
+    methods: tuple[str, ...] = ()
+    dask_scheduler: str | None = None
+    months: int = 24
+    failing: int = 0
+
+
+@dataclass(frozen=True)
+class BenchContext:
+    """A database to measure in, a folder for files, and the sizes; `server` is None for suites with their own.
+
+    `rows` are those of one load; `workers` are ascending numbers of connections. `is_given`: the server is the user's
+    instead of this run's.
+    """
+
+    server: Target | None
+    folder: Path
+    rows: int
+    workers: tuple[int, ...]
+    options: BenchOptions
+    is_given: bool = False
+
+    @property
+    def target(self) -> Target:
+        """The database to measure in.
+
+        Raises:
+            CannotRunError: if the suite has no server.
+        """
+        if self.server is None:
+            raise CannotRunError("no server was given")
+        return self.server
+
+    @property
+    def some_workers(self) -> int:
+        """The smallest number of workers above one, for suites that compare several with one; at most six."""
+        return min(_MOST_MONTHS, min((count for count in self.workers if count > 1), default=2))
+
+
+# --- The definition of a suite: a name, default sizes, and the plan of its cells ---
+
+
+# Bytes of a row in the table with its indexes, and in the files that it is loaded from.
+TABLE_ROW_BYTES = 100
+FILE_ROW_BYTES = 120
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite, as an entry of the table of all suites (`suites.py`).
+
+    `plan` gives the cells while its context is open; it is also called just to count them, so nothing slow may happen
+    before the first measurement. `rows` is the default of `--rows`, `load` says what one load is with it, `bytes` is
+    the disk space for that many at a time. `own_server`: it starts its own servers. `ratios` and `figures` are
+    calculated from the results of its cells; figures are its findings by name, so that readers need not know its
+    cells; `at_least` and `at_most` are the targets of some. `draw` draws the suite from a file of results.
+    """
+
+    name: str
+    summary: str
+    load: str
+    plan: Callable[[BenchContext], AbstractContextManager[Sequence[PlannedCell]]]
+    rows: int
+    repeats: int
+    bytes: Callable[[BenchContext], int]
+    own_server: bool = False
+    ratios: Callable[[Entries], Mapping[str, float | None]] = lambda _: {}
+    figures: Callable[[Entries], Mapping[str, float | None]] = lambda _: {}
+    at_least: Mapping[str, float] = field(default_factory=dict)
+    at_most: Mapping[str, float] = field(default_factory=dict)
+    draw: Callable[[Results, Path], bool] | None = None

@@ -1,0 +1,105 @@
+"""Parts of documents and the rates of plans: from results where there are some, else as they stand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.asking import ALL_HOURS
+from benchmarks.documents import document_parts, layout_of, package_rates, rates_text, with_parts
+from benchmarks.pipeline import STAGES
+from benchmarks.reaching import AT_RATE
+from benchmarks.tables import Results, find_results
+from era5_pipeline.planning.estimates import measured_rates
+from era5_pipeline.warehouse.layouts import LAYOUTS
+from era5_pipeline_tests.commands import ROOT
+
+PLAIN = "PostgreSQL 18.4"
+
+
+def cell(suite: str, name: str, server: str = PLAIN, *, rows: int = 1000, **figures: float) -> dict[str, Any]:
+    return {
+        "suite": suite,
+        "name": name,
+        "server": server,
+        "parameters": {"months": 1020, "workers": 2},
+        "rows": rows,
+        "reason": None,
+        "repeats": [{"at": "2026-01-02T00:00:00+00:00"}],
+        "medians": {figure: [value] * 3 for figure, value in figures.items()},
+    }
+
+
+def results_of(*cells: dict[str, Any]) -> Results:
+    machine = {"processor": "a processor", "cores": 2, "memory_bytes": 2 << 30}
+    return Results(Path("x"), {"environments": {"e": {"machine": machine}}, "cells": list(cells), "ratios": {}})
+
+
+def test_a_part_of_which_nothing_is_measured_keeps_its_text() -> None:
+    text = "a <!-- bench: headline -->2 M<!-- end --> b\n<!-- bench: ask -->\nMeasured by hand\n<!-- end -->\nc\n"
+    parts = document_parts(results_of(cell("copy", "our loader, regular", seconds=0.001)))
+    assert with_parts(text, parts) == text.replace("2 M", "1 M rows/s")
+    parts = document_parts(results_of(cell("ask", ALL_HOURS, seconds=0.25)))
+    filled = with_parts(text, parts)
+    assert filled.startswith(
+        "a <!-- bench: headline -->2 M<!-- end --> b\n<!-- bench: ask -->\n\n2 cores of a processor"
+    )
+    assert "| all hours as a table of pandas (`read_place_hours`) | 0.25 s |" in filled
+    assert "by hand" not in filled
+    assert with_parts(filled, parts) == filled
+
+
+def test_figures_of_a_load_over_http_are_those_of_clients() -> None:
+    at_rate = cell("reach", AT_RATE, seconds=9.0, requests_per_second=199.5, p50_ms=9, p99_ms=32, server_cpu_ms=2.2)
+    lines = document_parts(results_of(at_rate))["reach"] or []
+    wanted = (
+        "200 requests/s; 9 ms in the middle; 32 ms at the 99th percentile; 2.2 ms of the server's processor a request"
+    )
+    assert f"| HTTP: requests due at a fixed rate | {wanted} |" in lines
+
+
+def test_each_backfill_has_a_column() -> None:
+    cells = [
+        cell("orchestration", f"backfill of {n} months", rows=0, seconds=n, seconds_per_month=1.5) for n in (24, 1020)
+    ]
+    lines = document_parts(results_of(*cells))["orchestration"] or []
+    assert f"|  | backfill of 24 months, {PLAIN} | backfill of 1020 months, {PLAIN} |" in lines
+    assert "| seconds per month | 1.5 | 1.5 |" in lines
+
+
+@pytest.mark.parametrize(
+    ("server", "layout"),
+    [
+        (PLAIN, "partitions"),
+        ("PostgreSQL 17.11 + TimescaleDB 2.19.3 (apache)", "hypertable"),
+        ("PostgreSQL 17.11 + TimescaleDB 2.29.2 (timescale)", "columnstore"),
+    ],
+)
+def test_a_server_is_known_by_its_layout(server: str, layout: str) -> None:
+    assert layout_of(server) == layout
+
+
+def test_rates_that_a_suite_measures_take_the_place_of_those_by_hand() -> None:
+    committed = find_results(ROOT / "benchmarks")[0]
+    rates = package_rates(committed)
+    assert rates is not None
+    assert rates_text(rates) == (ROOT / "era5_pipeline/planning/measured_rates.json").read_text(encoding="utf-8")
+    for entry in rates["by_hand"].values():
+        assert set(entry) == {"value", "measured", "command"}
+    others = [one for one in committed.cells if one["name"] != STAGES]
+    stages = cell("pipeline", STAGES, rows=3_000_000, compare_seconds=0.5, generate_seconds=1.5)
+    newer = package_rates(Results(committed.path, {**committed.contents, "cells": [*others, stages]}))
+    assert newer is not None
+    assert (newer["compare_rows_per_second"], newer["generate_rows_per_second"]) == (6e6, 2e6)
+    assert set(newer["by_hand"]) == {"record_seconds_per_month", "series_seconds_per_month"}
+    json.dumps(newer)
+
+
+def test_without_the_rate_of_a_layout_there_are_no_rates() -> None:
+    committed = find_results(ROOT / "benchmarks")[0]
+    fewer = [one for one in committed.cells if "columnstore" not in one["name"]]
+    assert package_rates(Results(committed.path, {**committed.contents, "cells": fewer})) is None
+    assert set(measured_rates().load) == set(LAYOUTS)

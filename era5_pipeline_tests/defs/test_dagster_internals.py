@@ -1,0 +1,140 @@
+"""Dagster's private names, one test for each: a new release of Dagster that lacks one fails here, by its name.
+
+The names are read from the source of `defs/dagster_internals`, whose import would fail at the first.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from dagster._serdes import ConfigurableClassData
+
+from era5_pipeline_tests.commands import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PACKAGE = ROOT / "era5_pipeline"
+SOURCE = PACKAGE / "defs" / "dagster_internals.py"
+PRIVATE = re.compile(r"\bdagster(_\w+)?(\.\w+)*\._\w+")
+
+
+def imported_names(path: Path) -> list[str]:
+    """What the file imports from modules of Dagster, as dotted names."""
+    return [
+        f"{node.module}.{alias.name}"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dagster")
+        for alias in node.names
+    ]
+
+
+def modules_by_name() -> list[str]:
+    """The private modules that the file names in texts: to start one, to import them early, to silence one's log."""
+    texts = {node.value for node in ast.walk(ast.parse(SOURCE.read_text())) if isinstance(node, ast.Constant)}
+    return sorted(text for text in texts if isinstance(text, str) and PRIVATE.fullmatch(text))
+
+
+def found(name: str) -> Any:
+    """The object with this dotted name: of a module, or an attribute of a class there."""
+    module, *attributes = name.split(":")
+    value: Any = import_module(module)
+    for attribute in attributes:
+        value = getattr(value, attribute)
+    return value
+
+
+@pytest.mark.parametrize("name", imported_names(SOURCE))
+def test_name_exists(name: str) -> None:
+    module, _, attribute = name.rpartition(".")
+    try:
+        found(f"{module}:{attribute}")
+    except AttributeError:  # a module, such as the daemon's controller
+        import_module(name)
+
+
+@pytest.mark.parametrize("name", modules_by_name())
+def test_module_exists(name: str) -> None:
+    import_module(name)
+
+
+# Attributes that are used, overridden or replaced, each with the parameters that it is called with.
+ATTRIBUTES = {
+    "dagster:DefaultRunLauncher:_instance": None,
+    "dagster:QueuedRunCoordinator:_instance": None,
+    "dagster:DagsterInstance:create_run_for_job": {"remote_job_origin"},
+    "dagster:DagsterInstance:optimize_for_webserver": {"statement_timeout", "pool_recycle", "max_overflow"},
+    "dagster:DagsterInstance:from_config": {"config_dir", "config_filename"},
+    "dagster:OpExecutionContext:log_event": {"event"},
+    "dagster_docker:DockerRunLauncher:_get_docker_image": {"self", "job_code_origin"},
+    "dagster_postgres:DagsterPostgresStorage:__init__": {"postgres_url", "should_autocreate_tables", "inst_data"},
+    "dagster_postgres:PostgresEventLogStorage:_connect": {"self"},
+    "dagster_postgres:PostgresEventLogStorage:dispose": {"self"},
+    "dagster_postgres:PostgresRunStorage:connect": {"self"},
+    "dagster_postgres:PostgresRunStorage:dispose": {"self"},
+    "dagster_postgres:PostgresRunStorage:add_run": {"self", "dagster_run"},
+    "dagster_postgres:PostgresScheduleStorage:connect": {"self", "run_id"},
+    "dagster._core.events:EngineEventData:in_process": {"pid"},
+    "dagster._core.events:RunFailureReason:UNEXPECTED_TERMINATION": None,
+    "dagster._core.workspace.context:WorkspaceProcessContext:__init__": {"instance", "workspace_load_target"},
+    "dagster._daemon.auto_run_reexecution.auto_run_reexecution:retry_run": {"failed_run", "workspace_context"},
+    "dagster._daemon.auto_run_reexecution.auto_run_reexecution:should_retry": {"run", "instance"},
+    "dagster._daemon.auto_run_reexecution.event_log_consumer:EventLogConsumerDaemon:run_iteration": {
+        "workspace_process_context"
+    },
+    "dagster._daemon.controller:EventLogConsumerDaemon": None,
+    "dagster._grpc.impl:core_execute_run": {"recon_job", "dagster_run", "instance", "inject_env_vars"},
+    "dagster._utils.hosted_user_process:recon_job_from_origin": {"origin"},
+}
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_attribute_has_the_parameters_that_are_used(name: str) -> None:
+    value, used = found(name), ATTRIBUTES[name]
+    if used is not None:
+        assert used <= set(inspect.signature(value).parameters)
+
+
+@pytest.mark.parametrize(
+    "file", ["dagster.yaml", "docker/dagster-docker.yaml", "docker/kubernetes/values.yaml"], ids=str
+)
+def test_classes_of_the_configuration_exist(file: str) -> None:
+    def classes(value: Any) -> list[tuple[str, str]]:
+        if isinstance(value, list):
+            return [name for one in value for name in classes(one)]
+        if not isinstance(value, dict):
+            return []
+        own = [(value["module"], value["class"])] if {"module", "class"} <= set(value) else []
+        return own + [name for one in value.values() for name in classes(one)]
+
+    named = classes(yaml.safe_load((ROOT / file).read_text()))
+    assert named
+    for module, name in named:
+        # Dagster's configuration names its modules without underscores.
+        assert "._" not in module
+        assert getattr(import_module(ConfigurableClassData(module, name, "").module_name), name)
+
+
+def test_private_names_are_in_one_module() -> None:
+    elsewhere = {
+        str(path.relative_to(ROOT)): imported
+        for path in [*PACKAGE.rglob("*.py"), *(ROOT / "docker").rglob("*.py")]
+        if path != SOURCE and (imported := [name for name in imported_names(path) if PRIVATE.match(name)])
+    }
+    assert elsewhere == {}
+
+
+def test_each_private_import_has_a_reason() -> None:
+    lines = SOURCE.read_text(encoding="utf-8").splitlines()
+    imports = [number for number, line in enumerate(lines) if line.startswith("from dagster._")]
+    # A comment is above the first of a block.
+    firsts = [number for number in imports if number - 1 not in imports]
+    assert firsts
+    for number in firsts:
+        assert lines[number - 1].startswith("# "), lines[number]
