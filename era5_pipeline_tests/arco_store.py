@@ -16,7 +16,7 @@ import tempfile
 import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
@@ -27,6 +27,7 @@ from numcodecs import Blosc
 
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, in_table_order
 from era5_pipeline.sources.sample_weather import SampleWeather
+from era5_pipeline_tests.local_http import LocalServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -232,8 +233,7 @@ def served(folder: Path) -> Iterator[Web]:
                 self.close_connection = True
 
     stopping = threading.Event()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
-    server.daemon_threads = True
+    server = LocalServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
     web = Web(f"http://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()

@@ -95,7 +95,7 @@ class Home:
         """Run the command `era5`, and require this exit code."""
         printed = ended(self.start(*arguments, **env))
         assert printed.code == code, printed
-        assert "Traceback" not in printed.err
+        assert "Traceback" not in printed.err, printed.err
         return printed
 
     def ask(self, database: str, query: str) -> Any:
@@ -212,7 +212,7 @@ class InProcess:
                 logger.setLevel(level)
         printed = CommandResult(int(end.value.code or 0), *self._capsys.readouterr())
         assert printed.code == code, printed
-        assert "Traceback" not in printed.err
+        assert "Traceback" not in printed.err, printed.err
         return printed
 
     def months(self) -> dict[str, dict[str, Any]]:

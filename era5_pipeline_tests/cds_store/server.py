@@ -15,7 +15,7 @@ import traceback
 import uuid
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -23,6 +23,7 @@ from era5_pipeline.sources.cds.request import DATASET
 from era5_pipeline_tests.cds_store import data, timeseries
 from era5_pipeline_tests.cds_store.faults import Faults, Where
 from era5_pipeline_tests.cds_store.validation import InvalidRequestError, validated
+from era5_pipeline_tests.local_http import LocalServer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,8 +62,7 @@ class CdsServer:
         self.log = log
         self._folder = folder
         self._lock = threading.RLock()
-        self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
-        self._http.daemon_threads = True
+        self._http = LocalServer(("127.0.0.1", port), _handler(self))
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self.reset(today=today or datetime.now(tz=UTC))
 

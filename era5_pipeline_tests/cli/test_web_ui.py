@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from era5_pipeline_tests.backfills import damaged, sample_files, wait_until
 from era5_pipeline_tests.cli.test_up import LAUNCH, WebUI, everything_up, free_port
 from era5_pipeline_tests.commands import Home, new_home
+from era5_pipeline_tests.local_http import LocalServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -162,7 +163,7 @@ def another_site(ui: str) -> Iterator[int]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+    with LocalServer(("127.0.0.1", 0), Pages) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         try:

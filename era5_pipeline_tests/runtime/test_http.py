@@ -15,7 +15,7 @@ from starlette.routing import Route, WebSocketRoute
 
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.runtime.http import AllowedHosts, BrowserGuard, post_json, require_webhook_url
-from era5_pipeline_tests.receivers import SECRET, Receiver, new_receiver
+from era5_pipeline_tests.local_http import SECRET, Receiver, new_receiver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
