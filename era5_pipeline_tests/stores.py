@@ -1,13 +1,12 @@
 """Stores that tests use, as a pytest plugin: a folder, and S3 servers on this machine.
 
-The S3 server of every test is moto's, which takes any key. Tests of keys take versitygw, if it is on the PATH, or named
-by ERA5_TEST_VERSITYGW; else they are skipped.
+Both servers are moto's: one takes any key, the other checks keys, signatures and rights.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,9 +15,10 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import httpx
 import pytest
 from pyarrow import fs
 
@@ -30,8 +30,24 @@ if TYPE_CHECKING:
 
 KEY, SECRET = "test-key", "test-secret"
 _READY_SECONDS = 120.0
-# Read now: fixtures remove such variables from the environment.
-_STRICT_SERVER = os.environ.get("ERA5_TEST_VERSITYGW") or shutil.which("versitygw")
+_REGION = "us-east-1"
+# A request without a signature, which S3 denies, makes moto fail with 500 where it checks keys.
+_STRICT = """
+import sys
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+
+moto = DomainDispatcherApplication(create_backend_app)
+
+def app(environ, start_response):
+    if "HTTP_AUTHORIZATION" in environ or environ["PATH_INFO"].startswith("/moto-api/"):
+        return moto(environ, start_response)
+    start_response("403 Forbidden", [("Content-Type", "application/xml")])
+    return [b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"]
+
+run_simple("127.0.0.1", int(sys.argv[1]), app, threaded=True)
+"""
+_ALL_RIGHTS = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
 
 
 def free_port() -> int:
@@ -47,6 +63,8 @@ class S3Server:
     command: list[str]
     port: int
     env: dict[str, str] = field(default_factory=dict)
+    key: str = KEY
+    secret: str = SECRET
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -74,12 +92,12 @@ class S3Server:
             self.process.wait()
             self.process = None
 
-    def client(self, key: str = KEY, secret: str = SECRET) -> fs.S3FileSystem:
+    def client(self) -> fs.S3FileSystem:
         """A client that may create buckets, as the project's own may not."""
         return fs.S3FileSystem(
-            access_key=key,
-            secret_key=secret,
-            region="us-east-1",
+            access_key=self.key,
+            secret_key=self.secret,
+            region=_REGION,
             endpoint_override=self.url,
             allow_bucket_creation=True,
             allow_bucket_deletion=True,
@@ -113,15 +131,37 @@ def s3_server() -> Iterator[S3Server]:
 
 
 @pytest.fixture(scope="session")
-def strict_s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """An S3 server that checks keys."""
-    program = _STRICT_SERVER
-    if program is None:
-        pytest.skip("no S3 server that checks keys: put versitygw on the PATH, or name it by ERA5_TEST_VERSITYGW")
-    port, folder = free_port(), tmp_path_factory.mktemp("versitygw")
-    command = [program, "--port", f"127.0.0.1:{port}", "posix", str(folder)]
-    with running(command, port, ROOT_ACCESS_KEY=KEY, ROOT_SECRET_KEY=SECRET) as server:
+def strict_s3_server() -> Iterator[S3Server]:
+    """An S3 server that checks keys, signatures and rights; `new_user` makes others than its own."""
+    port = free_port()
+    command = [sys.executable, "-c", _STRICT, str(port)]
+    with running(command, port, INITIAL_NO_AUTH_ACTION_COUNT="0") as server:
+        server.key, server.secret = new_user(server, _ALL_RIGHTS)
         yield server
+
+
+def new_user(server: S3Server, policy: dict[str, Any] | None = None) -> tuple[str, str]:
+    """Create a user of the strict server, with the rights of a policy or none; return key and secret."""
+    import boto3  # half a second
+
+    _check_keys(server, on=False)
+    try:
+        iam = boto3.client(
+            "iam", endpoint_url=server.url, region_name=_REGION, aws_access_key_id=KEY, aws_secret_access_key=SECRET
+        )
+        name = f"era5-{uuid4().hex[:12]}"
+        iam.create_user(UserName=name)
+        if policy is not None:
+            iam.put_user_policy(UserName=name, PolicyName="rights", PolicyDocument=json.dumps(policy))
+        made = iam.create_access_key(UserName=name)["AccessKey"]
+        return made["AccessKeyId"], made["SecretAccessKey"]
+    finally:
+        _check_keys(server, on=True)
+
+
+def _check_keys(server: S3Server, *, on: bool) -> None:
+    """Tell moto after how many more requests it checks keys."""
+    httpx.post(f"{server.url}/moto-api/reset-auth", content="0" if on else "1000").raise_for_status()
 
 
 @contextmanager

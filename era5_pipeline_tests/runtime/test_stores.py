@@ -22,7 +22,7 @@ from era5_pipeline.model.settings import Settings
 from era5_pipeline.runtime import stores
 from era5_pipeline.runtime.stores import S3Address, open_store, require_folder_or_s3
 from era5_pipeline_tests.commands import ROOT
-from era5_pipeline_tests.stores import KEY, SECRET, aws_environment, free_port
+from era5_pipeline_tests.stores import aws_environment, free_port, new_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -363,9 +363,11 @@ def test_an_unknown_host_is_named() -> None:
         open_store("s3://bucket").require()
 
 
-@pytest.mark.parametrize(("key", "secret"), [(KEY, "wrong"), ("wrong", SECRET)])
-def test_wrong_keys_are_refused_with_the_remedy(strict_s3_server: S3Server, key: str, secret: str, file: Path) -> None:
+@pytest.mark.parametrize("wrong", ["key", "secret"])
+def test_wrong_keys_are_refused_with_the_remedy(strict_s3_server: S3Server, wrong: str, file: Path) -> None:
     bucket = strict_s3_server.bucket()
+    key = "AKIAWRONG" if wrong == "key" else strict_s3_server.key
+    secret = "not-the-secret" if wrong == "secret" else strict_s3_server.secret
     with aws_environment(strict_s3_server.url, key, secret):
         store = open_store(f"s3://{bucket}/x")
         for call in (store.require, lambda: store.write("a", b"1"), lambda: store.upload(file, "b")):
@@ -378,7 +380,8 @@ def test_wrong_keys_are_refused_with_the_remedy(strict_s3_server: S3Server, key:
 def test_keys_may_be_in_a_profile(strict_s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = strict_s3_server.bucket()
     credentials = tmp_path / "credentials"
-    credentials.write_text(f"[era5]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n", encoding="utf-8")
+    key, secret = strict_s3_server.key, strict_s3_server.secret
+    credentials.write_text(f"[era5]\naws_access_key_id = {key}\naws_secret_access_key = {secret}\n", encoding="utf-8")
     with aws_environment(strict_s3_server.url):
         monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(credentials))
         monkeypatch.setenv("AWS_PROFILE", "era5")
@@ -400,11 +403,10 @@ def test_no_keys_are_refused_with_the_remedy(strict_s3_server: S3Server, monkeyp
     assert "AWS_ACCESS_KEY_ID" in caught.value.remedy
 
 
-def test_a_bucket_without_rights_is_refused(strict_s3_server: S3Server, tmp_path: Path) -> None:
-    """A bucket of another account."""
+def test_a_bucket_without_rights_is_refused(strict_s3_server: S3Server) -> None:
     bucket = strict_s3_server.bucket()
     refused = pytest.raises(StoreError, match=bucket)
-    with aws_environment(strict_s3_server.url, "other-account", "x"), refused as caught:
+    with aws_environment(strict_s3_server.url, *new_user(strict_s3_server)), refused as caught:
         open_store(f"s3://{bucket}").write("a", b"1")
     assert "AWS_ACCESS_KEY_ID" in caught.value.remedy
 
