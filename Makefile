@@ -57,8 +57,9 @@ demo-cds: $(READY)
 wheel: $(READY)
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
 
+# Three on two cores: a tenth of their time the workers wait, for servers and processes.
 test: $(READY)
-	@$(BIN)/python -m pytest -n 2 $(BY_MODULE) -m "not endurance" $(EXPECTED)
+	@$(BIN)/python -m pytest -n 3 $(BY_MODULE) -m "not endurance" $(EXPECTED)
 
 # Most of their time they wait, for the turns of daemons and for processes to end.
 test-endurance: $(READY)

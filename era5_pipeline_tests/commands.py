@@ -30,6 +30,7 @@ import pytest
 
 from era5_pipeline.cli import main
 from era5_pipeline.postgres.embedded.server import EmbeddedServer
+from era5_pipeline_tests.servers import SERVER_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,7 +152,7 @@ def in_terminal(columns: int, *arguments: str, cwd: Path, **env: str) -> str:
 @contextmanager
 def new_home() -> Iterator[Home]:
     """A temporary home with a path short enough for a socket; removed afterwards, with its server."""
-    home = Home(Path(tempfile.mkdtemp(prefix="e5-", dir="/tmp")))
+    home = Home(Path(tempfile.mkdtemp(prefix="e5-", dir=SERVER_FILES)))
     try:
         yield home
     finally:

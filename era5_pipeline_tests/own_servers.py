@@ -252,25 +252,34 @@ class OwnServer:
 
     def start(self) -> None:
         """Start it if it does not run; returns when it accepts connections."""
-        if self._process is None or self._process.poll() is not None:
-            settings = [f"--{name}={value}" for name, value in self._settings.items()]
-            command = self._programs.command("postgres", "-D", self._programs.inside_path(self._data), *settings)
-            with self._log.open("ab") as log:
-                # A child of this process, not of pg_ctl, so that its end is noticed. Ctrl-C must not reach it.
-                self._process = subprocess.Popen(
-                    [*self._namespace, *command],
-                    env=_environment(),
-                    cwd="/",
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
+        # A server that runs may be about to end, because it could not recover.
+        process = self._process
+        may_end = process is not None and process.poll() is None
+        if process is None or not may_end:
+            process = self._started()
         deadline = time.monotonic() + SECONDS
         while not self.is_running():
-            assert self._process.poll() is None, self.log()
+            if process.poll() is not None:
+                assert may_end, self.log()
+                may_end, process = False, self._started()
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.02)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        settings = [f"--{name}={value}" for name, value in self._settings.items()]
+        command = self._programs.command("postgres", "-D", self._programs.inside_path(self._data), *settings)
+        with self._log.open("ab") as log:
+            # A child of this process, not of pg_ctl, so that its end is noticed. Ctrl-C must not reach it.
+            self._process = subprocess.Popen(
+                [*self._namespace, *command],
+                env=_environment(),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return self._process
 
     def stop(self, mode: Mode = "fast") -> None:
         """Stop it if it runs: fast, or immediate as in a power failure, after which it recovers from its log."""
