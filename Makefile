@@ -57,7 +57,7 @@ demo-cds: $(READY)
 wheel: $(READY)
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
 
-# Three on two cores: a tenth of their time the workers wait, for servers and processes.
+# Three on two cores: with two workers, which wait for servers and processes, the cores were idle for 30 % of the time.
 test: $(READY)
 	@$(BIN)/python -m pytest -n 3 $(BY_MODULE) -m "not endurance" $(EXPECTED)
 
