@@ -256,13 +256,15 @@ def _run_load(
             force=settings.force,
             replace_more=settings.replace,
             workers=settings.workers,
+            batches=settings.batches == "auto",
             lock_timeout_seconds=settings.lock_timeout_seconds,
             on_wait=on_wait,
             session=session,
         )
     started = time.monotonic()
     connection = None if session is None else session.connection
-    outcomes = table_outcomes(flat, verify_month(warehouse, flat, connection=connection))
+    differences = verify_month(warehouse, flat, connection=connection, is_read_back=loaded.is_read_back)
+    outcomes = table_outcomes(flat, differences)
     return LoadResult(flat, loaded, outcomes, time.monotonic() - started, waited.seconds)
 
 

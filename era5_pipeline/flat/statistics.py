@@ -69,11 +69,11 @@ class RowWeights:
 
     @cached_property
     def _of_locations(self) -> Weights:
-        return _weights(self.location_ids, _LOCATIONS)
+        return location_weights(self.location_ids)
 
     @cached_property
     def _of_hours(self) -> Weights:
-        return _weights(self.hours, _HOURS)
+        return hour_weights(self.hours)
 
     @cached_property
     def _of_rows(self) -> int:
@@ -98,6 +98,16 @@ def _mixed(values: Floats) -> npt.NDArray[np.uint32]:
     if missing.any():
         bits = np.where(missing, _MISSING, bits)
     return bits ^ (bits >> _HALF)
+
+
+def location_weights(location_ids: npt.NDArray[np.integer]) -> Weights:
+    """The weight of each location in a digest."""
+    return _weights(location_ids, _LOCATIONS)
+
+
+def hour_weights(hours: npt.NDArray[np.integer]) -> Weights:
+    """The weight of each hour, since 1970, in a digest."""
+    return _weights(hours, _HOURS)
 
 
 def _weights(numbers: npt.NDArray[np.integer], stream: int) -> Weights:

@@ -160,6 +160,10 @@ class Settings(BaseSettings):
     workers: int = Field(
         default=1, ge=1, le=64, description="Connections that load one month in parallel, if the layout allows it"
     )
+    batches: Literal["auto", "off"] = Field(
+        default="auto",
+        description="Columnstore: load finished batches if its version is known (auto), or always rows (off)",
+    )
     lock_timeout_seconds: int = Field(
         default=600, ge=0, description="How long a load waits for another load of the same month, or for a lock"
     )

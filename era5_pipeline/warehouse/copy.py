@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pgpq
+import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -28,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     import numpy.typing as npt
-    import psycopg
 
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
     # Shape (row groups, 3): first location, last location and row count.
@@ -49,6 +51,8 @@ _GATHERED_BYTES = 1 << 18
 # A temporary table, which ends with the session.
 _NEW_ROWS = sql.Identifier("pg_temp", "era5_new_rows")
 _LOCATION_ID = KEYS.index("location_id")
+# The server does not take batches: its tables are others, or the user may not write into them.
+_REFUSED = (psycopg.ProgrammingError, psycopg.DataError, psycopg.InternalError)
 
 
 class _StoppedError(Exception):
@@ -73,9 +77,8 @@ class FlatCopy:
         self._stopped = threading.Event()
         is_binary = flat.format == "parquet"
         self._options = ["FORMAT binary"] if is_binary else ["FORMAT csv", "HEADER true"]
-        self._batches = {
-            span: Prefetched(_batches(flat, span), _BATCHES_AHEAD) for span in (spans if is_binary else ())
-        }
+        self._spans = spans if is_binary else ()
+        self._batches = self._reading()
 
     def __call__(
         self,
@@ -103,6 +106,19 @@ class FlatCopy:
                 for chunk in chunks:
                     copy.write(chunk)
             return cursor.rowcount
+
+    @property
+    def arrow(self) -> Iterable[pa.RecordBatch] | None:
+        """The file's rows, which are read ahead already; None if it is no Parquet file."""
+        return self._batches.get(EVERYWHERE)
+
+    def restart(self) -> None:
+        """Read the file again from its beginning."""
+        self.close()
+        self._batches = self._reading()
+
+    def _reading(self) -> dict[LocationSpan, Prefetched[pa.RecordBatch]]:
+        return {span: Prefetched(_batches(self._flat, span), _BATCHES_AHEAD) for span in self._spans}
 
     def stop(self) -> None:
         """Make every connection's COPY fail at its next rows."""
@@ -143,6 +159,54 @@ class FlatCopy:
         if self._stopped.is_set():
             raise _StoppedError
         self._on_rows(rows)
+
+
+class BatchCopy:
+    """Loads a flat month as finished batches, where the server takes them (an `AsBatches`).
+
+    Afterwards, `is_read_back` says whether all batches were read back and hold what the flat month holds, or `reason`
+    why its rows must be copied instead (None: this machine or server never loads batches).
+    """
+
+    def __init__(self, copy: FlatCopy, flat: FlatMonth, on_rows: Callable[[int], None]) -> None:
+        self._copy = copy
+        self._flat = flat
+        self._on_rows = on_rows
+        self.is_read_back = False
+        self.reason: str | None = None
+
+    def __call__(self, connection: psycopg.Connection[Any], locations: LocationSet | None) -> int | None:
+        """Load the month within a savepoint; return the number of rows, or None if they must be copied.
+
+        Raises:
+            BadFileError: if the flat file is damaged.
+            psycopg.Error: if the server fails otherwise than by refusing batches.
+        """
+        if self._copy.arrow is None or find_spec("numba") is None:
+            return None
+        from era5_pipeline.warehouse.layouts import batch_load, batches  # noqa: PLC0415  # slow to import, optional
+
+        sent = 0
+
+        def on_rows(rows: int) -> None:
+            nonlocal sent
+            sent += rows
+            self._on_rows(rows)
+
+        try:
+            if not batch_load.is_tested(connection):
+                return None
+            with connection.transaction():
+                rows = batch_load.load_batches(
+                    connection, self._flat, self._copy.arrow, locations=locations, on_rows=on_rows
+                )
+        except (batches.BatchError, *_REFUSED) as error:
+            self.reason = " ".join(str(error).split())
+            self._on_rows(-sent)
+            self._copy.restart()
+            return None
+        self.is_read_back = True
+        return rows
 
 
 class MergedCopy:

@@ -31,7 +31,7 @@ from era5_pipeline.warehouse.changes import (
     losses,
     taken_from,
 )
-from era5_pipeline.warehouse.copy import FlatCopy, MergedCopy, location_spans
+from era5_pipeline.warehouse.copy import BatchCopy, FlatCopy, MergedCopy, location_spans
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, Replacement, Shares
 from era5_pipeline.warehouse.layouts.variable_columns import add_columns, missing_variables
 from era5_pipeline.warehouse.locks import holder_of_tables, month_lock
@@ -57,7 +57,8 @@ class Loaded:
     values, None if the table did not hold these locations as one part. `replaced` describes the replaced rows, by part,
     and `kept_locations` is the number of the month's other locations, which stayed. `kept_columns` are other columns of
     the same rows that kept their values. `seconds` is the load alone, without waiting for another load of the month;
-    `workers` is the number of connections that copied; `notes` are messages for the user.
+    `workers` is the number of connections that copied; `notes` are messages for the user. With `is_read_back`, the load
+    itself has compared all rows of the table with the flat month.
     """
 
     rows: int
@@ -67,6 +68,7 @@ class Loaded:
     server: str
     workers: int = 0
     notes: tuple[str, ...] = ()
+    is_read_back: bool = False
     confirmed: bool = False
     columns_changed: tuple[str, ...] | None = None
     replaced: tuple[ReplacedPart, ...] = ()
@@ -107,6 +109,7 @@ def load_month(
     force: bool = False,
     replace_more: bool = False,
     workers: int = 1,
+    batches: bool = True,
     lock_timeout_seconds: int = 600,
     on_wait: Callable[[str], None] = lambda _: None,
 ) -> Loaded:
@@ -118,7 +121,8 @@ def load_month(
     With several `workers`, that many connections share the month if the layout can still replace it as a whole;
     otherwise one connection loads it, and the result's notes say why.
 
-    `session` is the session to load with; None opens a new one.
+    With `batches`, the columnstore gets finished batches if its version is known (`layouts.batch_load`); the notes say
+    why a month was loaded as rows instead. `session` is the session to load with; None opens a new one.
 
     Raises:
         RefusedError: if generated and real data would be mixed, or rows would be replaced by fewer hours or variables,
@@ -143,7 +147,7 @@ def load_month(
                 _require_no_losses(flat, load.compared)
             if before is not None and not force and has_same_content(load.compared[0], flat):
                 return load.confirm(before)
-            return load.replace(warehouse, workers, lock_timeout_seconds, on_wait)
+            return load.replace(warehouse, workers, lock_timeout_seconds, on_wait, batches=batches)
 
 
 def _overlapped(connection: psycopg.Connection[Any], flat: FlatMonth) -> tuple[LedgerEntry, ...]:
@@ -205,7 +209,13 @@ class _Load:
         return replace(self._loaded(), confirmed=True)
 
     def replace(
-        self, warehouse: Warehouse, workers: int, lock_timeout_seconds: int, on_wait: Callable[[str], None]
+        self,
+        warehouse: Warehouse,
+        workers: int,
+        lock_timeout_seconds: int,
+        on_wait: Callable[[str], None],
+        *,
+        batches: bool,
     ) -> Loaded:
         """Copy the rows and write the ledger in one transaction, then settle the month."""
         flat, layout = self.flat, self.schema.layout
@@ -239,6 +249,7 @@ class _Load:
             with heartbeat, closing(FlatCopy(flat, spans, on_rows)) as copy:
                 shares = Shares(spans, connect, copy.stop) if len(spans) > 1 else None
                 own = flat.location_ids if kept else None
+                as_batches = BatchCopy(copy, flat, on_rows)
                 replacement = Replacement(
                     month=flat.month,
                     copy=MergedCopy(copy, flat, self.before, connect) if self.before and self.kept else copy,
@@ -248,9 +259,12 @@ class _Load:
                     on_wait=on_wait,
                     lock_timeout_seconds=lock_timeout_seconds,
                     shares=shares,
+                    batches=as_batches if batches and not self.kept else None,
                 )
                 layout.replace(self.connection, replacement)
         notes = (*_notes(flat, self.schema, workers, len(spans), kept, adds=bool(self.kept)), *self.summaries.notes)
+        if as_batches.reason is not None:
+            notes += (f"{flat.month}: loaded as rows, not as finished batches: {as_batches.reason}",)
         # The month is loaded even if this fails; autovacuum does the same later.
         with suppress(psycopg.Error):
             notes += layout.settle(self.connection, flat.month, replaced=bool(self.overlapped), is_whole=not kept)
@@ -261,6 +275,7 @@ class _Load:
             seconds=time.monotonic() - started,
             workers=len(spans),
             notes=notes,
+            is_read_back=as_batches.is_read_back,
             replaced=() if self.kept else tuple(taken_from(part, flat.location_ids) for part in self.overlapped),
             kept_locations=kept,
             kept_columns=self.kept,

@@ -55,8 +55,8 @@ def make_heap_hypertable(warehouse: Warehouse) -> None:
 def copying_sessions(warehouse: Warehouse) -> list[int]:
     """List the pids of sessions in a COPY of which the server has accepted a part (TimescaleDB counts no rows).
 
-    The server shows no progress of a COPY into the columnstore; but a session that waits for more rows has accepted
-    those that were sent.
+    The server shows no progress of a COPY of rows into the columnstore, and batches are few bytes; but a session that
+    waits for more has accepted what was sent.
     """
     with psycopg.connect(warehouse.url, autocommit=True) as connection:
         return [
@@ -64,7 +64,8 @@ def copying_sessions(warehouse: Warehouse) -> list[int]:
             for row in connection.execute(
                 "SELECT a.pid FROM pg_stat_activity a LEFT JOIN pg_stat_progress_copy p USING (pid) "
                 "WHERE a.datname = current_database() AND a.state = 'active' AND a.query LIKE 'COPY %' "
-                "AND (p.bytes_processed > 1000000 OR (p.pid IS NULL AND a.wait_event = 'ClientRead'))"
+                "AND (p.bytes_processed > 1000000 "
+                "OR (coalesce(p.bytes_processed, 1) > 0 AND a.wait_event = 'ClientRead'))"
             )
         ]
 
@@ -135,7 +136,8 @@ def pause(stage, done, total, unit):
     print("paused", flush=True)
     time.sleep(60)
 with listening(pause):
-    load_month(Warehouse(os.environ["URL"]), FlatMonth.from_json(json.load(sys.stdin)), force=True)
+    batches = os.environ.get("ERA5_BATCHES") != "off"
+    load_month(Warehouse(os.environ["URL"]), FlatMonth.from_json(json.load(sys.stdin)), force=True, batches=batches)
 """
 
 

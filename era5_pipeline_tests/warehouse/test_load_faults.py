@@ -128,13 +128,13 @@ def assert_ends(load: Load, warehouse: Warehouse) -> None:
         pytest.fail(f"after {SECONDS_TO_GIVE_UP:g} s these sessions still wait for others: {waiting}")
 
 
-def error_of(load: Load, kind: type[Era5Error]) -> Era5Error:
-    """Return the load's error, which is of exactly this class and worded for users."""
+def error_of(load: Load, *kinds: type[Era5Error]) -> Era5Error:
+    """Return the load's error, which is of exactly one of these classes and worded for users."""
     wait_until(lambda: not load.is_running(), SECONDS_TO_GIVE_UP)
     with pytest.raises(Era5Error) as caught:
         load.result()
     error = caught.value
-    assert type(error) is kind, error
+    assert type(error) in kinds, error
     assert JULY in error.message
     assert "\n" not in error.message
     assert re.search(r"[a-z]{3}.*\.$", error.remedy), "a sentence that says what to do"
@@ -313,19 +313,25 @@ def test_the_servers_disk_fills_up_during_copy(
 def test_the_servers_wal_disk_fills_up_during_copy(
     server_on_small_disks: OwnServer, warehouse_on_small_disks: Warehouse, old: FlatMonth, wide: FlatMonth
 ) -> None:
-    """The server then ends itself, and restarts when there is space: the loader sees a lost connection."""
+    """The server then ends itself, and restarts when there is space: the loader sees a lost connection.
+
+    If it needs a new file of its log while it could still undo the step, it reports an error instead.
+    """
     server, disk = server_on_small_disks, server_on_small_disks.disks["wal"]
     month = holding(warehouse_on_small_disks, old)
     said = len(server.log())
     with loading(warehouse_on_small_disks, wide, pause=True) as load:
         disk.fill()
         load.resume()
-        error_of(load, TransientError)
-    assert re.search("PANIC: .*No space left on device", server.log()[said:])
+        error = error_of(load, TransientError, WarehouseError)
+    ended_itself = re.search("PANIC: .*No space left on device", server.log()[said:])
+    assert ended_itself or error.message.endswith("No space left on device")
     disk.empty()
-    server.start()
-    wait_until(lambda: "ready to accept connections" in server.log()[said:])  # it may restart by itself, a bit later
-    month.assert_unharmed(INTERRUPTED)
+    if ended_itself:
+        server.start()
+        # It may restart by itself, a bit later.
+        wait_until(lambda: "ready to accept connections" in server.log()[said:])
+    month.assert_unharmed(INTERRUPTED if ended_itself else ("failed", error.message))
     month.assert_can_be_replaced(wide)
 
 
@@ -348,7 +354,8 @@ from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.drop_month import drop_month
 from era5_pipeline.warehouse.load_month import load_month
 flat = FlatMonth.from_json(json.load(sys.stdin))
-load_month(Warehouse(os.environ["URL"]), flat, workers=int(os.environ["WORKERS"]))
+batches = os.environ.get("ERA5_BATCHES") != "off"
+load_month(Warehouse(os.environ["URL"]), flat, workers=int(os.environ["WORKERS"]), batches=batches)
 """
 
 
@@ -593,21 +600,24 @@ def test_one_of_several_connections_is_cut_during_copy(warehouse: Warehouse, old
     month.assert_can_be_replaced(large)
 
 
-def test_the_connection_goes_silent_during_copy(warehouse: Warehouse, old: FlatMonth, large: FlatMonth) -> None:
-    """A loader with tcp_user_timeout gives up; until the server does too, the month stays locked."""
+def test_the_connection_goes_silent_during_copy(warehouse: Warehouse, old: FlatMonth, wide: FlatMonth) -> None:
+    """A loader with tcp_user_timeout gives up; until the server does too, the month stays locked.
+
+    The month is wide because the network still takes in what fits its buffers.
+    """
     month = holding(warehouse, old)
     with network_to(warehouse) as network:
-        with loading(Warehouse(network.url(tcp_user_timeout="1000")), large, pause=True) as load:
+        with loading(Warehouse(network.url(tcp_user_timeout="1000")), wide, pause=True) as load:
             (holder,) = holders_of_months(warehouse)
             network.go_silent()
             load.resume()
             error_of(load, TransientError)
         assert last_attempt(warehouse, JULY) == ("running", None)
         with pytest.raises(MonthLockedError, match=f"^2023-07 is being loaded by session {holder} of "):
-            load_month(warehouse, large, lock_timeout_seconds=1)
+            load_month(warehouse, wide, lock_timeout_seconds=1)
         network.cut()
         month.assert_unharmed(INTERRUPTED)
-    month.assert_can_be_replaced(large)
+    month.assert_can_be_replaced(wide)
 
 
 def test_connections_detect_a_silent_network_by_default(database_url: str) -> None:

@@ -20,12 +20,11 @@ from psycopg import sql
 from era5_pipeline.warehouse.layouts.hypertable import (
     chunks_of,
     create_hypertable,
-    delete_and_copy,
     make_calendar_chunk,
     tables_of,
     vacuum_failed_loads,
 )
-from era5_pipeline.warehouse.layouts.layout import delete_rows
+from era5_pipeline.warehouse.layouts.layout import WEATHER, delete_rows
 
 if TYPE_CHECKING:
     import psycopg
@@ -46,6 +45,8 @@ _DIRECT_SETTINGS = {
     # would hold one row.
     "enable_direct_compress_copy_client_sorted": "on",
 }
+# From 2.31 times may be compressed in another way, which batches of ours do not have.
+_BATCH_SETTINGS = {"enable_aic_compression": "off"}
 _LOAD_SETTINGS = {
     # The DELETE decompresses batches with rows of two months, in chunks that they share. 0: no limit.
     "max_tuples_decompressed_per_dml_transaction": "0",
@@ -86,11 +87,24 @@ class Columnstore:
         make_calendar_chunk(connection, month)
         vacuum_failed_loads(connection, month)
         with connection.transaction():
-            _apply(connection, _LOAD_SETTINGS | (_DIRECT_SETTINGS if self.direct else {}))
-            rows = delete_and_copy(connection, replacement, by_ids=True)
+            _apply(connection, _LOAD_SETTINGS)
+            if self.direct:
+                self.compress_directly(connection)
+            delete_rows(connection, month, replacement.locations, by_ids=True)
+            rows = None
+            if self.direct and replacement.batches:
+                _apply(connection, _BATCH_SETTINGS)
+                rows = replacement.batches(connection, replacement.locations)
+            if rows is None:
+                rows = replacement.copy(connection, WEATHER, freeze=False)  # hypertables refuse FREEZE
             replacement.summarise()
             replacement.finish(rows)
         return rows
+
+    @staticmethod
+    def compress_directly(connection: psycopg.Connection[Any]) -> None:
+        """Let each COPY of this transaction write batches, if the server can."""
+        _apply(connection, _DIRECT_SETTINGS)
 
     def remove(self, connection: psycopg.Connection[Any], removal: Removal) -> None:
         """DELETE the rows' batches. VACUUM returns the space at the end of the chunk; gaps before it are reused."""

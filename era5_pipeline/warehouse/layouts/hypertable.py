@@ -128,9 +128,9 @@ def create_hypertable(connection: psycopg.Connection[Any]) -> None:
     )
 
 
-def delete_and_copy(connection: psycopg.Connection[Any], replacement: Replacement, *, by_ids: bool = False) -> int:
+def delete_and_copy(connection: psycopg.Connection[Any], replacement: Replacement) -> int:
     """Within a transaction, DELETE the old rows and COPY the new ones; return the number of rows copied."""
-    delete_rows(connection, replacement.month, replacement.locations, by_ids=by_ids)
+    delete_rows(connection, replacement.month, replacement.locations)
     # Hypertables refuse FREEZE.
     return replacement.copy(connection, WEATHER, freeze=False)
 

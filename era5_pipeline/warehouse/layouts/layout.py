@@ -53,6 +53,14 @@ class CopyInto(Protocol):
         ...
 
 
+class AsBatches(Protocol):
+    """A flat month that can be loaded as finished batches of the columnstore."""
+
+    def __call__(self, connection: psycopg.Connection[Any], locations: LocationSet | None) -> int | None:
+        """Load it within a savepoint; return the number of rows, or None if the rows must be copied instead."""
+        ...
+
+
 @dataclass(frozen=True)
 class Shares:
     """A month's shares, loaded by several connections, one span each.
@@ -77,7 +85,7 @@ class Replacement:
     `on_wait` is called with a message that names one, and the load waits up to `lock_timeout_seconds`.
 
     `shares` is None if one connection loads the month: on layouts without `shares_months`, and always if other
-    locations stay.
+    locations stay. `batches` is an alternative to `copy`; None: there is none.
     """
 
     month: Month
@@ -88,6 +96,7 @@ class Replacement:
     on_wait: Callable[[str], None] = lambda message: None
     lock_timeout_seconds: float = 60.0
     shares: Shares | None = None
+    batches: AsBatches | None = None
 
 
 @dataclass(frozen=True)
