@@ -157,15 +157,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     items.sort(key=lambda item: (item.get_closest_marker("slow") is None, item.path not in on_servers))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _batches() -> Iterator[None]:
-    """Load rows into the columnstore if tests run with --without-batches."""
-    with pytest.MonkeyPatch.context() as patch:
-        if os.environ.get("ERA5_BATCHES") == "off":
-            patch.setattr("era5_pipeline.warehouse.copy.find_spec", lambda _: None)
-        yield
-
-
 def pytest_collection_finish() -> None:
     """Let the garbage collector ignore modules and tests, which stay to the end: it took a third of a worker's CPU."""
     gc.collect()

@@ -80,16 +80,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="URL",
         help="another server to test on, besides the embedded one; may be repeated (or ERA5_TEST_DSN, with spaces)",
     )
-    parser.addoption(
-        "--without-batches",
-        action="store_true",
-        help="load rows into the columnstore, as on a machine without numba",
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--without-batches"):
-        os.environ["ERA5_BATCHES"] = "off"  # for xdist's workers, and programs that tests start
     # Options are given only to the first process of xdist, which passes the hosts on to its workers.
     passed_on = getattr(config, "workerinput", {}).get("era5_hosts")
     if passed_on is not None:

@@ -6,6 +6,7 @@ overlapping values see `tiles`, for writing rows `flatten`.
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     import dask.array as da
     import numpy.typing as npt
+    from dask.delayed import Delayed
 
     from era5_pipeline.flat.inventory import Inventory
     from era5_pipeline.flat.statistics import Anomalies, ColumnRules, RowSums
@@ -50,8 +52,8 @@ if TYPE_CHECKING:
 
 # Errors that netCDF4 and xarray raise for damaged data.
 _READ_ERRORS = (RuntimeError, OSError, ValueError, IndexError)
-# Threads that read and decode: HDF5 serves one at a time, so more than two would only use memory.
-_READ_THREADS = 2
+# Threads that read and decode. Each holds a chunk of the file, of up to 16 MB; libhdf5 serves one of them at a time.
+_READ_THREADS = min(8, max(2, os.cpu_count() or 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,10 +174,10 @@ def _read(placed: Sequence[Placed], readers: Mapping[NetcdfFile, FieldReader]) -
     return _compute(placed, lazy)
 
 
-def _compute(placed: Sequence[Placed], arrays: Sequence[da.Array]) -> tuple[Floats, ...]:
-    """Read the arrays, one per part: values as (latitude, longitude, hour), a view of (hour, ...) in memory."""
+def _compute(placed: Sequence[Placed], arrays: Sequence[da.Array | Delayed]) -> tuple[Floats, ...]:
+    """Read the arrays, one per part: values as (latitude, longitude, hour)."""
     try:
-        read = compute(*arrays, scheduler=get_in_threads, num_workers=_READ_THREADS)  # type: ignore[no-untyped-call]
+        read: tuple[Floats, ...] = compute(*arrays, scheduler=get_in_threads, num_workers=_READ_THREADS)  # type: ignore[no-untyped-call]
     except _READ_ERRORS:
         for one, array in zip(placed, arrays, strict=True):
             try:
@@ -188,7 +190,7 @@ def _compute(placed: Sequence[Placed], arrays: Sequence[da.Array]) -> tuple[Floa
                     remedy="Download it again, or move it out of the folder.",
                 ) from error
         raise
-    return tuple(values.transpose(1, 2, 0) for values in read)
+    return read
 
 
 @contextmanager

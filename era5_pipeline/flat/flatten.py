@@ -11,6 +11,8 @@ Memory does not grow with the month: only a tile (`tiles`) and a few row groups 
 from __future__ import annotations
 
 import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -110,8 +112,14 @@ def flatten_month(
             replacing(path) as temporary,
             open_sink(temporary, flat_format, schema) as sink,
         ):
-            flattening = _Flattening(raw, inventory, sink, schema, summary_sink)
-            flattening.run(dask_scheduler)
+            picture = None
+            with closing(_Writer(sink)) as writer:
+                flattening = _Flattening(raw, inventory, writer, schema, summary_sink)
+                flattening.run(dask_scheduler)
+                if draw is not None and has_preview(inventory.coverage.sum()):
+                    # While the last rows are written.
+                    picture = draw(flattening.middle())
+                writer.finish()
     flat = FlatMonth(
         raw=raw,
         path=path,
@@ -132,11 +140,11 @@ def flatten_month(
         if summaries_path is None
         else SummaryFile(summaries_path, summaries_path.stat().st_size, sha256_of(summaries_path)),
     )
-    if draw is None or not has_preview(flat):
+    if picture is None:
         preview_file(folder, raw.month).unlink(missing_ok=True)
     else:
         with replacing(preview_file(folder, raw.month)) as temporary:
-            temporary.write_bytes(draw(flattening.middle()))
+            temporary.write_bytes(picture)
     write_json(facts_path, flat.to_json())
     for earlier in folder.glob(f"{raw.month}-{'[0-9a-f]' * 12}.*"):
         if earlier not in (path, summaries_path):
@@ -159,9 +167,9 @@ def facts_file(folder: Path, month: Month) -> Path:
     return folder / f"{month}.json"
 
 
-def has_preview(flat: FlatMonth) -> bool:
+def has_preview(locations: int) -> bool:
     """Whether to draw a preview map: for one place it would be a dot, and take longer than everything else."""
-    return flat.locations > 1
+    return locations > 1
 
 
 def preview_file(folder: Path, month: Month) -> Path:
@@ -199,13 +207,45 @@ def has_own_columns(flat: FlatMonth) -> bool:
     return True
 
 
+class _Writer:
+    """Writes tables in a thread, up to two of them behind; close it when done."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._pool = ThreadPoolExecutor(max_workers=1)
+        self._waiting: deque[Future[None]] = deque()
+
+    def write(self, table: pa.Table) -> None:
+        """Append the rows as one group, after the groups before.
+
+        Raises:
+            OSError: if an earlier group could not be written.
+        """
+        while len(self._waiting) > 1:
+            self._waiting.popleft().result()
+        self._waiting.append(self._pool.submit(self._sink.write, table))
+
+    def finish(self) -> None:
+        """Wait until all is written.
+
+        Raises:
+            OSError: if a group could not be written.
+        """
+        while self._waiting:
+            self._waiting.popleft().result()
+
+    def close(self) -> None:
+        """Stop."""
+        self._pool.shutdown(cancel_futures=True)
+
+
 @dataclass
 class _Flattening:
     """Writes a month's rows into a sink and collects their facts."""
 
     raw: RawMonth
     inventory: Inventory
-    sink: Sink
+    writer: _Writer
     schema: pa.Schema
     summary_sink: SummarySink | None
     rows: int = 0
@@ -224,7 +264,10 @@ class _Flattening:
         with self._counted_tiles(dask_scheduler) as tiles:
             for counted in tiles:
                 self._add(counted)
-                del counted  # free its memory before the one after next is read
+                if self.points_done < self._points_total:
+                    # Free the tile's memory before the one after next is read.
+                    self.writer.finish()
+                del counted
 
     @contextmanager
     def _counted_tiles(self, dask_scheduler: str | None) -> Iterator[Iterator[CountedTile]]:
@@ -292,7 +335,7 @@ class _Flattening:
 
     def _write(self, table: pa.Table, points: int) -> None:
         if table.num_rows:
-            self.sink.write(table)
+            self.writer.write(table)
         self.rows += table.num_rows
         self.location_id_sum += pc.sum(table.column("location_id"), min_count=0).as_py()
         self.points_done += points

@@ -98,10 +98,21 @@ def opened(path: Path) -> Iterator[pa.OSFile]:
         raise
 
 
-class _ParquetSink:
-    """Parquet: dictionary-encoded keys (a few hundred distinct per group), byte-stream-split values, zstd level 1.
+# Latitudes and longitudes repeat for a month at a time, which zstd alone reduces to almost nothing.
+_ENCODINGS = {
+    "time": "DELTA_BINARY_PACKED",
+    "location_id": "DELTA_BINARY_PACKED",
+    "latitude": "PLAIN",
+    "longitude": "PLAIN",
+}
 
-    Measured on ERA5-like fields, one core: 18.6 bytes a row at 9 million rows/s; snappy: 19.4 at 10.1 million.
+
+class _ParquetSink:
+    """Parquet: time and location as differences, byte-stream-split values, zstd level 1; statistics of `location_id`.
+
+    Measured on 2026-11-23 with a million generated rows of six variables, one core: 10.1 bytes a row in 53 ns, 22 ns to
+    read. Dictionaries for all keys, and statistics of all columns: 10.1 bytes in 64 ns. With lz4: 11.6 bytes in 40 ns,
+    14 ns to read.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
@@ -111,9 +122,9 @@ class _ParquetSink:
                 schema,
                 compression="zstd",
                 compression_level=1,
-                use_dictionary=list(KEYS),
-                use_byte_stream_split=[name for name in schema.names if name not in KEYS],
-                write_statistics=True,
+                use_dictionary=False,
+                column_encoding={name: _ENCODINGS.get(name, "BYTE_STREAM_SPLIT") for name in schema.names},
+                write_statistics=["location_id"],
             )
 
     def write(self, table: pa.Table) -> None:

@@ -13,8 +13,11 @@ from era5_pipeline.flat.tiles import HourVersions, describe_place
 from era5_pipeline.model.source_kinds import PRELIMINARY
 from era5_pipeline.model.times import describe_hours
 from era5_pipeline.netcdf.contents import hours_of
+from era5_pipeline.runtime.compiled import is_available
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from era5_pipeline.flat.inventory import Inventory
@@ -64,7 +67,11 @@ class RowWeights:
             bits = _mixed(values[portion]).astype(np.uint64)
             if self.present is not None:
                 bits *= self.present[portion]
-            np.einsum("ij,j->i", bits, self._of_hours, out=of_locations[portion])
+            np.einsum("ij,j->i", bits, self.of_hours, out=of_locations[portion])
+        return self.joined(of_locations)
+
+    def joined(self, of_locations: Weights) -> int:
+        """The digest of rows whose bits, times the weights of their hours, are summed by location: (n,)."""
         return (int(np.dot(of_locations, self._of_locations)) + self._of_rows) % MODULUS
 
     @cached_property
@@ -72,15 +79,16 @@ class RowWeights:
         return location_weights(self.location_ids)
 
     @cached_property
-    def _of_hours(self) -> Weights:
+    def of_hours(self) -> Weights:
+        """The weight of each hour, (m,)."""
         return hour_weights(self.hours)
 
     @cached_property
     def _of_rows(self) -> int:
         """The contribution of the rows' existence, whatever their values, because the bits of 0.0 are zero."""
         if self.present is None:
-            return int(self._of_locations.sum()) * int(self._of_hours.sum())
-        return int(np.dot(self.present.astype(np.uint64) @ self._of_hours, self._of_locations))
+            return int(self._of_locations.sum()) * int(self.of_hours.sum())
+        return int(np.dot(self.present.astype(np.uint64) @ self.of_hours, self._of_locations))
 
 
 def digest_text(digest: int) -> str:
@@ -237,6 +245,8 @@ class ColumnRules:
 
         `areas` (location,) are proportional to the area that each location represents.
         """
+        if weights.present is None and is_available():
+            return self._compiled_sums(values, weights, areas)
         empty = np.isnan(values)
         missing = empty if empty.any() else None
         by_location = _by_location(values, missing)
@@ -247,22 +257,52 @@ class ColumnRules:
             by_location=by_location,
         )
         present = values if missing is None else values[~missing]
-        if not present.size:
+        return self._summed(sums, areas, lambda: checksum_of(present, self.variable.checksum_scale))
+
+    def _compiled_sums(self, values: Floats, weights: RowWeights, areas: Doubles) -> RowSums:
+        """The same, several times as fast."""
+        from era5_pipeline.flat.compiled_sums import sum_rows  # noqa: PLC0415  # slow to import, optional
+
+        places, hours = values.shape
+        digests = np.empty(places, dtype=np.uint64)
+        by_location = LocationSums(
+            hours=np.empty(places, dtype=np.int64),
+            totals=np.empty(places),
+            minima=np.empty(places, dtype=np.float32),
+            maxima=np.empty(places, dtype=np.float32),
+        )
+        by_hour = np.zeros(hours, dtype=np.int64)
+        checksum = sum_rows(
+            *(np.ascontiguousarray(values), weights.of_hours, self.variable.checksum_scale, digests),
+            *(by_location.hours, by_location.totals, by_location.minima, by_location.maxima, by_hour),
+        )
+        sums = RowSums(
+            digest=weights.joined(digests),
+            locations_with_values=int(np.count_nonzero(by_location.hours)),
+            values_by_hour=by_hour,
+            by_location=by_location,
+        )
+        return self._summed(sums, areas, lambda: int(checksum))
+
+    def _summed(self, sums: RowSums, areas: Doubles, checksum: Callable[[], int]) -> RowSums:
+        """Add what follows from the sums by location."""
+        found, hours = sums.by_location, sums.values_by_hour.size
+        values = int(found.hours.sum())
+        if not values:
             return sums
-        weight = float(areas.sum()) * values.shape[1] if missing is None else float(areas @ by_location.hours)
-        minimum, maximum = float(np.nanmin(by_location.minima)), float(np.nanmax(by_location.maxima))
+        is_complete = values == found.hours.size * hours
+        minimum, maximum = float(np.nanmin(found.minima)), float(np.nanmax(found.maxima))
         # Values out of bounds are refused: their checksum is never compared, and could overflow.
         low, high = self.bounds
-        is_within = low <= minimum and maximum <= high
         return replace(
             sums,
-            values=present.size,
-            total=float(by_location.totals.sum()),
-            weighted_total=float(areas @ by_location.totals),
-            weight=weight,
+            values=values,
+            total=float(found.totals.sum()),
+            weighted_total=float(areas @ found.totals),
+            weight=float(areas.sum()) * hours if is_complete else float(areas @ found.hours),
             minimum=minimum,
             maximum=maximum,
-            checksum=checksum_of(present, self.variable.checksum_scale) if is_within else 0,
+            checksum=checksum() if low <= minimum and maximum <= high else 0,
         )
 
 

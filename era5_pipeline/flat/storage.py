@@ -127,7 +127,7 @@ class StoredMonth:
         preview = preview_file(self.folder, self.month)
         if preview.is_file():
             self.file_store.share_picture(preview)
-        elif has_preview(flat):
+        elif has_preview(flat.locations):
             self.file_store.obtain_picture(preview)
         self.file_store.share_facts(facts_file(self.folder, self.month), flat.to_json(), flat.files)
         kept = {(file.path, file.sha256) for file in flat.files}
@@ -142,7 +142,7 @@ class StoredMonth:
     def obtain_flat(self, flat: FlatMonth) -> bool:
         """Make sure the flat files, and any preview, are on local disk; False if a file exists nowhere."""
         preview = preview_file(self.folder, self.month)
-        if has_preview(flat) and not preview.is_file():
+        if has_preview(flat.locations) and not preview.is_file():
             self.file_store.obtain_picture(preview)
         return self._obtain_files(flat) and has_own_columns(flat)
 

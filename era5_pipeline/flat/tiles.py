@@ -202,6 +202,10 @@ def merge(
         InputError: naming two files of equal precedence that contradict each other, and the first place.
     """
     shape = (tile.latitude_index.size, tile.longitude_index.size, hours.size)
+    if len(placed) == 1 and read[0].flags.c_contiguous and _fills(placed[0], shape) and _is_in_order(placed[0]):
+        # The usual case for files that are read chunk by chunk: nothing to move.
+        versions.add(placed[0].part.expver, placed[0].part.month_hours, _hours_with_values(read[0]))
+        return read[0]
     merged = np.empty(shape, dtype=np.float32)
     if not (placed and _fills(placed[0], shape)):
         merged.fill(np.nan)
@@ -233,6 +237,12 @@ def merge(
 def _fills(placed: Placed, shape: tuple[int, int, int]) -> bool:
     """Whether the part covers the whole tile, of this shape."""
     return (placed.tile_latitudes.size, placed.tile_longitudes.size, placed.part.month_hours.size) == shape
+
+
+def _is_in_order(placed: Placed) -> bool:
+    """Whether a part that covers the whole tile has its order of places and hours."""
+    axes = (placed.tile_latitudes, placed.tile_longitudes, placed.part.month_hours)
+    return all(bool((np.diff(positions) > 0).all()) for positions in axes)
 
 
 def _window(placed: Placed) -> tuple[slice, slice, slice] | tuple[npt.NDArray[np.intp], ...]:

@@ -1,27 +1,27 @@
-"""Read the values of a field lazily with dask, in the table's units.
-
-Source of the arithmetic: CF 8.1 (value * scale_factor + add_offset), then the variable's unit conversion, both in
-float64 and rounded once, to float32.
-"""
+"""Read the values of a field lazily with dask, in the table's units."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import dask.array as da
 import netCDF4
 import numpy as np
 import xarray as xr
+from dask.delayed import delayed
 
-from era5_pipeline.model.variables import BY_COLUMN, Variable
+from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.netcdf.decoding import Decoding
+from era5_pipeline.runtime.compiled import is_available
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy.typing as npt
+    from dask.delayed import Delayed
 
     from era5_pipeline.netcdf.archive import NetcdfFile
     from era5_pipeline.netcdf.contents import Field
+    from era5_pipeline.netcdf.raw_chunks import RawChunks
 
     Floats = npt.NDArray[np.float32]
     Positions = npt.NDArray[np.intp]
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 # Values per read: 16 MB of float32.
 _DASK_CHUNK_VALUES = 4_000_000
 _CHUNK_CACHE_BYTES = 1 << 20
-# Values per conversion: half a megabyte of float64, which fits in the processor's cache.
-_CACHED_VALUES = 1 << 16
 
 
 class FieldReader:
@@ -40,18 +38,48 @@ class FieldReader:
         # HDF5 would cache 64 MB of chunks for each variable of each open file; here every chunk is read once and whole.
         # Set for the whole process, because xarray closes and reopens files if there are many.
         netCDF4.set_chunk_cache(_CHUNK_CACHE_BYTES)
-        # Undecoded: the coordinates are known, and xarray may unpack in float32, while `_decode` uses float64.
+        self._file = file
+        self._chunks: dict[str, RawChunks | None] = {}
+        # Undecoded: the coordinates are known, and xarray may unpack in float32, while `Decoding` uses float64.
         self._dataset = xr.open_dataset(file.path, engine="netcdf4", decode_cf=False, cache=False)
 
     def close(self) -> None:
         """Close the file."""
         self._dataset.close()
 
-    def lazy(self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions) -> da.Array:
-        """The values at these file positions, as a float32 dask array (hour, latitude, longitude).
+    def lazy(self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions) -> da.Array | Delayed:
+        """The values at these file positions, which dask computes: float32 (latitude, longitude, hour).
 
         Positions must ascend along each axis. Missing values are NaN; units are the table's.
         """
+        decoding = Decoding.of(self._dataset[field.name].attrs, BY_COLUMN[field.column])
+        chunks = self._raw_chunks(field)
+        if chunks is None:
+            return self._by_library(field, hours, latitudes, longitudes, decoding)
+        values = np.empty((latitudes.size, longitudes.size, hours.size), dtype=np.float32)
+        read = delayed(chunks.read, pure=False)
+        reads = [
+            read(at, hours, latitudes, longitudes, decoding, values)
+            for at in chunks.within(hours, latitudes, longitudes)
+        ]
+        filled: Delayed = delayed(_first, pure=False)(values, *reads)
+        return filled
+
+    def _raw_chunks(self, field: Field) -> RawChunks | None:
+        """The field's chunks, if they can be read in several threads; libhdf5 reads in one at a time."""
+        if field.name not in self._chunks:
+            self._chunks[field.name] = None
+            if is_available():
+                from era5_pipeline.netcdf.raw_chunks import RawChunks  # noqa: PLC0415  # slow to import, optional
+
+                # If the file is damaged, libhdf5 says so when it reads.
+                with suppress(OSError, RuntimeError, ValueError, KeyError):
+                    self._chunks[field.name] = RawChunks.find(self._file.path, field)
+        return self._chunks[field.name]
+
+    def _by_library(
+        self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions, decoding: Decoding
+    ) -> da.Array:
         array = _three_axes(self._dataset, field)
         # Split into gapless runs: netCDF reads positions with gaps one by one, decompressing the chunk each time.
         stored = da.block(  # type: ignore[no-untyped-call]
@@ -63,14 +91,14 @@ class FieldReader:
                 for run in _runs(hours)
             ]
         )
-        values: da.Array = stored.map_blocks(
-            _decode,
-            dtype=np.float32,
-            meta=np.empty((0, 0, 0), dtype=np.float32),
-            attributes=dict(array.attrs),
-            variable=BY_COLUMN[field.column],
-        )
-        return values
+        meta = np.empty((0, 0, 0), dtype=np.float32)
+        values = stored.map_blocks(decoding.decode, dtype=np.float32, meta=meta)
+        turned: da.Array = values.transpose(1, 2, 0)
+        return turned
+
+
+def _first(values: Floats, *_: None) -> Floats:
+    return values
 
 
 def _stored(array: xr.DataArray, first_hour: int, chunk_hours: int) -> da.Array:
@@ -81,27 +109,6 @@ def _stored(array: xr.DataArray, first_hour: int, chunk_hours: int) -> da.Array:
     borders = [0, *range(step - first_hour % chunk, hours, step), hours]
     pieces: da.Array = array.chunk(dict(zip(array.dims, (tuple(np.diff(borders).tolist()), -1, -1), strict=True))).data
     return pieces
-
-
-def _decode(block: npt.NDArray[Any], *, attributes: Mapping[str, Any], variable: Variable) -> Floats:
-    """Convert stored numbers to values in the table's unit; fill values become NaN."""
-    if attributes.get("_Unsigned") == "true":
-        block = block.view(np.dtype(f"u{block.dtype.itemsize}"))
-    packing = (float(attributes.get("scale_factor", 1.0)), float(attributes.get("add_offset", 0.0)))
-    conversions = [c for c in (packing, (variable.scale, variable.offset)) if c != (1.0, 0.0)]
-    decoded = np.empty(block.shape, dtype=np.float32)
-    few = max(1, _CACHED_VALUES * len(block) // max(1, block.size))
-    for start in range(0, len(block), few):
-        values = block[start : start + few]
-        for scale, offset in conversions:
-            values = np.multiply(values, scale, dtype=np.float64)
-            values += offset
-        decoded[start : start + few] = values
-    for name in ("_FillValue", "missing_value"):
-        for fill in np.atleast_1d(attributes.get(name, np.nan)):
-            if not np.isnan(fill):
-                decoded[block == np.asarray(fill).astype(block.dtype)] = np.nan
-    return decoded
 
 
 def _three_axes(dataset: xr.Dataset, field: Field) -> xr.DataArray:

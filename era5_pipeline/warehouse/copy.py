@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from psycopg import sql
 from era5_pipeline.flat.formats import KEYS, schema_of
 from era5_pipeline.model.errors import BadFileError, RefusedError, WarehouseError
 from era5_pipeline.model.variables import variable_names
+from era5_pipeline.runtime.compiled import is_available
 from era5_pipeline.runtime.prefetch import Prefetched
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, WEATHER, LocationSpan, locations_where, month_where
 
@@ -182,7 +182,7 @@ class BatchCopy:
             BadFileError: if the flat file is damaged.
             psycopg.Error: if the server fails otherwise than by refusing batches.
         """
-        if self._copy.arrow is None or find_spec("numba") is None:
+        if self._copy.arrow is None or not is_available():
             return None
         from era5_pipeline.warehouse.layouts import batch_load, batches  # noqa: PLC0415  # slow to import, optional
 

@@ -15,7 +15,8 @@ from hypothesis.extra import numpy as npst
 
 from era5_pipeline.flat import statistics
 from era5_pipeline.flat.flat_month import ColumnFacts
-from era5_pipeline.flat.statistics import MODULUS, RowWeights, digest_text
+from era5_pipeline.flat.statistics import MODULUS, ColumnRules, RowWeights, digest_text
+from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline_tests.era5_files import flatten
 from era5_pipeline_tests.samples import unpacked
 
@@ -252,3 +253,29 @@ def test_facts_recorded_before_there_were_area_means_are_read(era5_samples: Path
     del earlier["area_mean"]
     read = ColumnFacts.from_json(earlier)
     assert (read.area_mean, read.mean) == (None, facts.mean)
+
+
+# --- Sums ---
+
+
+@given(data=st.data())
+def test_compiled_sums_are_those_of_numpy_to_the_bit(data: st.DataObject) -> None:
+    """Of any values within bounds or not, with missing ones or not, and as many hours as a month may have."""
+    variable = BY_COLUMN[data.draw(st.sampled_from(["temperature_2m", "total_precipitation", "zonal_wind_10m"]))]
+    shape = (data.draw(st.integers(1, 5)), data.draw(st.integers(1, 744)))
+    inside = st.floats(float(np.ceil(variable.minimum)), float(np.floor(variable.maximum)), width=32)
+    elements = st.one_of(inside, st.floats(width=32)) if data.draw(st.booleans()) else inside
+    values = data.draw(npst.arrays(np.float32, shape, elements=elements, fill=inside))
+    values = np.where(data.draw(npst.arrays(np.bool_, shape, fill=st.just(False))), np.float32("nan"), values)
+    ids, hours = np.arange(1, shape[0] + 1), np.arange(shape[1])
+    rules = ColumnRules(variable, hours, np.ones(0, dtype=np.bool_), np.ones(0, dtype=np.bool_))
+    areas = np.linspace(0.1, 1.0, shape[0])
+    found = []
+    for is_compiled in (False, True):
+        with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+            patch.setattr(statistics, "is_available", lambda chosen=is_compiled: chosen)
+            found.append(rules.sums(values, RowWeights(ids, hours), areas))
+    by_numpy, compiled = (asdict(sums) for sums in found)
+    for name, expected in [*by_numpy.pop("by_location").items(), *by_numpy.items()]:
+        given_value = compiled["by_location"].get(name, compiled.get(name))
+        np.testing.assert_array_equal(given_value, expected, err_msg=name)

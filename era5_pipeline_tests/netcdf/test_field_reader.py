@@ -1,17 +1,23 @@
+"""`netcdf.field_reader`, by libhdf5 and by `netcdf.raw_chunks`: the same values of the same files."""
+
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import netCDF4
 import numpy as np
 import pytest
+from dask.base import compute
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from era5_pipeline.netcdf.archive import NetcdfFile
-from era5_pipeline.netcdf.contents import inspect
+from era5_pipeline.netcdf.contents import Field, inspect
 from era5_pipeline.netcdf.field_reader import FieldReader
+from era5_pipeline.netcdf.raw_chunks import RawChunks
 from era5_pipeline_tests.era5_files import (
     CURRENT,
     LAYOUTS,
@@ -25,12 +31,18 @@ from era5_pipeline_tests.era5_files import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy.typing as npt
 
 HOURS = hours_from("2023-07-01T00", 12)
 ALL = slice(None)
+
+
+@pytest.fixture(autouse=True, params=["by libhdf5", "chunk by chunk"])
+def by_chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether files that can be read chunk by chunk are."""
+    chosen: bool = request.param == "chunk by chunk"
+    monkeypatch.setattr("era5_pipeline.netcdf.field_reader.is_available", lambda: chosen)
+    return chosen
 
 
 def read(
@@ -42,11 +54,12 @@ def read(
     chosen = [np.arange(len(axis))[which] for axis, which in zip(axes, (hours, latitudes, longitudes), strict=True)]
     reader = FieldReader(file)
     try:
-        values = np.asarray(reader.lazy(field, *chosen))
+        (values,) = compute(reader.lazy(field, *chosen))  # type: ignore[no-untyped-call]
     finally:
         reader.close()
     assert values.dtype == np.float32
-    return values
+    by_hour: npt.NDArray[np.float32] = values.transpose(2, 0, 1)
+    return by_hour
 
 
 def in_units_of_the_table(name: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -129,6 +142,80 @@ def test_any_ascending_positions_can_be_read(
     np.testing.assert_array_equal(values, of.fields["u10"][np.ix_(hours, latitudes, longitudes)].astype(np.float32))
 
 
+TYPES = {"float32": ("<f4", None), "int16": ("<i2", None), "int16 as unsigned": ("<i2", "true")}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_chunk_by_chunk_every_bit_is_as_by_libhdf5(tmp_path: Path, data: st.DataObject) -> None:
+    """Any stored numbers, fill values, packing, chunks, filters and positions."""
+    name, unsigned = TYPES[data.draw(st.sampled_from(sorted(TYPES)))]
+    dtype = np.dtype(name)
+    shape = tuple(data.draw(st.lists(st.integers(1, 12), min_size=3, max_size=3)))
+    chunk = tuple(data.draw(st.integers(1, size)) for size in shape)
+    stored = np.frombuffer(data.draw(st.binary(min_size=4 * 12**3, max_size=4 * 12**3)), dtype=dtype)[: np.prod(shape)]
+    attributes: dict[str, Any] = {"_Unsigned": unsigned} if unsigned else {}
+    if data.draw(st.booleans()):
+        attributes |= {"scale_factor": 0.017, "add_offset": -3.5}
+    if data.draw(st.booleans()):
+        attributes["missing_value"] = stored[data.draw(st.integers(0, stored.size - 1))]
+    with (
+        tempfile.TemporaryDirectory(dir=tmp_path) as folder,
+        netCDF4.Dataset(Path(folder) / "x.nc", "w") as dataset,
+    ):
+        for name, size in zip(("time", "latitude", "longitude"), shape, strict=True):
+            dataset.createDimension(name, size)
+        variable = dataset.createVariable(
+            "x", dtype, ("time", "latitude", "longitude"), chunksizes=chunk, zlib=True,
+            complevel=data.draw(st.sampled_from((1, 4, 9))), shuffle=data.draw(st.booleans()),
+        )  # fmt: skip
+        variable.set_auto_maskandscale(False)
+        variable[...] = stored.reshape(shape)
+        variable.setncatts(attributes)
+        dataset.sync()
+        path = Path(folder) / "x.nc"
+        field = Field(
+            column=data.draw(st.sampled_from(["temperature_2m", "zonal_wind_10m", "total_precipitation"])),
+            name="x",
+            hours=np.arange(shape[0]),
+            expver=np.full(shape[0], "0001"),
+            latitude_index=np.arange(shape[1], dtype=np.int32),
+            longitude_index=np.arange(shape[2], dtype=np.int32),
+            half_step=0.0,
+            chunks=(chunk[0], chunk[1], chunk[2]),
+            dimensions=("time", "latitude", "longitude"),
+        )
+        chosen = [np.array(sorted(data.draw(st.sets(st.integers(0, size - 1), min_size=1)))) for size in shape]
+        found = []
+        for by_chunks in (False, True):
+            with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+                patch.setattr("era5_pipeline.netcdf.field_reader.is_available", lambda chosen=by_chunks: chosen)
+                reader = FieldReader(NetcdfFile(path, path))
+                assert (reader._raw_chunks(field) is not None) == by_chunks
+                (values,) = compute(reader.lazy(field, *chosen))  # type: ignore[no-untyped-call]
+                found.append(np.ascontiguousarray(values).view(np.uint32))
+                reader.close()
+    by_library, by_chunk = found
+    np.testing.assert_array_equal(by_library, by_chunk)
+
+
+def test_a_damaged_chunk_is_refused(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(hours_from("2023-07-01T00", 40)), replace(CURRENT, chunks=(5, 3, 4)))
+    file = NetcdfFile(path, path)
+    (field,) = inspect(file).fields
+    chunks = RawChunks.find(path, field)
+    assert chunks is not None
+    start, size = int(chunks.starts[3, 0, 0]), int(chunks.sizes[3, 0, 0])
+    whole = path.read_bytes()
+    for position in range(start, start + size):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x10]) + whole[position + 1 :])
+        with pytest.raises((RuntimeError, OSError, ValueError)):
+            read(path)
+    path.write_bytes(whole[: start + size // 2])
+    with pytest.raises((RuntimeError, OSError, ValueError)):
+        chunks._inflated((3, 0, 0))
+
+
 def test_either_version_of_an_expver_dimension_can_be_read(tmp_path: Path) -> None:
     of = weather(HOURS, names=["u10"], expver=("0001",) * 5 + ("0005",) * 7)
     layout = replace(LEGACY, expver="dimension", packed="no")
@@ -147,7 +234,9 @@ def test_a_single_place_and_hour_without_dimensions(tmp_path: Path) -> None:
     np.testing.assert_array_equal(values, of.fields["u10"].astype(np.float32))
 
 
-def test_dask_chunks_end_at_chunk_borders_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dask_chunks_end_at_chunk_borders_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_chunks: bool
+) -> None:
     monkeypatch.setattr("era5_pipeline.netcdf.field_reader._DASK_CHUNK_VALUES", 120)
     path = write_netcdf(tmp_path / "x.nc", weather(hours_from("2023-07-01T00", 40)), replace(CURRENT, chunks=(5, 3, 4)))
     file = NetcdfFile(path, path)
@@ -155,8 +244,10 @@ def test_dask_chunks_end_at_chunk_borders_of_the_file(tmp_path: Path, monkeypatc
     reader = FieldReader(file)
     try:
         lazy = reader.lazy(field, np.arange(3, 33), np.arange(3), np.arange(4))
-        assert lazy.chunks == ((7, 10, 10, 3), (3,), (4,))
-        assert np.asarray(lazy).shape == (30, 3, 4)
+        if not by_chunks:
+            assert lazy.chunks == ((3,), (4,), (7, 10, 10, 3))
+        (values,) = compute(lazy)  # type: ignore[no-untyped-call]
+        assert values.shape == (3, 4, 30)
     finally:
         reader.close()
 

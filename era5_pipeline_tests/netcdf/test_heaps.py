@@ -13,6 +13,7 @@ import netCDF4
 import numpy as np
 import psutil as _psutil
 import pytest
+from dask.base import compute
 
 from era5_pipeline.netcdf import heaps
 from era5_pipeline.netcdf.archive import NetcdfFile
@@ -197,8 +198,9 @@ def read(path: Path) -> npt.NDArray[np.float32] | None:
     reader = FieldReader(file)
     try:
         whole = [np.arange(len(axis)) for axis in (field.hours, field.latitude_index, field.longitude_index)]
-        return np.asarray(reader.lazy(field, *whole))
-    except (OSError, RuntimeError):
+        (values,) = compute(reader.lazy(field, *whole))  # type: ignore[no-untyped-call]
+        return np.asarray(values)
+    except (OSError, RuntimeError, ValueError):
         return None
     finally:
         reader.close()

@@ -136,8 +136,7 @@ def pause(stage, done, total, unit):
     print("paused", flush=True)
     time.sleep(60)
 with listening(pause):
-    batches = os.environ.get("ERA5_BATCHES") != "off"
-    load_month(Warehouse(os.environ["URL"]), FlatMonth.from_json(json.load(sys.stdin)), force=True, batches=batches)
+    load_month(Warehouse(os.environ["URL"]), FlatMonth.from_json(json.load(sys.stdin)), force=True)
 """
 
 

@@ -354,8 +354,7 @@ from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.drop_month import drop_month
 from era5_pipeline.warehouse.load_month import load_month
 flat = FlatMonth.from_json(json.load(sys.stdin))
-batches = os.environ.get("ERA5_BATCHES") != "off"
-load_month(Warehouse(os.environ["URL"]), flat, workers=int(os.environ["WORKERS"]), batches=batches)
+load_month(Warehouse(os.environ["URL"]), flat, workers=int(os.environ["WORKERS"]))
 """
 
 

@@ -10,25 +10,20 @@ module, so only where batches are wanted (`era5-pipeline[fast]`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from era5_pipeline.runtime.compiled import compiled, inlined
 
+if TYPE_CHECKING:
     import numpy.typing as npt
 
-    Function = TypeVar("Function", bound=Callable[..., Any])
     Bytes = npt.NDArray[np.uint8]
     Words = npt.NDArray[np.uint64]
-
-_compiled = cast("Callable[[Function], Function]", numba.njit(cache=True, nogil=True, error_model="numpy"))
-_inlined = cast("Callable[[Function], Function]", numba.njit(cache=True, nogil=True, inline="always"))
 
 # Rows that the server puts into one batch at most; a month of hours has 744.
 BATCH_ROWS = 1000
@@ -68,14 +63,14 @@ _trailing_zeros = _bits_intrinsic("cttz")
 # --- Numbers, most significant byte first ---
 
 
-@_inlined
+@inlined
 def _put2(out: Bytes, at: int, value: int) -> int:
     out[at] = (value >> 8) & 0xFF
     out[at + 1] = value & 0xFF
     return at + 2
 
 
-@_inlined
+@inlined
 def _put4(out: Bytes, at: int, value: Any) -> int:
     out[at] = (value >> 24) & 0xFF
     out[at + 1] = (value >> 16) & 0xFF
@@ -84,7 +79,7 @@ def _put4(out: Bytes, at: int, value: Any) -> int:
     return at + 4
 
 
-@_inlined
+@inlined
 def _put8(out: Bytes, at: int, value: Any) -> int:
     word = np.uint64(value)
     for byte in range(8):
@@ -95,7 +90,7 @@ def _put8(out: Bytes, at: int, value: Any) -> int:
 # --- Simple-8b ---
 
 
-@_inlined
+@inlined
 def _put_blocks(out: Bytes, at: int, values: int, blocks: Words, selectors: Words, used: int) -> int:
     at = _put4(out, at, values)
     at = _put4(out, at, used)
@@ -106,7 +101,7 @@ def _put_blocks(out: Bytes, at: int, values: int, blocks: Words, selectors: Word
     return at
 
 
-@_inlined
+@inlined
 def _add_block(blocks: Words, selectors: Words, used: int, selector: int, block: Any) -> int:
     if used & 15 == 0:
         selectors[used >> 4] = _ZERO
@@ -115,7 +110,7 @@ def _add_block(blocks: Words, selectors: Words, used: int, selector: int, block:
     return used + 1
 
 
-@_inlined
+@inlined
 def _window(words: Words, at: Any) -> Any:
     """The 64 bits from bit `at` on."""
     word, offset = at >> 6, np.uint64(at & 63)
@@ -124,7 +119,7 @@ def _window(words: Words, at: Any) -> Any:
     return (words[word] >> offset) | (words[word + 1] << (np.uint64(64) - offset))
 
 
-@_compiled
+@compiled
 def _put_flags(words: Words, count: int, out: Bytes, at: int, blocks: Words, selectors: Words) -> int:
     """Pack `count` bits of `words`, which has one word more than they fill."""
     used = position = 0
@@ -151,7 +146,7 @@ def _put_flags(words: Words, count: int, out: Bytes, at: int, blocks: Words, sel
     return _put_blocks(out, at, count, blocks, selectors, used)
 
 
-@_compiled
+@compiled
 def _put_numbers(numbers: Words, count: int, out: Bytes, at: int, blocks: Words, selectors: Words) -> int:
     """Pack the first `count` of the numbers."""
     used = position = 0
@@ -186,7 +181,7 @@ def _put_numbers(numbers: Words, count: int, out: Bytes, at: int, blocks: Words,
     return _put_blocks(out, at, count, blocks, selectors, used)
 
 
-@_inlined
+@inlined
 def _put_bits(words: Words, bits: Any, out: Bytes, at: int) -> int:
     """Write an array of bits: its words, and how many bits of the last one are used."""
     count = (bits + 63) >> 6
@@ -201,7 +196,7 @@ def _put_bits(words: Words, bits: Any, out: Bytes, at: int) -> int:
 # --- Columns ---
 
 
-@_compiled
+@compiled
 def _put_times(times: npt.NDArray[np.int64], out: Bytes, at: int, scratch: Words) -> int:
     """Write times as delta-delta."""
     numbers, blocks, selectors = scratch[0], scratch[1], scratch[2]
@@ -217,7 +212,7 @@ def _put_times(times: npt.NDArray[np.int64], out: Bytes, at: int, scratch: Words
     return _put_numbers(numbers, times.size, out, at, blocks, selectors)
 
 
-@_compiled
+@compiled
 def _put_values(
     values: npt.NDArray[np.uint32], valid: npt.NDArray[np.bool_], out: Bytes, at: int, scratch: Words
 ) -> int:
@@ -330,7 +325,7 @@ BATCH_COLUMNS = (
 _SCRATCH = (8, BATCH_ROWS + 40)
 
 
-@_compiled
+@compiled
 def encode(
     times: npt.NDArray[np.int64],
     location_ids: npt.NDArray[np.int32],
@@ -392,14 +387,14 @@ def most_bytes(batches: int, rows: int, columns: int) -> int:
 DAMAGED = -1
 
 
-@_inlined
+@inlined
 def _get4(data: Bytes, at: int) -> Any:
     return (
         np.int64(data[at]) << 24 | np.int64(data[at + 1]) << 16 | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3])
     )
 
 
-@_inlined
+@inlined
 def _get8(data: Bytes, at: int) -> Any:
     word = _ZERO
     for byte in range(8):
@@ -407,7 +402,7 @@ def _get8(data: Bytes, at: int) -> Any:
     return word
 
 
-@_compiled
+@compiled
 def _get_numbers(data: Bytes, at: int, end: int, numbers: Words) -> Any:
     """Unpack Simple-8b into `numbers`; return the position after it, and their count in `numbers[-1]`."""
     if at + 8 > end:
@@ -447,7 +442,7 @@ def _get_numbers(data: Bytes, at: int, end: int, numbers: Words) -> Any:
     return after
 
 
-@_compiled
+@compiled
 def _get_bits(data: Bytes, at: int, end: int, words: Words) -> Any:
     """Copy an array of bits into `words`; return the position after it, and the number of bits in `words[-1]`."""
     if at + 5 > end:
@@ -465,7 +460,7 @@ def _get_bits(data: Bytes, at: int, end: int, words: Words) -> Any:
     return after
 
 
-@_compiled
+@compiled
 def _get_times(data: Bytes, at: int, end: int, rows: int, times: npt.NDArray[np.int64], scratch: Words) -> Any:
     """Read delta-delta times without NULLs."""
     if at + 18 > end or data[at] != _DELTA_DELTA or data[at + 1] != 0:
@@ -483,7 +478,7 @@ def _get_times(data: Bytes, at: int, end: int, rows: int, times: npt.NDArray[np.
     return np.int64(_get8(data, at + 2)) == time and np.int64(_get8(data, at + 10)) == step
 
 
-@_compiled
+@compiled
 def _get_values(
     data: Bytes,
     at: int,
@@ -572,7 +567,7 @@ UNREADABLE, WRONG_TIMES, WRONG_PLACE, TWICE, WRONG_VALUES = 1, 2, 3, 4, 5
 _MISSING = np.uint64(0x7FC00000)
 
 
-@_compiled
+@compiled
 def decode(
     data: Bytes,
     size: int,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from era5_pipeline.runtime.compiled import is_available
 from era5_pipeline.warehouse.layouts import batch_load
 from era5_pipeline.warehouse.layouts.batches import Rows
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 def _community(host: Host) -> None:
     if host.license != "timescale":
         pytest.skip("no columnstore in this edition: SHOW timescaledb.license is not timescale")
-    if os.environ.get("ERA5_BATCHES") == "off":
-        pytest.skip("--without-batches")
+    if not is_available():
+        pytest.skip("numba is told not to compile: NUMBA_DISABLE_JIT")
 
 
 # --- The same bytes ---

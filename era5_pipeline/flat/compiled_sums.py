@@ -1,0 +1,155 @@
+"""Sum rows in one pass while they are in the processor's cache: the compiled form of `statistics.ColumnRules.sums`.
+
+Gives the same numbers as numpy does, to the bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from era5_pipeline.runtime.compiled import compiled, compiled_in_any_order
+
+_MISSING = np.uint32(0x7FC00000)
+_HALF = np.uint32(16)
+# numpy adds up to so many values in eight sums, and more in two halves.
+_SUMMED_AT_ONCE = 128
+# Parts of a row that wait to be added: three for each halving.
+_DEPTH = 64
+
+
+@compiled
+def sum_rows(
+    values: Any,
+    hour_weights: Any,
+    scale: float,
+    digests: Any,
+    counts: Any,
+    totals: Any,
+    minima: Any,
+    maxima: Any,
+    by_hour: Any,
+) -> float:
+    """Sum each location's values, (location, hour) float32, and return the checksum of all, see `checksum_of`.
+
+    Fills `digests`, `counts`, `totals`, `minima`, `maxima` (location,); adds to `by_hour` (hour,) the locations with a
+    value. `digests` lack the location's weight; without values the total is 0 and the range NaN.
+    """
+    checksum = 0.0
+    full = 0
+    filled = np.empty(values.shape[1], dtype=np.float32)
+    todo, done = np.empty((_DEPTH, 2), dtype=np.int64), np.empty(_DEPTH)
+    for place in range(values.shape[0]):
+        row = values[place]
+        digests[place] = _digest(row.view(np.uint32), hour_weights)
+        counts[place] = _count(row)
+        if counts[place] == row.size:
+            full += 1
+            minima[place], maxima[place], part = _range(row, scale)
+            totals[place] = _total(row, todo, done)
+        else:
+            part = 0.0
+            low, high = np.float32(np.nan), np.float32(np.nan)
+            for hour in range(row.size):
+                value = row[hour]
+                if np.isnan(value):
+                    filled[hour] = 0.0
+                    continue
+                filled[hour] = value
+                by_hour[hour] += 1
+                part += np.floor(np.float64(value) * scale)
+                if not value >= low:
+                    low = value
+                if not value <= high:
+                    high = value
+            minima[place], maxima[place] = low, high
+            totals[place] = _total(filled, todo, done)
+        checksum += part
+    for hour in range(by_hour.size):
+        by_hour[hour] += full
+    return checksum
+
+
+@compiled
+def _digest(bits: Any, hour_weights: Any) -> Any:
+    digest = np.uint64(0)
+    for hour in range(bits.size):
+        own = bits[hour]
+        # NaN of any kind
+        if own & np.uint32(0x7FFFFFFF) > np.uint32(0x7F800000):
+            own = _MISSING
+        digest += np.uint64(own ^ (own >> _HALF)) * hour_weights[hour]
+    return digest
+
+
+@compiled
+def _count(row: Any) -> Any:
+    missing = np.int32(0)
+    for hour in range(row.size):
+        missing += np.int32(row[hour] != row[hour])
+    return row.size - missing
+
+
+@compiled_in_any_order
+def _range(row: Any, scale: float) -> tuple[Any, Any, float]:
+    """The least and the greatest value, and the sum of floor(value * scale), of values without NaN."""
+    low = high = row[0]
+    checksum = 0.0
+    for hour in range(row.size):
+        value = row[hour]
+        low = min(low, value)
+        high = max(high, value)
+        checksum += np.floor(np.float64(value) * scale)
+    return low, high, checksum
+
+
+@compiled
+def _total(row: Any, todo: Any, done: Any) -> Any:
+    """Add in the order in which numpy does: halves of halves, until a part is short.
+
+    `todo` (n, 2) and `done` (n,) are room for parts (start, count) and their sums. Not by recursion, of which numba
+    cannot keep compiled code on disk.
+    """
+    waiting, held = 1, 0
+    todo[0, 0], todo[0, 1] = 0, row.size
+    while waiting:
+        waiting -= 1
+        start, count = todo[waiting, 0], todo[waiting, 1]
+        if count < 0:
+            held -= 1
+            done[held - 1] += done[held]
+        elif count <= _SUMMED_AT_ONCE:
+            done[held] = _short_total(row[start : start + count])
+            held += 1
+        else:
+            half = count // 2
+            half -= half % 8
+            # The last is the next: the left half, the right one, their sum.
+            todo[waiting, 1] = -1
+            todo[waiting + 1, 0], todo[waiting + 1, 1] = start + half, count - half
+            todo[waiting + 2, 0], todo[waiting + 2, 1] = start, half
+            waiting += 3
+    return done[0]
+
+
+@compiled
+def _short_total(row: Any) -> float:
+    whole = row.size - row.size % 8
+    total = 0.0
+    if whole:
+        a, b, c, d = np.float64(row[0]), np.float64(row[1]), np.float64(row[2]), np.float64(row[3])
+        e, f, g, h = np.float64(row[4]), np.float64(row[5]), np.float64(row[6]), np.float64(row[7])
+        for at in range(8, whole, 8):
+            a += np.float64(row[at])
+            b += np.float64(row[at + 1])
+            c += np.float64(row[at + 2])
+            d += np.float64(row[at + 3])
+            e += np.float64(row[at + 4])
+            f += np.float64(row[at + 5])
+            g += np.float64(row[at + 6])
+            h += np.float64(row[at + 7])
+        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for at in range(whole, row.size):
+        total += np.float64(row[at])
+    return total

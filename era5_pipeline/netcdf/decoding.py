@@ -1,0 +1,60 @@
+"""How numbers stored in a netCDF file become values in the table's units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from era5_pipeline.model.variables import Variable
+
+    Floats = npt.NDArray[np.float32]
+
+# Values per conversion: half a megabyte of float64, which fits in the processor's cache.
+_CACHED_VALUES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How stored numbers become values in the table's unit; a step (scale, offset) of (1.0, 0.0) is left out.
+
+    Source: CF 8.1 (value * scale_factor + add_offset), then the variable's unit conversion, both in float64 and rounded
+    once, to float32. Stored numbers among `fills` are missing.
+    """
+
+    steps: tuple[tuple[float, float], ...]
+    fills: tuple[Any, ...]
+    is_unsigned: bool
+
+    @classmethod
+    def of(cls, attributes: Mapping[Any, Any], variable: Variable) -> Self:
+        """The decoding of a netCDF variable with these attributes."""
+        packing = (float(attributes.get("scale_factor", 1.0)), float(attributes.get("add_offset", 0.0)))
+        named = [np.atleast_1d(attributes.get(name, np.nan)) for name in ("_FillValue", "missing_value")]
+        return cls(
+            steps=tuple(step for step in (packing, (variable.scale, variable.offset)) if step != (1.0, 0.0)),
+            fills=tuple(fill for fills in named for fill in fills if not np.isnan(fill)),
+            is_unsigned=attributes.get("_Unsigned") == "true",
+        )
+
+    def decode(self, block: npt.NDArray[Any]) -> Floats:
+        """Convert stored numbers; missing ones become NaN."""
+        if self.is_unsigned:
+            block = block.view(np.dtype(f"u{block.dtype.itemsize}"))
+        decoded = np.empty(block.shape, dtype=np.float32)
+        few = max(1, _CACHED_VALUES * len(block) // max(1, block.size))
+        for start in range(0, len(block), few):
+            values = block[start : start + few]
+            for scale, offset in self.steps:
+                values = np.multiply(values, scale, dtype=np.float64)
+                values += offset
+            decoded[start : start + few] = values
+        for fill in self.fills:
+            decoded[block == np.asarray(fill).astype(block.dtype)] = np.nan
+        return decoded

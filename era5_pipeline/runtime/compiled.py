@@ -1,0 +1,50 @@
+"""Functions that numba compiles when they are first called, and keeps on disk for the next process.
+
+numba takes 200 MB, so it is installed with the extra `fast` only. Modules with such functions are imported where
+`is_available` says so; elsewhere numpy gives the same results more slowly.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def is_available() -> bool:
+    """Whether the extra `fast` is installed, and numba not told to leave functions as they are."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" and all(find_spec(name) for name in ("numba", "isal"))
+
+
+def compiled(function: Function) -> Function:
+    """Compile the function, to run beside other threads (without the GIL), dividing as numpy does."""
+    return _jit(function, error_model="numpy")
+
+
+def inlined(function: Function) -> Function:
+    """The same, as a part of each function that calls it."""
+    return _jit(function, inline="always")
+
+
+def compiled_in_any_order(function: Function) -> Function:
+    """The same, for results that do not depend on the order of operations, and numbers that are not NaN.
+
+    The processor then handles several at once.
+    """
+    return _jit(function, error_model="numpy", fastmath={"reassoc", "nnan", "nsz"})
+
+
+def _jit(function: Function, **options: Any) -> Function:  # noqa: ANN401
+    import numba  # noqa: PLC0415  # takes a quarter of a second, and may not be installed
+
+    made: Function
+    try:
+        made = numba.njit(cache=True, nogil=True, **options)(function)
+    except RuntimeError:  # no folder may be written: it is compiled anew in each process
+        made = numba.njit(nogil=True, **options)(function)
+    return made
