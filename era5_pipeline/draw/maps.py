@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib import ticker
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import BoundaryNorm
 from PIL import Image
@@ -386,9 +387,9 @@ def _compressed_png(figure: Figure, words: str) -> bytes:
     info = PngInfo()
     info.add_text(TEXT_OF_PREVIEW, words)
     info.add_text(TITLE_OF_PREVIEW, str(_PREVIEW_TITLE_HEIGHT))
-    file = io.BytesIO()
-    figure.savefig(file, format="png", metadata={"Software": None})
-    picture = Image.open(file).convert("RGB")
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()  # type: ignore[no-untyped-call]
+    picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")  # type: ignore[no-untyped-call]
     # All colours if the file is small enough; otherwise as many as fit, for a noisy field down to 3 bits per pixel.
     for colours in (None, 256, 128, 64, 32, 16, 8):
         file = io.BytesIO()
