@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.asking import ALL_HOURS, CLIMATE, MEANS_OF_HOURS, MEANS_OF_MONTHS, NETCDF, WITH, WITHOUT, YEAR
 from benchmarks.cells import median_of
 from benchmarks.layouts import COMPRESSED_AFTERWARDS
-from benchmarks.pipeline import ALL_STAGES, FLATTEN, LOADER, SEVERAL, STAGES
+from benchmarks.pipeline import ALL_STAGES, AS_BATCHES, FLATTEN, LOADER, SEVERAL, STAGES
 from benchmarks.reaching import AT_MOST, AT_RATE, DATASET, FIELD, FRAME, FRAME_OF_ALL, GZIP, ROW_BY_ROW, SAME, UNCHANGED
 from benchmarks.suites import SUITES
 from benchmarks.tables import advice_table, days, markdown_table, rate_of_cell, rows_per_second, short, summary_table
@@ -124,6 +124,7 @@ def _limit(results: Results) -> Part:
         "loader_to_psycopg_rows": "our COPY ÷ psycopg `write_row`, from the same Parquet file",
         "loader_to_parallel_copy": f"{workers} workers ÷ timescaledb-parallel-copy with as many, its CSV ready",
         "two_workers_to_one": f"{workers} workers ÷ 1",
+        "batches_to_rows": "the load stage with finished batches ÷ with rows, one connection",
     }
     rows = []
     for name, text in words.items():
@@ -133,7 +134,7 @@ def _limit(results: Results) -> Part:
             for value in values
         ]
         rows.append([text, f"{targets[name]:g}", *cells])
-    for cell, text in ((LOADER, "1 worker"), (SEVERAL, f"{workers} workers")):
+    for cell, text in ((LOADER, "1 worker"), (SEVERAL, f"{workers} workers"), (AS_BATCHES, "finished batches")):
         rows.append([f"rows/s to the settled month, {text}", "", *(_rate(cells, cell) for _, cells in found.values())])
     header = ("ratio", "target", *(f"`{layout}`" for layout in found))
     return [*_servers(found), "", *markdown_table(header, rows), "", "Below its target: in bold."]

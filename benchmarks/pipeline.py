@@ -50,6 +50,7 @@ _COLUMN_NAMES = sql.SQL(", ").join(map(sql.Identifier, COLUMNS))
 _ROWS_BY_ROW = 1_000_000
 LOADER, SERVER_SIDE, BY_ROW = "loader", "server-side binary COPY", "psycopg rows"
 SEVERAL, PARALLEL = "several workers", "timescaledb-parallel-copy"
+AS_BATCHES, AS_ROWS = "load stage, finished batches", "load stage, rows"
 
 
 # Folders on the server's machine: in memory if possible; otherwise a file in the page cache is as fast to read.
@@ -173,6 +174,8 @@ def limit_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
             BY_ROW: suite.row_by_row,
             SEVERAL: suite.several,
             PARALLEL: suite.parallel_copy,
+            AS_BATCHES: lambda: suite.load_stage(batches=True),
+            AS_ROWS: lambda: suite.load_stage(batches=False),
         }
         at_once = {SEVERAL, PARALLEL}
         yield [
@@ -195,7 +198,8 @@ def limit_ratios(entries: Entries) -> dict[str, float | None]:
     """The loader over each of the other ways.
 
     The first two compare only the COPY, from Parquet or the server's file to the last row: the later steps (index,
-    ANALYZE, exchange) are the same for both, and would make the ratio look better.
+    ANALYZE, exchange) are the same for both, and would make the ratio look better. The last is of two whole stages, at
+    whose end all values were compared: of batches while they were loaded, of rows in a query afterwards.
     """
     workers = entries.get(SEVERAL, {}).get("parameters", {}).get("workers")
     return {
@@ -203,6 +207,7 @@ def limit_ratios(entries: Entries) -> dict[str, float | None]:
         "loader_to_psycopg_rows": rate_ratio(entries, LOADER, BY_ROW, "copy_seconds"),
         "loader_to_parallel_copy": rate_ratio(entries, SEVERAL, PARALLEL),
         "two_workers_to_one": ratio(rate_of(entries, SEVERAL), rate_of(entries, LOADER)) if workers == 2 else None,
+        "batches_to_rows": rate_ratio(entries, AS_BATCHES, AS_ROWS),
     }
 
 
@@ -299,6 +304,24 @@ class _Limit:
         )
         require_rows(rows, self._month)
         return rows, numbers
+
+    def load_stage(self, *, batches: bool) -> tuple[int, Numbers]:
+        """The whole stage as `era5 load` runs it, into the columnstore: ledger, summaries, comparison of values."""
+        if "columnstore" not in self._target.offered:
+            raise CannotRunError("only the columnstore has batches")
+        self._target.make_table(LAYOUTS["columnstore"])
+        with self._target.connect() as connection:
+            connection.execute("TRUNCATE era5.ledger")
+        self._target.calm()
+        loaded = load_month(self._target.warehouse, self._month, batches=batches)
+        if loaded.is_read_back != batches:
+            raise CannotRunError("; ".join(loaded.notes) or "this server's batches are not known")
+        started = time.monotonic()
+        differences = verify_month(self._target.warehouse, self._month, is_read_back=loaded.is_read_back)
+        if differences:
+            raise CannotRunError(f"the table differs from the file: {differences[0]}")
+        compared = time.monotonic() - started
+        return loaded.rows, {"seconds": loaded.seconds + compared, "load_seconds": loaded.seconds}
 
     def parallel_copy(self) -> tuple[int, Numbers]:
         """Load into an existing chunk or partition, because the tool does not create it."""

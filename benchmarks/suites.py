@@ -212,6 +212,7 @@ SUITES: tuple[Suite, ...] = (
             "loader_to_psycopg_rows": 10,
             "loader_to_parallel_copy": 2,
             "two_workers_to_one": 1.4,
+            "batches_to_rows": 3,
         },
     ),
     Suite(

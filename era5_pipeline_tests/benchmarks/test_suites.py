@@ -21,6 +21,7 @@ from benchmarks.settings import SETTINGS, TABLES
 from benchmarks.suites import SUITES
 from benchmarks.tables import find_results
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.runtime.compiled import is_available
 from era5_pipeline_tests.commands import InProcess, new_home
 
 if TYPE_CHECKING:
@@ -160,6 +161,10 @@ def test_limit(here: InProcess, empty_warehouse: Warehouse, host: Host) -> None:
     parallel = cells.pop("timescaledb-parallel-copy")
     assert parallel["reason"] == f"{PARALLEL_COPY} is not on PATH"
     assert ratios.pop("loader_to_parallel_copy") is None
+    stages = [cells.pop(f"load stage, {what}") for what in ("finished batches", "rows")]
+    has_batches = host.layout == "columnstore" and is_available()
+    assert [stage["reason"] is None for stage in stages] == [has_batches, host.layout == "columnstore"]
+    assert (ratios.pop("batches_to_rows") is not None) == has_batches
     assert all(cell["rows"] >= ROWS * 0.9 for cell in cells.values())
     assert all(value > 0 for value in ratios.values())
     assert set(ratios) == {"loader_to_limit", "loader_to_psycopg_rows", "two_workers_to_one"}
