@@ -360,17 +360,17 @@ def test_size_is_shown_for_every_layout(
 
 
 def test_chunks_in_the_columnstore_are_counted(
-    here: InProcess, warehouse: Warehouse, host: Host, flat_months: FlatMonths
+    here: InProcess, empty_warehouse: Warehouse, host: Host, flat_months: FlatMonths
 ) -> None:
     if host.license != "timescale":
         return
-    make_heap_hypertable(warehouse)
-    load_month(warehouse, flat_months("2023-06", points=(10, 20)))
-    load_month(warehouse, flat_months("2023-07", points=(10, 20)))
-    with warehouse.connect() as connection:
+    make_heap_hypertable(empty_warehouse)
+    load_month(empty_warehouse, flat_months("2023-06", points=(10, 20)))
+    load_month(empty_warehouse, flat_months("2023-07", points=(10, 20)))
+    with empty_warehouse.connect() as connection:
         connection.execute("ALTER TABLE weather SET (timescaledb.compress)")
         connection.execute("SELECT compress_chunk(c) FROM show_chunks('weather') c ORDER BY c LIMIT 1")
-    here.set(ERA5_DATABASE_URL=warehouse.url)
+    here.set(ERA5_DATABASE_URL=empty_warehouse.url)
     lines = lines_of(here.run("status").out)
     assert any(re.match(r"layout [a-z ]+, 2 chunks \(1 in the columnstore\), ", line) for line in lines)
     assert any(
