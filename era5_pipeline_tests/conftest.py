@@ -157,6 +157,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     items.sort(key=lambda item: (item.get_closest_marker("slow") is None, item.path not in on_servers))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _compiled_functions() -> Iterator[None]:
+    """Use compiled functions for small months too; not with NUMBA_DISABLE_JIT=1."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("era5_pipeline.runtime.compiled._LOADING_SECONDS", -1.0)
+        yield
+
+
 def pytest_collection_finish() -> None:
     """Let the garbage collector ignore modules and tests, which stay to the end: it took a third of a worker's CPU."""
     gc.collect()

@@ -200,6 +200,6 @@ def open_readers(inventory: Inventory) -> Iterator[Mapping[NetcdfFile, FieldRead
         readers: dict[NetcdfFile, FieldReader] = {}
         for piece in inventory.pieces:
             if piece.file not in readers:
-                readers[piece.file] = FieldReader(piece.file)
+                readers[piece.file] = FieldReader(piece.file, by_chunks=inventory.is_large)
                 stack.callback(readers[piece.file].close)
         yield readers

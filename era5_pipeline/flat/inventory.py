@@ -18,6 +18,7 @@ from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files, scratch_folder
 from era5_pipeline.netcdf.contents import Field, Problem, hours_of, inspect
 from era5_pipeline.netcdf.recognise import special_kind
+from era5_pipeline.runtime.compiled import pays_off
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,6 +71,14 @@ class Inventory:
     def coverage(self) -> npt.NDArray[np.bool_]:
         """Grid points of the area found in at least one piece, (721, 1440) by latitude and longitude index."""
         return self._coverage(self.pieces)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether to load compiled functions for it.
+
+        They save 13 ns a value: 8.6 instead of 5.2 million rows of six variables a second (2026-11-24).
+        """
+        return pays_off(13e-9 * float(self.coverage.sum()) * self.hours.size * len(self.columns))
 
     def column_pieces(self, column: str) -> tuple[Piece, ...]:
         """The pieces that hold `column`."""

@@ -13,7 +13,6 @@ from era5_pipeline.flat.tiles import HourVersions, describe_place
 from era5_pipeline.model.source_kinds import PRELIMINARY
 from era5_pipeline.model.times import describe_hours
 from era5_pipeline.netcdf.contents import hours_of
-from era5_pipeline.runtime.compiled import is_available
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,13 +179,15 @@ class RowSums:
 class ColumnRules:
     """Expectations for one column: its `hours` (n,) of the month, and where and when it has values.
 
-    It should have values at `expected_hours` (n,) and at `expected_places` (721, 1440).
+    It should have values at `expected_hours` (n,) and at `expected_places` (721, 1440). With `is_compiled`, its values
+    are summed by compiled functions.
     """
 
     variable: Variable
     hours: Hours
     expected_hours: Flags
     expected_places: Flags
+    is_compiled: bool = False
 
     @classmethod
     def of(cls, variable: Variable, inventory: Inventory) -> Self:
@@ -197,6 +198,7 @@ class ColumnRules:
             expected_hours=np.isin(inventory.hours, inventory.column_hours(variable.column))
             & (inventory.hours >= inventory.first_hour(variable)),
             expected_places=inventory.column_coverage(variable.column),
+            is_compiled=inventory.is_large,
         )
 
     def anomalies(self, values: Floats, tile: Tile) -> Anomalies:
@@ -245,7 +247,7 @@ class ColumnRules:
 
         `areas` (location,) are proportional to the area that each location represents.
         """
-        if weights.present is None and is_available():
+        if self.is_compiled and weights.present is None:
             return self._compiled_sums(values, weights, areas)
         empty = np.isnan(values)
         missing = empty if empty.any() else None

@@ -13,7 +13,6 @@ from dask.delayed import delayed
 
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.netcdf.decoding import Decoding
-from era5_pipeline.runtime.compiled import is_available
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,13 +31,14 @@ _CHUNK_CACHE_BYTES = 1 << 20
 
 
 class FieldReader:
-    """Reads fields of one netCDF file. Close it when done."""
+    """Reads fields of one netCDF file; with `by_chunks` without libhdf5 where possible. Close it when done."""
 
-    def __init__(self, file: NetcdfFile) -> None:
+    def __init__(self, file: NetcdfFile, *, by_chunks: bool) -> None:
         # HDF5 would cache 64 MB of chunks for each variable of each open file; here every chunk is read once and whole.
         # Set for the whole process, because xarray closes and reopens files if there are many.
         netCDF4.set_chunk_cache(_CHUNK_CACHE_BYTES)
         self._file = file
+        self._by_chunks = by_chunks
         self._chunks: dict[str, RawChunks | None] = {}
         # Undecoded: the coordinates are known, and xarray may unpack in float32, while `Decoding` uses float64.
         self._dataset = xr.open_dataset(file.path, engine="netcdf4", decode_cf=False, cache=False)
@@ -69,7 +69,7 @@ class FieldReader:
         """The field's chunks, if they can be read in several threads; libhdf5 reads in one at a time."""
         if field.name not in self._chunks:
             self._chunks[field.name] = None
-            if is_available():
+            if self._by_chunks:
                 from era5_pipeline.netcdf.raw_chunks import RawChunks  # noqa: PLC0415  # slow to import, optional
 
                 # If the file is damaged, libhdf5 says so when it reads.

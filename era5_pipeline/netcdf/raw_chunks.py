@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _SHUFFLE, _DEFLATE = h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_DEFLATE
 _TYPES = (np.dtype("<f4"), np.dtype("<i2"))
+# A file of many years may have more, and is opened for each of its months: listing 10,000 takes 30 ms.
+_MOST_CHUNKS = 10_000
 # Locations that are turned together: a cache line of each byte of a value.
 _TURNED = 64
 
@@ -70,6 +72,8 @@ class RawChunks:
                 or codes not in ([_DEFLATE], [_SHUFFLE, _DEFLATE])
                 or file.userblock_size
             ):
+                return None
+            if np.prod(data.shape) > _MOST_CHUNKS * np.prod(data.chunks):
                 return None
             grid = tuple(-(-size // chunk) for size, chunk in zip(data.shape, data.chunks, strict=True))
             starts, stored = np.full(grid, -1, dtype=np.int64), np.zeros(grid, dtype=np.int64)
@@ -125,12 +129,14 @@ class RawChunks:
             packed = os.pread(descriptor, int(self.sizes[at]), int(self.starts[at]))
         finally:
             os.close(descriptor)
+        inflating = isal_zlib.decompressobj()
         try:
-            data = isal_zlib.decompress(packed, bufsize=size)
+            # No more than that, whatever a damaged or malicious chunk would become.
+            data = inflating.decompress(packed, size + 1)
         except isal_zlib.error as error:  # type: ignore[misc]  # it has no types
             raise ValueError(str(error)) from error
-        if len(data) != size:
-            raise ValueError(f"a chunk has {len(data)} bytes instead of {size}")
+        if len(data) != size or not inflating.eof:
+            raise ValueError(f"a chunk has other than {size} bytes, or ends too early")
         by_value = (-1, self.dtype.itemsize)
         values = np.frombuffer(data, dtype=np.uint8)
         return values.reshape(by_value[::-1]) if self.is_shuffled else np.ascontiguousarray(values.reshape(by_value).T)

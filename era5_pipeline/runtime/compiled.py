@@ -1,7 +1,7 @@
 """Functions that numba compiles when they are first called, and keeps on disk for the next process.
 
-numba takes 200 MB, so it is installed with the extra `fast` only. Modules with such functions are imported where
-`is_available` says so; elsewhere numpy gives the same results more slowly.
+numba takes 200 MB, so it is installed with the extra `fast` only, and half a second to load. Modules with such
+functions are imported where `pays_off` says so; otherwise numpy and the libraries give the same results, more slowly.
 """
 
 from __future__ import annotations
@@ -15,10 +15,19 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
+# CPU seconds to import numba and to call the first function (0.5 to 0.6, on 2026-11-24).
+_LOADING_SECONDS = 0.5
+_is_loaded = False
+
 
 def is_available() -> bool:
     """Whether the extra `fast` is installed, and numba not told to leave functions as they are."""
     return os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" and all(find_spec(name) for name in ("numba", "isal"))
+
+
+def pays_off(saved_seconds: float) -> bool:
+    """Whether compiled functions are available, and save more than loading them takes unless they are loaded."""
+    return is_available() and (_is_loaded or saved_seconds > _LOADING_SECONDS)
 
 
 def compiled(function: Function) -> Function:
@@ -40,8 +49,10 @@ def compiled_in_any_order(function: Function) -> Function:
 
 
 def _jit(function: Function, **options: Any) -> Function:  # noqa: ANN401
-    import numba  # noqa: PLC0415  # takes a quarter of a second, and may not be installed
+    import numba  # noqa: PLC0415  # slow, and may not be installed
 
+    global _is_loaded  # noqa: PLW0603  # of the process, as numba is
+    _is_loaded = True
     made: Function
     try:
         made = numba.njit(cache=True, nogil=True, **options)(function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,29 +38,26 @@ HOURS = hours_from("2023-07-01T00", 12)
 ALL = slice(None)
 
 
-@pytest.fixture(autouse=True, params=["by libhdf5", "chunk by chunk"])
-def by_chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether files that can be read chunk by chunk are."""
-    chosen: bool = request.param == "chunk by chunk"
-    monkeypatch.setattr("era5_pipeline.netcdf.field_reader.is_available", lambda: chosen)
-    return chosen
-
-
 def read(
     path: Path, hours: Any = ALL, latitudes: Any = ALL, longitudes: Any = ALL, position: int = 0
 ) -> npt.NDArray[Any]:
+    """The values (hour, latitude, longitude), the same both ways to the bit."""
     file = NetcdfFile(path, path)
     field = inspect(file).fields[position]
     axes: tuple[npt.NDArray[Any], ...] = (field.hours, field.latitude_index, field.longitude_index)
     chosen = [np.arange(len(axis))[which] for axis, which in zip(axes, (hours, latitudes, longitudes), strict=True)]
-    reader = FieldReader(file)
-    try:
-        (values,) = compute(reader.lazy(field, *chosen))  # type: ignore[no-untyped-call]
-    finally:
-        reader.close()
+    by_library, by_chunks = (computed(file, field, chosen, by_chunks=way) for way in (False, True))
+    np.testing.assert_array_equal(by_library.view(np.uint32), by_chunks.view(np.uint32))
+    return by_chunks
+
+
+def computed(
+    file: NetcdfFile, field: Field, positions: list[npt.NDArray[np.intp]], *, by_chunks: bool
+) -> npt.NDArray[np.float32]:
+    with closing(FieldReader(file, by_chunks=by_chunks)) as reader:
+        (values,) = compute(reader.lazy(field, *positions))  # type: ignore[no-untyped-call]
     assert values.dtype == np.float32
-    by_hour: npt.NDArray[np.float32] = values.transpose(2, 0, 1)
-    return by_hour
+    return np.ascontiguousarray(values.transpose(2, 0, 1))
 
 
 def in_units_of_the_table(name: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -186,17 +184,12 @@ def test_chunk_by_chunk_every_bit_is_as_by_libhdf5(tmp_path: Path, data: st.Data
             dimensions=("time", "latitude", "longitude"),
         )
         chosen = [np.array(sorted(data.draw(st.sets(st.integers(0, size - 1), min_size=1)))) for size in shape]
-        found = []
-        for by_chunks in (False, True):
-            with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
-                patch.setattr("era5_pipeline.netcdf.field_reader.is_available", lambda chosen=by_chunks: chosen)
-                reader = FieldReader(NetcdfFile(path, path))
-                assert (reader._raw_chunks(field) is not None) == by_chunks
-                (values,) = compute(reader.lazy(field, *chosen))  # type: ignore[no-untyped-call]
-                found.append(np.ascontiguousarray(values).view(np.uint32))
-                reader.close()
-    by_library, by_chunk = found
-    np.testing.assert_array_equal(by_library, by_chunk)
+        assert RawChunks.find(path, field) is not None
+        with np.errstate(all="ignore"):
+            by_library, by_chunks = (
+                computed(NetcdfFile(path, path), field, chosen, by_chunks=way).view(np.uint32) for way in (False, True)
+            )
+    np.testing.assert_array_equal(by_library, by_chunks)
 
 
 def test_a_damaged_chunk_is_refused(tmp_path: Path) -> None:
@@ -234,22 +227,24 @@ def test_a_single_place_and_hour_without_dimensions(tmp_path: Path) -> None:
     np.testing.assert_array_equal(values, of.fields["u10"].astype(np.float32))
 
 
-def test_dask_chunks_end_at_chunk_borders_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_chunks: bool
-) -> None:
+def test_dask_chunks_end_at_chunk_borders_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("era5_pipeline.netcdf.field_reader._DASK_CHUNK_VALUES", 120)
     path = write_netcdf(tmp_path / "x.nc", weather(hours_from("2023-07-01T00", 40)), replace(CURRENT, chunks=(5, 3, 4)))
     file = NetcdfFile(path, path)
     (field,) = inspect(file).fields
-    reader = FieldReader(file)
-    try:
+    with closing(FieldReader(file, by_chunks=False)) as reader:
         lazy = reader.lazy(field, np.arange(3, 33), np.arange(3), np.arange(4))
-        if not by_chunks:
-            assert lazy.chunks == ((3,), (4,), (7, 10, 10, 3))
+        assert lazy.chunks == ((3,), (4,), (7, 10, 10, 3))
         (values,) = compute(lazy)  # type: ignore[no-untyped-call]
         assert values.shape == (3, 4, 30)
-    finally:
-        reader.close()
+
+
+def test_a_file_of_very_many_chunks_is_left_to_libhdf5(tmp_path: Path) -> None:
+    """Each of its months would have to look at all of them."""
+    of = weather(hours_from("2023-01-01T00", 10_001), [10.0], [20.0])
+    path = write_netcdf(tmp_path / "x.nc", of, replace(CURRENT, chunks=(1, 1, 1)))
+    (field,) = inspect(NetcdfFile(path, path)).fields
+    assert RawChunks.find(path, field) is None
 
 
 def test_the_chunk_cache_of_hdf5_is_limited(tmp_path: Path) -> None:

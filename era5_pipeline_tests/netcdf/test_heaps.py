@@ -195,7 +195,7 @@ def read(path: Path) -> npt.NDArray[np.float32] | None:
     if contents.problems:
         return None
     (field,) = contents.fields
-    reader = FieldReader(file)
+    reader = FieldReader(file, by_chunks=True)
     try:
         whole = [np.arange(len(axis)) for axis in (field.hours, field.latitude_index, field.longitude_index)]
         (values,) = compute(reader.lazy(field, *whole))  # type: ignore[no-untyped-call]

@@ -129,9 +129,11 @@ def loading(warehouse: Warehouse, flat: FlatMonth, *, pause: bool = False, **opt
 _PROGRAM = """
 import json, os, sys, time
 from era5_pipeline.flat.flat_month import FlatMonth
+from era5_pipeline.runtime import compiled
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
+compiled._LOADING_SECONDS = -1.0
 def pause(stage, done, total, unit):
     print("paused", flush=True)
     time.sleep(60)

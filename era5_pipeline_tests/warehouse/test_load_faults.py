@@ -350,9 +350,11 @@ def test_the_loader_is_killed_during_copy(warehouse: Warehouse, old: FlatMonth, 
 _LOADER = """
 import json, os, sys
 from era5_pipeline.flat.flat_month import FlatMonth
+from era5_pipeline.runtime import compiled
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.drop_month import drop_month
 from era5_pipeline.warehouse.load_month import load_month
+compiled._LOADING_SECONDS = -1.0
 flat = FlatMonth.from_json(json.load(sys.stdin))
 load_month(Warehouse(os.environ["URL"]), flat, workers=int(os.environ["WORKERS"]))
 """
