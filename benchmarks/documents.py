@@ -90,7 +90,7 @@ def headline(results: Results) -> Rate | None:
 
 def _summary(results: Results) -> Part:
     return [
-        f"Measured on {results.hardware}, {results.date} ([how](benchmarks/README.md), "
+        f"Measured on {results.hardware}, {results.days} ([how](benchmarks/README.md), "
         "[everything](benchmarks/results.md)):",
         "",
         *summary_table(results),
@@ -98,7 +98,7 @@ def _summary(results: Results) -> Part:
 
 
 def _measured(results: Results) -> Part:
-    return [f"{results.hardware}, {results.date}"]
+    return [f"{results.hardware}, {results.days}"]
 
 
 def _headline(results: Results) -> Part:
@@ -243,7 +243,7 @@ def _questions(results: Results, suite: str, words: Mapping[str, str], more: Map
             row.append("; ".join([*first, *others]) or "null")
         rows.append(row)
     months = max(cell["parameters"]["months"] for _, cells in found.values() for cell in cells.values())
-    measured = f"{results.hardware}, {results.date}; {months:,} months of a place. {_servers(found)[0]}"
+    measured = f"{results.hardware}, {results.days}; {months:,} months of a place. {_servers(found)[0]}"
     return [measured, "", *markdown_table(("question", *(f"`{layout}`" for layout in found)), rows)]
 
 
@@ -262,7 +262,7 @@ def _orchestration(results: Results) -> Part:
         for figure in figures
     ]
     names = [f"{cell['name']}, {cell['server']}" for cell in cells]
-    return [f"{results.hardware}, {results.date}:", "", *markdown_table(("", *names), rows)]
+    return [f"{results.hardware}, {results.days}:", "", *markdown_table(("", *names), rows)]
 
 
 def _suites(results: Results) -> Part:
@@ -314,6 +314,9 @@ def package_rates(results: Results) -> dict[str, Any] | None:
     """The rates, from results, or from measurements by hand where there are none; None without those of a layout."""
     layouts = {name: cell for _, found in _by_layout(results, "layouts").values() for name, cell in found.items()}
     load = {layout: rate.median for layout in LAYOUTS if (rate := rate_of_cell(layouts.get(layout))) is not None}
+    # Where a month is loaded as finished batches, with the comparison that is part of it.
+    as_batches = {layout: cells.get(AS_BATCHES) for layout, (_, cells) in _by_layout(results, "limit").items()}
+    load |= {layout: rate.median for layout, cell in as_batches.items() if (rate := rate_of_cell(cell)) is not None}
     pipeline = {layout: cells for layout, (_, cells) in _by_layout(results, "pipeline").items()}
     loader, bytes_per_row = headline(results), median_of(layouts, "columnstore", "bytes_per_row")
     at_once = {
@@ -331,7 +334,7 @@ def package_rates(results: Results) -> dict[str, Any] | None:
     others = {name: entry for name, entry in by_hand.items() if own.get(name) is None}
     rates: dict[str, Any] = {
         "hardware": results.hardware,
-        "measured": results.date,
+        "measured": results.days,
         "loader_rows_per_second": loader.median,
         "load_rows_per_second": load,
         # A plan with another layout goes by that of the same server.

@@ -84,11 +84,11 @@ class Results:
         return {cell["name"]: cell for cell in self.cells if cell["suite"] == suite and cell["server"] == server}
 
     def main_server(self, suite: str) -> str | None:
-        """The server to show for a suite: the one with the most measured cells overall, if it has any of this suite."""
+        """The server to show for a suite: the one with the most measured cells of it, then of all suites."""
         measured = [cell for cell in self.cells if cell["reason"] is None]
         servers = Counter(cell["server"] for cell in measured if cell["suite"] == suite)
         of_all = Counter(cell["server"] for cell in measured)
-        return max(servers, key=lambda server: (of_all[server], servers[server]), default=None)
+        return max(servers, key=lambda server: (servers[server], of_all[server]), default=None)
 
     def rate(self, suite: str, name: str, server: str | None = None, figure: str = "seconds") -> Rate | None:
         """The rate of a cell; None if it was not measured."""
@@ -110,8 +110,16 @@ class Results:
     @property
     def date(self) -> str:
         """The day of the last measurement."""
-        times = [repeat["at"] for cell in self.cells for repeat in cell["repeats"]]
-        return max(times, default="")[:10]
+        return max(self._days, default="")
+
+    @property
+    def days(self) -> str:
+        """The day of the measurements; the first and the last if they took several."""
+        return " to ".join(dict.fromkeys([min(self._days, default=""), self.date]))
+
+    @property
+    def _days(self) -> list[str]:
+        return [repeat["at"][:10] for cell in self.cells for repeat in cell["repeats"]]
 
 
 def rate_of_cell(cell: dict[str, Any] | None, figure: str = "seconds") -> Rate | None:
@@ -195,7 +203,7 @@ def all_tables(results: Sequence[Results]) -> str:
         "10th and the 90th percentile; null with its reason where nothing could be measured.",
     ]
     for one in results:
-        parts += ["", f"## {one.hardware}, {one.date}", "", *_environments(one), "", *study_table(one)]
+        parts += ["", f"## {one.hardware}, {one.days}", "", *_environments(one), "", *study_table(one)]
         for suite in dict.fromkeys(cell["suite"] for cell in one.cells):
             for server in one.servers:
                 cells = one.of_suite(suite, server)
@@ -351,7 +359,7 @@ def advice_table(results: Results) -> list[str]:
     text = markdown_table(("you have, or want", "take", "measured"), rows)
     text[1] = "|---|---|---|"
     return [
-        f"Measured on {results.hardware}, {results.date}; regular tables, all preparation included unless said:",
+        f"Measured on {results.hardware}, {results.days}; regular tables, all preparation included unless said:",
         "",
         *text,
     ]
