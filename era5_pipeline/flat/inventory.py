@@ -72,9 +72,9 @@ class Inventory:
         """Grid points of the area found in at least one piece, (721, 1440) by latitude and longitude index."""
         return self._coverage(self.pieces)
 
-    @property
+    @cached_property
     def is_large(self) -> bool:
-        """Whether to load compiled functions for it.
+        """Whether the month has enough values for compiled functions to save more time than loading them takes.
 
         They save 13 ns a value: 8.6 instead of 5.2 million rows of six variables a second (2026-11-24).
         """

@@ -21,12 +21,12 @@ _is_loaded = False
 
 
 def is_available() -> bool:
-    """Whether the extra `fast` is installed, and numba not told to leave functions as they are."""
+    """Whether the extra `fast` is installed, and numba may compile (NUMBA_DISABLE_JIT is 0 or not set)."""
     return os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" and all(find_spec(name) for name in ("numba", "isal"))
 
 
 def pays_off(saved_seconds: float) -> bool:
-    """Whether compiled functions are available, and save more than loading them takes unless they are loaded."""
+    """Whether to use compiled functions: they are available, and already loaded or worth the time to load them."""
     return is_available() and (_is_loaded or saved_seconds > _LOADING_SECONDS)
 
 

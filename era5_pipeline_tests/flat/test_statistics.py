@@ -260,7 +260,7 @@ def test_facts_recorded_before_there_were_area_means_are_read(era5_samples: Path
 
 @given(data=st.data())
 def test_compiled_sums_are_those_of_numpy_to_the_bit(data: st.DataObject) -> None:
-    """Of any values within bounds or not, with missing ones or not, and as many hours as a month may have."""
+    """Values may be out of bounds or missing; a month has 1 to 744 hours."""
     variable = BY_COLUMN[data.draw(st.sampled_from(["temperature_2m", "total_precipitation", "zonal_wind_10m"]))]
     shape = (data.draw(st.integers(1, 5)), data.draw(st.integers(1, 744)))
     inside = st.floats(float(np.ceil(variable.minimum)), float(np.floor(variable.maximum)), width=32)

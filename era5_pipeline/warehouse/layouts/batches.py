@@ -246,7 +246,7 @@ class CopyData:
 
 @dataclass(frozen=True)
 class HeldColumn:
-    """What batches hold of a column: the count of values, their range, and their digest as in `ColumnFacts`."""
+    """The values of one column in all batches: their count, range, and digest (the same as in `ColumnFacts`)."""
 
     column: str
     values: int
@@ -336,7 +336,7 @@ class BatchReader:
 
     @property
     def columns(self) -> tuple[HeldColumn, ...]:
-        """What was read of each column."""
+        """The count, range and digest of the values read so far, for each column."""
         return tuple(
             HeldColumn(
                 column,

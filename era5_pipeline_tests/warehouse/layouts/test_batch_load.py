@@ -52,7 +52,7 @@ FLOATS = st.one_of(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_the_server_makes_the_same_batches(shared_warehouse: Warehouse, data: st.DataObject) -> None:
-    """Of any values, NULLs and hours of a month."""
+    """Values may be anything or NULL, at any hours of the month."""
     hours = np.array(sorted(data.draw(st.sets(st.integers(0, HOURS.size - 1), min_size=1)))) + HOURS[0]
     fill = data.draw(st.sampled_from([None, 0.0, 271.25]))
     filled = FLOATS if fill is None else st.just(fill)
