@@ -74,10 +74,10 @@ class Inventory:
 
     @cached_property
     def is_large(self) -> bool:
-        """Whether the month has enough values for compiled functions to save more time than loading them takes.
+        """Whether it has enough values for compiled functions to save more time than loading them takes.
 
-        They save 12 ns a value: 8.8 million rows of six variables a second (of 21 million) instead of 5.4 (of 6 million;
-        NUMBA_DISABLE_JIT=1), by `era5 bench run pipeline` on 2026-11-24.
+        They save 12 ns a value: 8.8 million rows of six variables a second (of 21 million) instead of 5.4 (of
+        6 million; NUMBA_DISABLE_JIT=1), by `era5 bench run pipeline` on 2026-11-24.
         """
         return pays_off(12e-9 * float(self.coverage.sum()) * self.hours.size * len(self.columns))
 
