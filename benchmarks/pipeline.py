@@ -308,7 +308,7 @@ class _Limit:
     def load_stage(self, *, batches: bool) -> tuple[int, Numbers]:
         """The whole stage as `era5 load` runs it, into the columnstore: ledger, summaries, comparison of values."""
         if "columnstore" not in self._target.offered:
-            raise CannotRunError("only the columnstore has batches")
+            raise CannotRunError("this server offers no columnstore")
         self._target.make_table(LAYOUTS["columnstore"])
         with self._target.connect() as connection:
             connection.execute("TRUNCATE era5.ledger")
