@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import time
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -415,13 +416,9 @@ def _all_stages(target: Target, folder: Path, raws: list[RawMonth]) -> tuple[int
     target.make_table(LAYOUTS[target.offered[0]])
     with target.connect() as connection:
         connection.execute("TRUNCATE era5.ledger")
-    homes = [folder / f"home-{number}" for number in range(len(raws))]
-    for home in homes:
-        shutil.rmtree(home, ignore_errors=True)
-    files = folder / "source" / "raw"
-    seconds, results = run_at_once(
-        _stages, [(target.warehouse, home, files, raw.month) for home, raw in zip(homes, raws, strict=True)]
-    )
+    home, files = folder / "home", folder / "source" / "raw"
+    shutil.rmtree(home, ignore_errors=True)
+    seconds, results = run_at_once(_stages, [(target.warehouse, home, files, raw.month) for raw in raws])
     with target.connect() as connection:
         rows = count_rows(connection)
     return rows, {"seconds": seconds, "peak_rss_bytes": max(result.peak_rss_bytes for result in results)}
@@ -429,6 +426,7 @@ def _all_stages(target: Target, folder: Path, raws: list[RawMonth]) -> tuple[int
 
 def _stages(warehouse: Warehouse, home: Path, files: Path, month: Month) -> None:
     """Run one month through the stages, with default settings instead of the user's."""
+    gc.freeze()  # as `era5 load` does once its modules are imported
     settings = Settings(_env_file=None, home=home, source="files", files_dir=str(files), workers=1)
     raw = run_raw(settings, month)
     flat = run_flat(settings, month)

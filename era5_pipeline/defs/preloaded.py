@@ -4,6 +4,7 @@ Includes what Dagster and the libraries import only when a run begins, which tak
 start a thread or open a connection: neither survives a fork.
 """
 
+import gc
 import importlib
 from contextlib import suppress
 
@@ -37,3 +38,5 @@ for _name in _WHEN_A_RUN_BEGINS:
 Image.init()
 # The jobs are built here, once.
 defs.get_repository_def().get_all_jobs()
+# What is imported stays until the end: forked runs need neither look through it again nor copy its pages for that.
+gc.freeze()

@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,8 @@ _BETWEEN_REMOVALS_SECONDS = 0.05
 _LATE_WRITES_SECONDS = 1.0
 # Errors of rmtree while another process adds or removes files.
 _STILL_WRITTEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT)
+# Of a digest, as the position of a lock in a file: below 2**31, which every system takes.
+_LOCK_DIGITS = 7
 
 
 @contextmanager
@@ -103,6 +105,20 @@ def _lock(descriptor: int, operation: int) -> bool:
     except OSError:
         return False
     return True
+
+
+@contextmanager
+def one_process_at_a_time(path: Path, digest: str) -> Iterator[None]:
+    """Wait while another process works on the thing with this hexadecimal digest, and let others wait.
+
+    `path` is an empty file for the locks of many things. Where the file system cannot lock, nobody waits: use it only
+    to save work.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as locks:
+        with suppress(OSError):
+            fcntl.lockf(locks, fcntl.LOCK_EX, 1, int(digest[:_LOCK_DIGITS], 16))
+        yield
 
 
 # --- Atomic file writes (temporary name, fsync, rename), JSON files, and SHA-256 digests ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -234,19 +235,23 @@ class FilesSource(Source, FolderSource):
         return entries if self.sparse_hours else tuple(_with_sparse_problems(entries))
 
     def _list_entries(self) -> Iterator[CatalogueEntry]:
-        for path in self._paths():
-            try:
-                entry = self._catalogue.entry(path)
-            except FileNotFoundError:
-                continue  # removed since the folder was listed
-            except OSError as error:
-                # Not added to the catalogue: the file may be readable next time.
-                text = f"cannot be opened ({error.strerror or error})"
-                problem = Problem(str(path), "unreadable", text, "Make it readable, or move it away.")
-                entry = CatalogueEntry(str(path), 0, 0, {}, (problem,))
-            if entry is not None:
-                yield entry
+        paths = list(self._paths())
+        # Processes that start together begin with different files, and so share the work of opening new ones.
+        first = os.getpid() % max(1, len(paths))
+        found = {path: self._entry_of_path(path) for path in (*paths[first:], *paths[:first])}
+        yield from (entry for path in paths if (entry := found[path]) is not None)
         yield from self._entries_of_objects()
+
+    def _entry_of_path(self, path: Path) -> CatalogueEntry | None:
+        try:
+            return self._catalogue.entry(path)
+        except FileNotFoundError:
+            return None  # removed since the folder was listed
+        except OSError as error:
+            # Not added to the catalogue: the file may be readable next time.
+            text = f"cannot be opened ({error.strerror or error})"
+            problem = Problem(str(path), "unreadable", text, "Make it readable, or move it away.")
+            return CatalogueEntry(str(path), 0, 0, {}, (problem,))
 
     def _entries_of_objects(self) -> Iterator[CatalogueEntry]:
         objects = [found for bucket in self.buckets for found in files_in(bucket)]

@@ -16,7 +16,14 @@ from era5_pipeline.netcdf.archive import netcdf_files, scratch_folder
 from era5_pipeline.netcdf.contents import Problem, inspect
 from era5_pipeline.netcdf.recognise import claims_to_be_data, describe_other, kind_of, special_kind
 from era5_pipeline.runtime.file_store import LOCAL
-from era5_pipeline.runtime.files import digest_of, read_json, replacing, sha256_of, write_json
+from era5_pipeline.runtime.files import (
+    digest_of,
+    one_process_at_a_time,
+    read_json,
+    replacing,
+    sha256_of,
+    write_json,
+)
 from era5_pipeline.runtime.stores import open_store
 
 if TYPE_CHECKING:
@@ -184,16 +191,24 @@ class Catalogue:
             if not claims_to_be_data(path):
                 return None
             return CatalogueEntry(str(path), 0, 0, {}, (Problem(str(path), "unreadable", special, _MOVE_AWAY),))
-        entry = _entry_of(read_json(kept))
-        if entry is None or (entry.path, entry.bytes, entry.modified_ns) != (str(path), stat.st_size, stat.st_mtime_ns):
+        entry = self._valid_entry(kept, path, stat)
+        if entry is None:
             if kind_of(path) == "other" and not claims_to_be_data(path):
                 return None
-            entry = self._inspected(CatalogueEntry(str(path), stat.st_size, stat.st_mtime_ns, {}, ()), path)
-            write_json(kept, entry.to_json())
+            with one_process_at_a_time(self._home / "catalogue.locks", kept.stem):
+                entry = self._valid_entry(kept, path, stat)
+                if entry is None:
+                    entry = self._inspected(CatalogueEntry(str(path), stat.st_size, stat.st_mtime_ns, {}, ()), path)
+                    write_json(kept, entry.to_json())
         if with_digest and entry.sha256 is None:
             entry = CatalogueEntry(**{**entry.__dict__, "sha256": sha256_of(path)})
             write_json(kept, entry.to_json())
         return entry
+
+    def _valid_entry(self, kept: Path, path: Path, stat: os.stat_result) -> CatalogueEntry | None:
+        entry = _entry_of(read_json(kept))
+        state = (str(path), stat.st_size, stat.st_mtime_ns)
+        return None if entry is None or (entry.path, entry.bytes, entry.modified_ns) != state else entry
 
     def kept_entry(self, found: BucketFile) -> CatalogueEntry | None:
         """The entry of an object, with its digest; None if not valid."""

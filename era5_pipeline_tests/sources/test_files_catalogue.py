@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -204,6 +207,33 @@ def test_an_unchanged_file_is_not_opened_again(home: Path, file: Path) -> None:
     before = entry_of(home, file)
     with_the_same_stat(file, b"no longer netCDF")
     assert entry_of(home, file) == before
+
+
+def test_a_file_that_another_process_inspects_is_not_opened_too(home: Path, file: Path) -> None:
+    found = entry_of(home, file)
+    (kept,) = (home / "catalogue").iterdir()
+    kept.unlink()
+    # The other process inspects the file, which then holds something else.
+    theirs = replace(found, columns={"1999-01": ("temperature_2m",)})
+    program = (
+        "import sys; from pathlib import Path; from era5_pipeline.runtime.files import one_process_at_a_time\n"
+        "with one_process_at_a_time(Path(sys.argv[1]), sys.argv[2]):\n"
+        "    print('locked', flush=True); Path(sys.argv[3]).write_text(sys.stdin.readline())\n"
+    )
+    command = [sys.executable, "-c", program, str(home / "catalogue.locks"), kept.stem, str(kept)]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other,
+        ThreadPoolExecutor() as threads,
+    ):
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "locked\n"
+        ours = threads.submit(entry_of, home, file)
+        with pytest.raises(TimeoutError):
+            ours.result(timeout=0.5)
+        other.stdin.write(json.dumps(theirs.to_json()) + "\n")
+        other.stdin.flush()
+        assert ours.result(timeout=60) == theirs
 
 
 def test_the_digest_is_computed_on_demand_and_cached(home: Path, file: Path) -> None:
