@@ -10,7 +10,7 @@ import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.draw.maps import preview_map
 from era5_pipeline.flat.checks import CheckResult, flat_outcomes, is_complete, raw_outcomes, table_outcomes
@@ -35,8 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    import psycopg
+
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.flat.inventory import KeptInventory
+    from era5_pipeline.lake.months import Committed, StagedMonth
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import VariableChoice
@@ -76,13 +79,17 @@ class FlatResult:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """The loaded month, the results of the table's checks, and how long the load waited for locks."""
+    """The loaded month, the results of the table's checks, and how long the load waited for locks.
+
+    `committed` is what the load did in the lake; None without one.
+    """
 
     flat: FlatMonth
     loaded: Loaded
     outcomes: tuple[CheckResult, ...]
     verify_seconds: float
     waited_seconds: float = 0.0
+    committed: Committed | None = None
 
 
 def _no_op(_: str) -> None:
@@ -170,7 +177,8 @@ def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory, open
         raise RefusedError(refused[0], remedy=f"{refused[1]} Then materialize era5/raw of this month first.")
     source = (opened or source_of(settings)) if raw.source == settings.source_name else None
     folder = stored.folder
-    flat = None if settings.force else stored.same_flat(raw, settings.format)
+    for_lake = settings.lake is not None
+    flat = None if settings.force else stored.same_flat(raw, settings.format, for_lake=for_lake)
     reused = flat is not None
     if flat is None:
         inventory = kept.of(raw)
@@ -188,6 +196,7 @@ def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory, open
                 inventory=inventory,
                 draw=_preview,
                 dask_scheduler=settings.dask_scheduler,
+                for_lake=for_lake,
             )
     stored.share_flat(flat)
     if source is not None and any(facts.out_of_bounds for facts in flat.columns):
@@ -249,6 +258,7 @@ def _run_load(
     session: LoadSession | None,
 ) -> LoadResult:
     flat = _flat_to_load(settings, stored, warehouse)
+    lake_commit = _LakeCommit.prepared(settings, stored, warehouse, flat)
     with measured_waits() as waited:
         loaded = load_month(
             warehouse,
@@ -260,12 +270,49 @@ def _run_load(
             lock_timeout_seconds=settings.lock_timeout_seconds,
             on_wait=on_wait,
             session=session,
+            alongside=lake_commit,
         )
+    if lake_commit is not None:
+        loaded = replace(loaded, notes=(*loaded.notes, *lake_commit.notes))
     started = time.monotonic()
     connection = None if session is None else session.connection
     differences = verify_month(warehouse, flat, connection=connection, is_read_back=loaded.is_read_back)
     outcomes = table_outcomes(flat, differences)
-    return LoadResult(flat, loaded, outcomes, time.monotonic() - started, waited.seconds)
+    committed = None if lake_commit is None else lake_commit.committed
+    return LoadResult(flat, loaded, outcomes, time.monotonic() - started, waited.seconds, committed)
+
+
+class _LakeCommit:
+    """Makes a flat month part of the lake in the transaction of its load (an `Alongside`)."""
+
+    def __init__(self, staged: StagedMonth | None, committed: Committed | None, notes: tuple[str, ...] = ()) -> None:
+        self._staged = staged
+        self.committed = committed
+        self.notes = notes
+
+    @classmethod
+    def prepared(
+        cls, settings: Settings, stored: StoredMonth, warehouse: Warehouse, flat: FlatMonth
+    ) -> _LakeCommit | None:
+        """Write the month's files into the lake, unless it has them; None without a lake."""
+        if settings.lake is None:
+            return None
+        # Only with a lake is pyiceberg needed, and it takes a second to import.
+        from era5_pipeline.lake.months import Committed, Lake  # noqa: PLC0415
+
+        lake = Lake.of(settings)
+        with warehouse.connect() as connection:
+            lake.require(connection)
+            if not settings.force and lake.has(connection, flat):
+                return cls(None, Committed(None, 0, 0, 0))
+        if not all(file.path.is_file() for file in flat.row_files):
+            note = f"{stored.month}: the lake lacks it, and its flat files are gone: materialize era5/flat of it first"
+            return cls(None, None, (note,))
+        return cls(lake.stage(flat), None)
+
+    def __call__(self, connection: psycopg.Connection[Any], *, keeps: bool) -> None:
+        if self._staged is not None:
+            self.committed = self._staged.commit(connection, keeps=keeps)
 
 
 def _flat_to_load(settings: Settings, stored: StoredMonth, warehouse: Warehouse) -> FlatMonth:

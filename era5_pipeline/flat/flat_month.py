@@ -10,7 +10,7 @@ import numpy as np
 
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.source_kinds import version_of
-from era5_pipeline.runtime.files import digest_of
+from era5_pipeline.runtime.files import digest_of, sha256_of
 from era5_pipeline.sources.source import RawMonth
 
 if TYPE_CHECKING:
@@ -78,19 +78,31 @@ _COLUMN_FACTS = frozenset(field.name for field in fields(ColumnFacts))
 
 
 @dataclass(frozen=True)
-class SummaryFile:
-    """The file of a month's summaries (`flat.monthly`), beside the file of its rows."""
+class FlatFile:
+    """A file that belongs to a flat month."""
 
     path: Path
     bytes: int
     sha256: str
 
+    @classmethod
+    def at(cls, path: Path) -> Self:
+        """Describe the file as it is."""
+        return cls(path, path.stat().st_size, sha256_of(path))
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """Build it from the JSON of `asdict`, with its path as text."""
+        return cls(**{**value, "path": Path(value["path"])})
+
 
 @dataclass(frozen=True)
 class FlatMonth:
-    """A month as rows in one file: location-major, in the table's units.
+    """A month as rows: location-major, in the table's units, in one file, or in one for each band of a lake.
 
-    `summaries` is None if it was flattened without them, as in the benchmark. `location_ids` are the covered locations
+    `path`, `bytes` and `sha256` are those of the first file with rows, `other_files` are the others. `is_for_lake`: the
+    files are made for a lake (`flat.bands`). `summaries` is the file of the month's summaries (`flat.monthly`), None if
+    it was flattened without them, as in the benchmark. `location_ids` are the covered locations
     of the files. `hours_expected` is the hour count of the month; `columns` are those in the files; the table's other
     columns are NULL. `location_id_sum` is the sum over all rows. `seconds` is the time that flattening took;
     `fingerprint` is equal for equal rows made of the same files.
@@ -111,12 +123,24 @@ class FlatMonth:
     seconds: float
     peak_rss_bytes: int
     raw_seconds: float = 0.0
-    summaries: SummaryFile | None = None
+    summaries: FlatFile | None = None
+    other_files: tuple[FlatFile, ...] = ()
+    is_for_lake: bool = False
 
     @property
-    def files(self) -> tuple[FlatMonth | SummaryFile, ...]:
+    def row_files(self) -> tuple[FlatFile, ...]:
+        """The files with rows, each with other locations, in ascending order."""
+        return (FlatFile(self.path, self.bytes, self.sha256), *self.other_files)
+
+    @property
+    def files(self) -> tuple[FlatFile, ...]:
         """The data files: the rows, then the summaries."""
-        return (self,) if self.summaries is None else (self, self.summaries)
+        return self.row_files if self.summaries is None else (*self.row_files, self.summaries)
+
+    @property
+    def row_bytes(self) -> int:
+        """The size of the files with rows."""
+        return sum(file.bytes for file in self.row_files)
 
     @property
     def month(self) -> Month:
@@ -161,14 +185,14 @@ class FlatMonth:
     def to_json(self) -> dict[str, Any]:
         """Convert to a JSON value; `from_json` is the inverse."""
         value = {"form": FACTS_FORM, **asdict(self), "raw": self.raw.to_json(), "path": str(self.path)}
-        if self.summaries is not None:
-            value["summaries"]["path"] = str(self.summaries.path)
+        for file in filter(None, (value["summaries"], *value["other_files"])):
+            file["path"] = str(file["path"])
         return {**value, "location_ids": self.location_ids.runs}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Convert from a JSON value of `to_json`."""
-        summaries = value["summaries"]
+        summaries, others = value["summaries"], value.get("other_files", ())
         return cls(
             **{
                 **{name: of for name, of in value.items() if name != "form"},
@@ -177,7 +201,8 @@ class FlatMonth:
                 "location_ids": LocationSet.of_runs(value["location_ids"]),
                 "missing_hours": tuple(value["missing_hours"]),
                 "columns": tuple(ColumnFacts.from_json(facts) for facts in value["columns"]),
-                "summaries": summaries and SummaryFile(**{**summaries, "path": Path(summaries["path"])}),
+                "summaries": summaries and FlatFile.from_json(summaries),
+                "other_files": tuple(map(FlatFile.from_json, others)),
             }
         )
 

@@ -22,8 +22,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from era5_pipeline.flat.bands import BandSink
 from era5_pipeline.flat.filled_tiles import counted_tile, filled_tiles, open_readers
-from era5_pipeline.flat.flat_month import FACTS_FORM, ColumnFacts, FlatMonth, SummaryFile
+from era5_pipeline.flat.flat_month import FACTS_FORM, ColumnFacts, FlatFile, FlatMonth
 from era5_pipeline.flat.formats import KEYS, Sink, columns_in, open_sink, schema_of
 from era5_pipeline.flat.inventory import Inventory, take_inventory
 from era5_pipeline.flat.monthly import SummarySink, summarise
@@ -37,7 +38,7 @@ from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.netcdf.contents import hours_of
 from era5_pipeline.runtime import progress
-from era5_pipeline.runtime.files import has_form, read_json, replacing, sha256_of, write_json
+from era5_pipeline.runtime.files import has_form, read_json, replacing, write_json
 from era5_pipeline.runtime.peak_memory import peak_rss_bytes
 from era5_pipeline.runtime.prefetch import Prefetched
 
@@ -80,8 +81,11 @@ def flatten_month(
     draw: Callable[[MiddleHour], bytes] | None = None,
     dask_scheduler: str | None = None,
     with_summaries: bool = True,
+    for_lake: bool = False,
 ) -> FlatMonth:
     """Write the month's rows and a JSON file with their facts into `folder`; each is replaced atomically.
+
+    With `for_lake`, the rows are written as a lake's files (`flat.bands`), which are Parquet.
 
     The month's summaries are written beside the rows, unless `with_summaries` is False, which serves to benchmark their
     cost.
@@ -104,13 +108,12 @@ def flatten_month(
         if not inventory.pieces:
             raise RefusedError(f"{raw.month}: {inventory.problems[0]}", remedy=inventory.problems[0].remedy)
         # Named after the content, so that facts never describe another file.
-        path = folder / f"{raw.month}-{raw.fingerprint[:12]}.{flat_format}"
-        summaries_path = folder / f"{raw.month}-{raw.fingerprint[:12]}.monthly.parquet" if with_summaries else None
+        name = f"{raw.month}-{raw.fingerprint[:12]}"
+        summaries_path = folder / f"{name}.monthly.parquet" if with_summaries else None
         schema = schema_of(inventory.columns)
         with (
             _summary_sink(summaries_path, inventory) as summary_sink,
-            replacing(path) as temporary,
-            open_sink(temporary, flat_format, schema) as sink,
+            _row_sink(folder, name, flat_format, schema, for_lake=for_lake) as (sink, paths),
         ):
             picture = None
             with closing(_Writer(sink)) as writer:
@@ -120,9 +123,12 @@ def flatten_month(
                     # While the last rows are written.
                     picture = draw(flattening.middle())
                 writer.finish()
+    first, *others = map(FlatFile.at, paths())
     flat = FlatMonth(
         raw=raw,
-        path=path,
+        path=first.path,
+        other_files=tuple(others),
+        is_for_lake=for_lake,
         format=flat_format,
         rows=flattening.rows,
         location_ids=LocationSet.of_coverage(inventory.coverage),
@@ -131,14 +137,12 @@ def flatten_month(
         missing_hours=describe_hours(np.setdiff1d(hours_of(raw.month), inventory.hours)),
         columns=flattening.facts(),
         location_id_sum=flattening.location_id_sum,
-        bytes=path.stat().st_size,
-        sha256=sha256_of(path),
+        bytes=first.bytes,
+        sha256=first.sha256,
         seconds=time.monotonic() - started,
         raw_seconds=raw_seconds,
         peak_rss_bytes=peak_rss_bytes(),
-        summaries=None
-        if summaries_path is None
-        else SummaryFile(summaries_path, summaries_path.stat().st_size, sha256_of(summaries_path)),
+        summaries=None if summaries_path is None else FlatFile.at(summaries_path),
     )
     if picture is None:
         preview_file(folder, raw.month).unlink(missing_ok=True)
@@ -146,8 +150,9 @@ def flatten_month(
         with replacing(preview_file(folder, raw.month)) as temporary:
             temporary.write_bytes(picture)
     write_json(facts_path, flat.to_json())
-    for earlier in folder.glob(f"{raw.month}-{'[0-9a-f]' * 12}.*"):
-        if earlier not in (path, summaries_path):
+    kept = {file.path for file in flat.files}
+    for earlier in folder.glob(f"{raw.month}-{'[0-9a-f]' * 12}[-.]*"):
+        if earlier not in kept:
             earlier.unlink(missing_ok=True)
     return flat
 
@@ -160,6 +165,20 @@ def _summary_sink(path: Path | None, inventory: Inventory) -> Iterator[SummarySi
         return
     with replacing(path) as temporary, SummarySink(temporary, inventory.columns, inventory.month) as sink:
         yield sink
+
+
+@contextmanager
+def _row_sink(
+    folder: Path, name: str, flat_format: FlatFormat, schema: pa.Schema, *, for_lake: bool
+) -> Iterator[tuple[Sink, Callable[[], tuple[Path, ...]]]]:
+    """Open a sink of rows; yield it, and a function that returns the files after the block."""
+    if for_lake:
+        with BandSink(lambda band: folder / f"{name}-band{band:02d}.parquet", schema) as bands:
+            yield bands, lambda: bands.paths
+        return
+    path = folder / f"{name}.{flat_format}"
+    with replacing(path) as temporary, open_sink(temporary, flat_format, schema) as sink:
+        yield sink, lambda: (path,)
 
 
 def facts_file(folder: Path, month: Month) -> Path:
@@ -201,9 +220,9 @@ def read_facts(value: Any, path: Path) -> FlatMonth | None:  # noqa: ANN401  # J
 
 
 def has_own_columns(flat: FlatMonth) -> bool:
-    """Whether the file has the columns listed in the facts."""
+    """Whether the files have the columns listed in the facts."""
     with suppress(pa.ArrowException):  # damage is found by the digest
-        return columns_in(flat.path, flat.format) == (*KEYS, *flat.column_names)
+        return all(columns_in(file.path, flat.format) == (*KEYS, *flat.column_names) for file in flat.row_files)
     return True
 
 

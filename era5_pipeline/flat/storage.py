@@ -100,15 +100,16 @@ class StoredMonth:
 
     # --- flat ---------------------------------------------------------------------------------------------------------
 
-    def same_flat(self, raw: RawMonth, flat_format: FlatFormat) -> FlatMonth | None:
+    def same_flat(self, raw: RawMonth, flat_format: FlatFormat, *, for_lake: bool = False) -> FlatMonth | None:
         """The flat month with the same rows and format, its files on local disk; None if not intact."""
+        wanted = (month_fingerprint(raw), flat_format, for_lake)
         if not self.file_store.is_shared:
             flat = read_flat_month(self.folder, self.month)
-            if flat is None or not _is_of(flat, raw, flat_format):
+            if flat is None or _form_of(flat) != wanted:
                 return None
             return flat if all(sha256_of(file.path) == file.sha256 for file in flat.files) else None
         for facts in self._facts():
-            if _is_of(facts, raw, flat_format) and self._obtain_files(facts) and has_own_columns(facts):
+            if _form_of(facts) == wanted and self._obtain_files(facts) and has_own_columns(facts):
                 return facts
         return None
 
@@ -166,8 +167,8 @@ class StoredMonth:
         return "" if self.file_store.store is None else f", and not in the store {self.file_store.store.shown}"
 
 
-def _is_of(flat: FlatMonth, raw: RawMonth, flat_format: FlatFormat) -> bool:
-    return flat.fingerprint == month_fingerprint(raw) and flat.format == flat_format
+def _form_of(flat: FlatMonth) -> tuple[str, FlatFormat, bool]:
+    return flat.fingerprint, flat.format, flat.is_for_lake
 
 
 # --- Remove a month's files after its load: those that ERA5_KEEP does not keep, and local copies of stored ones ---

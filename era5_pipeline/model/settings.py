@@ -81,6 +81,10 @@ class Settings(BaseSettings):
     store_patience_seconds: float = Field(
         default=120.0, ge=0, description="How long a run waits for a store on S3 that does not answer"
     )
+    lake: str | None = Field(
+        default=None,
+        description="Folder or s3://bucket/prefix of an Iceberg table that loads fill too; unset: none",
+    )
     keep: Keep = Field(default="all", description="Files of a loaded month that are kept: all, flat (no raw) or none")
     database_url: SecretStr | None = Field(
         default=None, description="postgresql:// URL of the warehouse; unset: the embedded server"
@@ -220,6 +224,13 @@ class Settings(BaseSettings):
         if self.store is None or "://" in self.store:
             return self.store
         return str(_absolute(Path(self.store)))
+
+    @property
+    def lake_address(self) -> str | None:
+        """The lake: an absolute folder, or an address with a scheme; None without a lake."""
+        if self.lake is None or "://" in self.lake:
+            return self.lake
+        return str(_absolute(Path(self.lake)))
 
     @property
     def wanted_variables(self) -> tuple[Variable, ...] | None:

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 # --- Progress reports of the stages, delivered to the active listener ---
 
 
-Stage = Literal["raw", "flat", "load", "verify", "export", "read", "draw"]
+Stage = Literal["raw", "flat", "lake", "load", "verify", "export", "read", "draw"]
 STAGE_NAMES: dict[Stage, str] = {
     "raw": "raw files",
     "flat": "flatten",
+    "lake": "lake",
     "load": "load",
     "verify": "verify",
     "export": "export",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.flat.flat_month import FlatFile, FlatMonth
     from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
@@ -343,7 +343,7 @@ def location_spans(flat: FlatMonth, shares: int) -> tuple[LocationSpan, ...]:
     if shares < 2 or flat.format != "parquet":
         return (EVERYWHERE,)
     try:
-        groups = _groups(pq.read_metadata(flat.path))
+        groups = np.concatenate([_groups(pq.read_metadata(file.path)) for file in flat.row_files])
     except (OSError, ValueError) as error:
         raise _damaged(flat, error) from error
     return spans_of(groups, shares)
@@ -373,10 +373,15 @@ def _groups(metadata: pq.FileMetaData) -> Groups:
 
 
 def _batches(flat: FlatMonth, span: LocationSpan) -> Iterator[pa.RecordBatch]:
+    for file in flat.row_files:
+        yield from _batches_of_file(file, flat.column_names, span)
+
+
+def _batches_of_file(row_file: FlatFile, columns: tuple[str, ...], span: LocationSpan) -> Iterator[pa.RecordBatch]:
     try:
         # Without pre_buffer, which keeps every row group read in memory: 2.6 GB for a global month.
-        with pq.ParquetFile(flat.path, pre_buffer=False) as file:
-            if not file.schema_arrow.equals(schema_of(flat.column_names)):
+        with pq.ParquetFile(row_file.path, pre_buffer=False) as file:
+            if not file.schema_arrow.equals(schema_of(columns)):
                 raise ValueError(f"its columns are {', '.join(file.schema_arrow.names)}")  # noqa: TRY301
             for batch in file.iter_batches(
                 batch_size=_BATCH_ROWS,
@@ -387,7 +392,7 @@ def _batches(flat: FlatMonth, span: LocationSpan) -> Iterator[pa.RecordBatch]:
                 if rows_within.num_rows:
                     yield rows_within
     except (OSError, ValueError) as error:
-        raise _damaged(flat, error) from error
+        raise _damaged(row_file, error) from error
 
 
 def _groups_within(metadata: pq.FileMetaData, span: LocationSpan) -> list[int]:
@@ -408,5 +413,5 @@ def _within(batch: pa.RecordBatch, span: LocationSpan) -> pa.RecordBatch:
     return batch
 
 
-def _damaged(flat: FlatMonth, error: Exception) -> BadFileError:
-    return BadFileError(flat.path, f"is damaged ({error})", remedy="Run the month again with --force.")
+def _damaged(file: FlatMonth | FlatFile, error: Exception) -> BadFileError:
+    return BadFileError(file.path, f"is damaged ({error})", remedy="Run the month again with --force.")

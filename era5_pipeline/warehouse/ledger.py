@@ -141,7 +141,7 @@ def write_entry(
         "files": Jsonb(list(map(asdict, _files_of(flat)))),
         "warnings": [_storable(text) for text in flat.raw.warnings],
         "raw_bytes": flat.raw.bytes,
-        "flat_bytes": flat.bytes,
+        "flat_bytes": flat.row_bytes,
         "flat_file": Jsonb(asdict(_flat_file_of(flat))),
         "seconds": Jsonb({"raw": flat.raw_seconds, "flat": flat.seconds, "load": load_seconds}),
         "versions": Jsonb(_software_versions(server)),

@@ -6,7 +6,7 @@ import time
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import psycopg
 
@@ -81,6 +81,14 @@ class Loaded:
         return sum(part.rows for part in self.replaced)
 
 
+class Alongside(Protocol):
+    """Work within the transaction of a load."""
+
+    def __call__(self, connection: psycopg.Connection[Any], *, keeps: bool) -> None:
+        """Do it on the load's connection; `keeps`: the part has other columns too, which stay."""
+        ...
+
+
 @dataclass(frozen=True)
 class LoadSession:
     """A connection that loads successive months, with the table's schema, looked up once."""
@@ -112,6 +120,7 @@ def load_month(
     batches: bool = True,
     lock_timeout_seconds: int = 600,
     on_wait: Callable[[str], None] = lambda _: None,
+    alongside: Alongside | None = None,
 ) -> Loaded:
     """Replace the flat month's locations in `weather`, unless it already has these rows; leave others alone.
 
@@ -122,7 +131,8 @@ def load_month(
     otherwise one connection loads it, and the result's notes say why.
 
     With `batches`, the columnstore gets finished batches if its version is known (`layouts.batch_load`); the notes say
-    why a month was loaded as rows instead. `session` is the session to load with; None opens a new one.
+    why a month was loaded as rows instead. `session` is the session to load with; None opens a new one. `alongside` is
+    called at the end of the transaction, also of one that changes no rows: what it does is committed with it.
 
     Raises:
         RefusedError: if generated and real data would be mixed, or rows would be replaced by fewer hours or variables,
@@ -137,7 +147,7 @@ def load_month(
         connection, schema = used.connection, used.schema
         with month_lock(connection, flat.month, timeout_seconds=lock_timeout_seconds, on_wait=on_wait):
             summaries = MonthlyLoad(connection, flat, lock_timeout_seconds, on_wait)
-            load = _Load(connection, schema, flat, _overlapped(connection, flat), summaries, errors)
+            load = _Load(connection, schema, flat, _overlapped(connection, flat), summaries, errors, alongside)
             before = load.before
             if before is not None and not force and not before.is_cut and flat.fingerprint in before.fingerprints:
                 return load.keep_unchanged(before)
@@ -148,6 +158,10 @@ def load_month(
             if before is not None and not force and has_same_content(load.compared[0], flat):
                 return load.confirm(before)
             return load.replace(warehouse, workers, lock_timeout_seconds, on_wait, batches=batches)
+
+
+def _has_more_columns(before: LedgerEntry, flat: FlatMonth) -> bool:
+    return not set(before.column_names) <= set(flat.column_names)
 
 
 def _overlapped(connection: psycopg.Connection[Any], flat: FlatMonth) -> tuple[LedgerEntry, ...]:
@@ -168,6 +182,7 @@ class _Load:
     overlapped: tuple[LedgerEntry, ...]
     summaries: MonthlyLoad
     errors: Callable[[], AbstractContextManager[None]]
+    alongside: Alongside | None
     kept: tuple[str, ...] = ()
 
     def keeping_other_columns(self) -> _Load:
@@ -193,6 +208,9 @@ class _Load:
             with self.connection.transaction():
                 self.summaries.write(self.flat.location_ids)
                 ledger.record_summaries(self.connection, before)
+        if self.alongside is not None:
+            with self.connection.transaction():
+                self.alongside(self.connection, keeps=_has_more_columns(before, self.flat))
         ledger.record_check(self.connection, before)
         settle_failures(self.connection, (self.flat.month,))
         return self._loaded()
@@ -206,6 +224,8 @@ class _Load:
                     self.summaries.write(self.flat.location_ids)
                 has_summaries = adds_summaries or before.has_summaries
                 self._write_ledger(attempt, self.flat.rows, load_seconds=None, has_summaries=has_summaries)
+                if self.alongside is not None:
+                    self.alongside(self.connection, keeps=_has_more_columns(before, self.flat))
         return replace(self._loaded(), confirmed=True)
 
     def replace(
@@ -245,6 +265,8 @@ class _Load:
                     load_seconds=time.monotonic() - started,
                     has_summaries=self.summaries.is_ready,
                 )
+                if self.alongside is not None:
+                    self.alongside(self.connection, keeps=bool(self.kept))
 
             with heartbeat, closing(FlatCopy(flat, spans, on_rows)) as copy:
                 shares = Shares(spans, connect, copy.stop) if len(spans) > 1 else None

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import date
 
-    from era5_pipeline.flat.flat_month import FlatMonth, SummaryFile
+    from era5_pipeline.flat.flat_month import FlatFile, FlatMonth
     from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.months import Month
 
@@ -163,7 +163,7 @@ class _LastHours:
         return batch
 
 
-def _batches(file: SummaryFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(file: FlatFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Read the summaries from the file, which must have these columns."""
     try:
         with pq.ParquetFile(file.path, pre_buffer=False) as rows:

@@ -1,0 +1,303 @@
+"""Months in the lake: their files are written before the load, and become the table's in the load's own transaction.
+
+`stage` writes files that nobody sees. `StagedMonth.commit` makes one snapshot of the table, in which they replace the
+month's earlier files, on the connection and in the transaction that replaces the rows and writes the ledger: a reader
+sees the old month or the new one, and so does a reader of the warehouse. If the transaction is rolled back, the files
+stay behind, without effect, until `upkeep.clean`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
+from pyiceberg.io.pyarrow import (
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+)
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+
+from era5_pipeline.flat.bands import BandSink, band_of
+from era5_pipeline.flat.formats import KEYS, ParquetSink, schema_of
+from era5_pipeline.lake.catalog import TABLE, LakePlace, WarehouseCatalog, lake_errors, prepare
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.runtime import progress
+from era5_pipeline.runtime.files import temporary_folder
+from era5_pipeline.runtime.stores import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import psycopg
+    from pyiceberg.table import Table
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import Settings
+    from era5_pipeline.runtime.stores import ObjectStore
+
+# Digits of the fingerprint in a file's name, by which a month's files are recognised.
+_DIGITS = 12
+# Properties of a snapshot: what the commit put into the table.
+MONTH, SOURCE, VERSION, FINGERPRINT = "era5.month", "era5.source", "era5.version", "era5.fingerprint"
+_COMPARED_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What a commit did: the snapshot's id (None: the lake had the month already), its files, rows and bytes."""
+
+    snapshot_id: int | None
+    files: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The lake at a folder or `s3://bucket/prefix`; `home` is for temporary files."""
+
+    place: LakePlace
+    store: ObjectStore
+    home: Path
+
+    @classmethod
+    def of(cls, settings: Settings) -> Lake:
+        """The lake that the settings name.
+
+        Raises:
+            UsageError: if they name none, or one that is neither a folder nor an address of S3, or flat files are not
+                Parquet.
+        """
+        address = settings.lake_address
+        if address is None:
+            raise UsageError(
+                "there is no lake",
+                remedy="Name it in the environment or .env: ERA5_LAKE=folder or s3://bucket/prefix.",
+            )
+        if settings.format != "parquet":
+            raise UsageError("a lake has Parquet files, and ERA5_FORMAT is csv", remedy="Unset ERA5_FORMAT.")
+        return cls(LakePlace(address), open_store(address, settings.store_patience_seconds), settings.home)
+
+    def require(self, connection: psycopg.Connection[Any]) -> None:
+        """Create the catalog's tables, if they do not exist; require that the folder or bucket can be read.
+
+        Raises:
+            StoreError, TransientError: see `ObjectStore`.
+        """
+        self.store.require()
+        prepare(connection)
+
+    def open(self, connection: psycopg.Connection[Any]) -> Table | None:
+        """The table as it is now, to read; None if there is none yet."""
+        catalog = WarehouseCatalog(connection, self.place)
+        if catalog.location_of_metadata() is None:
+            return None
+        with lake_errors(self.place.address):
+            return catalog.load_table(("era5", TABLE))
+
+    def has(self, connection: psycopg.Connection[Any], flat: FlatMonth) -> bool:
+        """Whether the table has exactly the files of this flat month among those of the month."""
+        table = self.open(connection)
+        if table is None:
+            return False
+        own = [file for file in files_of(table, flat.month) if fingerprint_in(file.file_path) == flat.fingerprint[:12]]
+        return sum(file.record_count for file in own) == flat.rows
+
+    def stage(self, flat: FlatMonth) -> StagedMonth:
+        """Write the flat month's files into the lake, where nobody sees them yet.
+
+        Raises:
+            StoreError, TransientError: see `ObjectStore`.
+            LocalDiskError: if the disk is full.
+        """
+        with temporary_folder(self.home / "scratch", "lake-") as folder:
+            paths = [file.path for file in flat.row_files] if flat.is_for_lake else list(_banded(flat, folder))
+            return StagedMonth(self, flat, tuple(self.upload(flat.month, flat.fingerprint, paths)))
+
+    def upload(self, month: Month, fingerprint: str, paths: Sequence[Path]) -> Iterator[StagedFile]:
+        """Write these files into the lake; names are new, so nothing is replaced."""
+        total = sum(path.stat().st_size for path in paths)
+        done = 0
+        for path in paths:
+            metadata = pq.read_metadata(path)
+            band = band_of(metadata.row_group(0).column(1).statistics.min) if metadata.num_rows else 0
+            name = f"{month}-{fingerprint[:_DIGITS]}-band{band:02d}-{uuid.uuid4().hex[:12]}.parquet"
+            key = f"{TABLE}/data/{month}/{name}"
+            self.store.upload(path, key)
+            done += path.stat().st_size
+            progress.report("lake", done, total, "bytes")
+            if metadata.num_rows:
+                yield StagedFile(f"{self.place.location}/data/{month}/{name}", path.stat().st_size, metadata, band)
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """A data file in the lake that may not be part of the table yet."""
+
+    path: str
+    bytes: int
+    metadata: pq.FileMetaData
+    band: int
+
+
+@dataclass(frozen=True)
+class StagedMonth:
+    """A flat month whose files are in the lake, but not part of its table."""
+
+    lake: Lake
+    flat: FlatMonth
+    files: tuple[StagedFile, ...]
+
+    def commit(self, connection: psycopg.Connection[Any], *, keeps: bool = False) -> Committed:
+        """Replace the month's locations in the table within the caller's transaction, by one snapshot.
+
+        `keeps`: other columns of the same rows stay, as in the warehouse (they are read from the earlier files).
+
+        Raises:
+            StoreError, TransientError: if the lake cannot be read or written; roll back then.
+            psycopg.Error: any error of the server.
+        """
+        flat = self.flat
+        table = WarehouseCatalog(connection, self.lake.place).open_table(flat.column_names)
+        with lake_errors(self.lake.place.address):
+            replaced, added = self._replaced(table)
+            if keeps and replaced:
+                added = self._with_kept_columns(table, replaced)
+            properties = {
+                MONTH: str(flat.month),
+                SOURCE: flat.raw.source,
+                VERSION: flat.version,
+                FINGERPRINT: flat.fingerprint,
+            }
+            change = table.transaction()
+            update = change.update_snapshot(snapshot_properties=properties)
+            with update.overwrite() if replaced else update.fast_append() as snapshot:
+                for file in replaced:
+                    snapshot.delete_data_file(file)
+                for staged in added:
+                    snapshot.append_data_file(_data_file(staged, table))
+            change.commit_transaction()
+        current = table.current_snapshot()
+        rows, size = sum(file.metadata.num_rows for file in added), sum(file.bytes for file in added)
+        return Committed(None if current is None else current.snapshot_id, len(added), rows, size)
+
+    def _replaced(self, table: Table) -> tuple[list[DataFile], list[StagedFile]]:
+        """The table's files that go, and the files that come: the staged ones, and what stays of those that go."""
+        replaced, added = [], list(self.files)
+        own = {staged.path for staged in self.files}
+        for file in files_of(table, self.flat.month):
+            if file.file_path in own:
+                continue
+            held = LocationSet.of_ids(np.unique(self._read(table, file, ["location_id"]).column(0).to_numpy()))
+            if not held.overlaps(self.flat.location_ids):
+                continue
+            replaced.append(file)
+            stays = held - self.flat.location_ids
+            if len(stays):
+                added += self._rewritten(table, file, stays)
+        return replaced, added
+
+    def _rewritten(self, table: Table, file: DataFile, stays: LocationSet) -> list[StagedFile]:
+        """Write the rows of these locations in `file` as a file of their own."""
+        ids = pa.array(stays.ids().astype(np.int32))
+        with temporary_folder(self.lake.home / "scratch", "lake-") as folder:
+            path = folder / "rest.parquet"
+            with (
+                table.io.new_input(file.file_path).open() as source,
+                pq.ParquetFile(source) as old,
+                ParquetSink(path, old.schema_arrow, for_lake=True) as sink,
+            ):
+                for number in range(old.num_row_groups):
+                    rows = old.read_row_group(number)
+                    rows = rows.filter(pc.is_in(rows.column("location_id"), ids))
+                    if rows.num_rows:
+                        sink.write(rows)
+            return list(self.lake.upload(self.flat.month, fingerprint_in(file.file_path), [path]))
+
+    def _with_kept_columns(self, table: Table, files: list[DataFile]) -> list[StagedFile]:
+        """Write the rows of these files again: with the flat month's columns, and their other ones as they are."""
+        new = self.flat.column_names
+        with temporary_folder(self.lake.home / "scratch", "lake-") as folder:
+            held = {field.name for field in table.schema().fields} - set(KEYS)
+            schema = schema_of(held)
+            with BandSink(lambda band: folder / f"band{band:02d}.parquet", schema) as sink:
+                for file in sorted(files, key=lambda file: file.partition[1]):
+                    with table.io.new_input(file.file_path).open() as source, pq.ParquetFile(source) as old:
+                        kept = [name for name in old.schema_arrow.names if name not in new]
+                        for number in range(old.num_row_groups):
+                            sink.write(_joined(old.read_row_group(number, columns=kept), self.flat, schema))
+            return list(self.lake.upload(self.flat.month, self.flat.fingerprint, sink.paths))
+
+    @staticmethod
+    def _read(table: Table, file: DataFile, columns: list[str]) -> pa.Table:
+        with table.io.new_input(file.file_path).open() as source:
+            return pq.read_table(source, columns=columns)
+
+
+def files_of(table: Table, month: Month) -> list[DataFile]:
+    """The data files of a month in the table's newest snapshot."""
+    of_month = And(
+        GreaterThanOrEqual("time", month.start.isoformat()),  # type: ignore[call-arg]  # its own signature is wrong
+        LessThan("time", month.end.isoformat()),  # type: ignore[call-arg]
+    )
+    return [task.file for task in table.scan(row_filter=of_month).plan_files()]
+
+
+def fingerprint_in(path: str) -> str:
+    """The first digits of the fingerprint of the flat month whose rows a file has."""
+    return path.rpartition("/")[2].split("-")[2]
+
+
+def _joined(rows: pa.Table, flat: FlatMonth, schema: pa.Schema) -> pa.Table:
+    """The rows, with the columns of the flat month at the same places and hours, in the order of the schema."""
+    ends = pc.min_max(rows.column("location_id")).as_py()
+    of_places = [("location_id", ">=", ends["min"]), ("location_id", "<=", ends["max"])]
+    names = ["time", "location_id", *flat.column_names]
+    new = pa.concat_tables(pq.read_table(file.path, columns=names, filters=of_places) for file in flat.row_files)
+    joined = rows.join(new, keys=["location_id", "time"], join_type="left outer")
+    for field in schema:
+        if field.name not in joined.column_names:
+            joined = joined.append_column(field, pa.nulls(joined.num_rows, field.type))
+    return joined.sort_by([("location_id", "ascending"), ("time", "ascending")]).select(schema.names).cast(schema)
+
+
+def _banded(flat: FlatMonth, folder: Path) -> tuple[Path, ...]:
+    """Write the rows of a flat month again, as a lake's files."""
+    with BandSink(lambda band: folder / f"band{band:02d}.parquet", schema_of(flat.column_names)) as sink:
+        for file in flat.row_files:
+            with pq.ParquetFile(file.path, pre_buffer=False) as rows:
+                for number in range(rows.num_row_groups):
+                    sink.write(rows.read_row_group(number))
+    return sink.paths
+
+
+def _data_file(staged: StagedFile, table: Table) -> DataFile:
+    """Describe a data file by the statistics in its footer."""
+    schema = table.schema()
+    statistics = data_file_statistics_from_parquet_metadata(
+        parquet_metadata=staged.metadata,
+        stats_columns=compute_statistics_plan(schema, table.metadata.properties),
+        parquet_column_mapping=parquet_path_to_id_mapping(schema),
+    )
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=staged.path,
+        file_format=FileFormat.PARQUET,
+        partition=statistics.partition(table.spec(), schema),
+        file_size_in_bytes=staged.bytes,
+        sort_order_id=None,
+        spec_id=table.metadata.default_spec_id,
+        equality_ids=None,
+        key_metadata=None,
+        **statistics.to_serialized_dict(),
+    )
