@@ -227,10 +227,11 @@ class StagedMonth:
     def _with_kept_columns(self, table: Table, files: list[DataFile]) -> list[StagedFile]:
         """Write the rows of these files again: with the flat month's columns, and their other ones as they are."""
         new = self.flat.column_names
+        # In a folder of its own, because the temporary one is locked.
         with temporary_folder(self.lake.home / "scratch", "lake-") as folder:
             held = {field.name for field in table.schema().fields} - set(KEYS)
             schema = schema_of(held)
-            with BandSink(lambda band: folder / f"band{band:02d}.parquet", schema) as sink:
+            with BandSink(lambda band: folder / "bands" / f"band{band:02d}.parquet", schema) as sink:
                 for file in sorted(files, key=lambda file: file.partition[1]):
                     with table.io.new_input(file.file_path).open() as source, pq.ParquetFile(source) as old:
                         kept = [name for name in old.schema_arrow.names if name not in new]
@@ -273,7 +274,7 @@ def _joined(rows: pa.Table, flat: FlatMonth, schema: pa.Schema) -> pa.Table:
 
 def _banded(flat: FlatMonth, folder: Path) -> tuple[Path, ...]:
     """Write the rows of a flat month again, as a lake's files."""
-    with BandSink(lambda band: folder / f"band{band:02d}.parquet", schema_of(flat.column_names)) as sink:
+    with BandSink(lambda band: folder / "bands" / f"band{band:02d}.parquet", schema_of(flat.column_names)) as sink:
         for file in flat.row_files:
             with pq.ParquetFile(file.path, pre_buffer=False) as rows:
                 for number in range(rows.num_row_groups):
