@@ -18,7 +18,7 @@ from era5_pipeline.flat.flatten import MiddleHour, flatten_month, preview_file
 from era5_pipeline.flat.inventory import InventoryKeeper
 from era5_pipeline.flat.storage import FileRemoval, StoredMonth
 from era5_pipeline.maps.fields import FieldMap
-from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError
+from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError, UsageError
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import VARIABLES
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.flat.inventory import KeptInventory
-    from era5_pipeline.lake.months import Committed, StagedMonth
+    from era5_pipeline.lake.months import Committed, Lake, StagedMonth
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import VariableChoice
@@ -282,12 +282,28 @@ def _run_load(
     return LoadResult(flat, loaded, outcomes, time.monotonic() - started, waited.seconds, committed)
 
 
+def open_lake(settings: Settings) -> Lake:
+    """Open the lake that the settings name.
+
+    Raises:
+        UsageError: if they name none, or an unusable one, or pyiceberg is not installed.
+    """
+    try:
+        from era5_pipeline.lake.months import Lake  # noqa: PLC0415  # slow to import, and optional
+    except ImportError as error:
+        raise UsageError(
+            f"a lake (ERA5_LAKE) needs pyiceberg, which is not installed ({error})",
+            remedy="Install it: pip install 'era5-pipeline[lake]'.",
+        ) from error
+    return Lake.of(settings)
+
+
 class _LakeCommit:
     """Makes a flat month part of the lake in the transaction of its load (an `Alongside`)."""
 
-    def __init__(self, staged: StagedMonth | None, committed: Committed | None, notes: tuple[str, ...] = ()) -> None:
+    def __init__(self, staged: StagedMonth | None, notes: tuple[str, ...] = ()) -> None:
         self._staged = staged
-        self.committed = committed
+        self.committed: Committed | None = None
         self.notes = notes
 
     @classmethod
@@ -297,18 +313,15 @@ class _LakeCommit:
         """Write the month's files into the lake, unless it has them; None without a lake."""
         if settings.lake is None:
             return None
-        # Only with a lake is pyiceberg needed, and it takes a second to import.
-        from era5_pipeline.lake.months import Committed, Lake  # noqa: PLC0415
-
-        lake = Lake.of(settings)
+        lake = open_lake(settings)
         with warehouse.connect() as connection:
             lake.require(connection)
             if not settings.force and lake.has(connection, flat):
-                return cls(None, Committed(None, 0, 0, 0))
+                return cls(None)
         if not all(file.path.is_file() for file in flat.row_files):
             note = f"{stored.month}: the lake lacks it, and its flat files are gone: materialize era5/flat of it first"
-            return cls(None, None, (note,))
-        return cls(lake.stage(flat), None)
+            return cls(None, (note,))
+        return cls(lake.stage(flat))
 
     def __call__(self, connection: psycopg.Connection[Any], *, keeps: bool) -> None:
         if self._staged is not None:

@@ -17,6 +17,7 @@ from era5_pipeline.cli.demo import demo
 from era5_pipeline.cli.doctor import doctor
 from era5_pipeline.cli.drop import drop
 from era5_pipeline.cli.export import export
+from era5_pipeline.cli.lake import lake
 from era5_pipeline.cli.load import load
 from era5_pipeline.cli.map import map_
 from era5_pipeline.cli.metrics import metrics
@@ -65,6 +66,7 @@ app.command("up")(up)
 app.command("doctor", cls=ResultsCommand)(doctor)
 app.command("demo")(demo)
 app.add_typer(db, name="db")
+app.add_typer(lake, name="lake")
 app.add_typer(bench, name="bench")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -52,6 +53,7 @@ def drop(
     from era5_pipeline.model.months import months_between, parse_calendar_months
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.stages import open_lake
     from era5_pipeline.warehouse.drop_month import drop_month, what_would_go
 
     settings = read_settings()
@@ -69,6 +71,7 @@ def drop(
         if not yes:
             _ask()
         done = []
+        lake = None if settings.lake is None else open_lake(settings)
         for month in going:
             done.append(
                 drop_month(
@@ -77,6 +80,7 @@ def drop(
                     locations,
                     lock_timeout_seconds=settings.lock_timeout_seconds,
                     on_wait=lambda text: typer.echo(text, err=True),
+                    alongside=None if lake is None else partial(lake.remove, month.month),
                 )
             )
             if not as_json:

@@ -90,6 +90,15 @@ class RowWeights:
         return int(np.dot(self.present.astype(np.uint64) @ self.of_hours, self._of_locations))
 
 
+def digest_of_rows(times: npt.NDArray[np.datetime64], location_ids: npt.NDArray[np.integer], values: Floats) -> int:
+    """The contribution of single rows (n,) to a column's digest, in any order; `values` are NaN where missing."""
+    hours = times.astype("datetime64[h]").astype(np.int64)
+    first = int(hours.min(initial=0))
+    of_hours = hour_weights(np.arange(first, int(hours.max(initial=first)) + 1))[hours - first]
+    rows = (_mixed(values).astype(np.uint64) + np.uint64(1)) * of_hours * location_weights(location_ids)
+    return int(rows.sum(dtype=np.uint64))
+
+
 def digest_text(digest: int) -> str:
     """Write the digest as 16 hexadecimal digits, as in facts and ledger."""
     return f"{digest % MODULUS:016x}"

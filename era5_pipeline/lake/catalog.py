@@ -71,7 +71,7 @@ _PROPERTIES = {
 }
 
 
-def schema_of_table(columns: Iterable[str]) -> Schema:
+def schema_of_table(columns: Iterable[str], schema_id: int = 0) -> Schema:
     """The schema of the table with these variables: names, units in the comments, and numbers that never change."""
     keys = (
         NestedField(field_id(name), name, _KEY_TYPES.get(name, FloatType()), required=True, doc=_KEY_DOCS[name])
@@ -87,7 +87,7 @@ def schema_of_table(columns: Iterable[str]) -> Schema:
         )
         for variable in in_table_order(columns)
     )
-    return Schema(*keys, *variables)
+    return Schema(*keys, *variables, schema_id=schema_id)
 
 
 def new_metadata(location: str, columns: Iterable[str]) -> TableMetadata:
@@ -171,8 +171,9 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
             held = {field.name for field in table.schema().fields}
             wanted = {*held, *columns} - set(KEYS)
             if not wanted <= held:
+                newest = max(schema.schema_id for schema in table.metadata.schemas)
+                schema = schema_of_table(wanted, newest + 1)
                 with table.transaction() as change:
-                    schema = schema_of_table(wanted)
                     change._apply((AddSchemaUpdate(schema_=schema), SetCurrentSchemaUpdate(schema_id=-1)))
         return table
 

@@ -9,6 +9,7 @@ stay behind, without effect, until `upkeep.clean`.
 from __future__ import annotations
 
 import uuid
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -124,6 +125,22 @@ class Lake:
             paths = [file.path for file in flat.row_files] if flat.is_for_lake else list(_banded(flat, folder))
             return StagedMonth(self, flat, tuple(self.upload(flat.month, flat.fingerprint, paths)))
 
+    def remove(self, month: Month, connection: psycopg.Connection[Any], locations: LocationSet) -> None:
+        """Take these locations of the month out of the table within the caller's transaction, by one snapshot.
+
+        Raises:
+            StoreError, TransientError: if the lake cannot be read or written; roll back then.
+            psycopg.Error: any error of the server.
+        """
+        catalog = WarehouseCatalog(connection, self.place)
+        if catalog.location_of_metadata() is None:
+            return
+        table = catalog.open_table(())
+        with lake_errors(self.place.address):
+            replaced, rest = _taken_out(self, table, month, locations)
+            if replaced:
+                _committed(table, month, replaced, rest, {})
+
     def upload(self, month: Month, fingerprint: str, paths: Sequence[Path]) -> Iterator[StagedFile]:
         """Write these files into the lake; names are new, so nothing is replaced."""
         total = sum(path.stat().st_size for path in paths)
@@ -167,82 +184,84 @@ class StagedMonth:
             StoreError, TransientError: if the lake cannot be read or written; roll back then.
             psycopg.Error: any error of the server.
         """
-        flat = self.flat
-        table = WarehouseCatalog(connection, self.lake.place).open_table(flat.column_names)
-        with lake_errors(self.lake.place.address):
-            replaced, added = self._replaced(table)
-            if keeps and replaced:
-                added = self._with_kept_columns(table, replaced)
-            properties = {
-                MONTH: str(flat.month),
-                SOURCE: flat.raw.source,
-                VERSION: flat.version,
-                FINGERPRINT: flat.fingerprint,
-            }
-            change = table.transaction()
-            update = change.update_snapshot(snapshot_properties=properties)
-            with update.overwrite() if replaced else update.fast_append() as snapshot:
-                for file in replaced:
-                    snapshot.delete_data_file(file)
-                for staged in added:
-                    snapshot.append_data_file(_data_file(staged, table))
-            change.commit_transaction()
-        current = table.current_snapshot()
-        rows, size = sum(file.metadata.num_rows for file in added), sum(file.bytes for file in added)
-        return Committed(None if current is None else current.snapshot_id, len(added), rows, size)
+        lake, flat = self.lake, self.flat
+        table = WarehouseCatalog(connection, lake.place).open_table(flat.column_names)
+        with lake_errors(lake.place.address):
+            replaced, rest = _taken_out(lake, table, flat.month, flat.location_ids)
+            own = _with_kept_columns(lake, table, replaced, flat) if keeps and replaced else list(self.files)
+            properties = {SOURCE: flat.raw.source, VERSION: flat.version, FINGERPRINT: flat.fingerprint}
+            return _committed(table, flat.month, replaced, own + rest, properties)
 
-    def _replaced(self, table: Table) -> tuple[list[DataFile], list[StagedFile]]:
-        """The table's files that go, and the files that come: the staged ones, and what stays of those that go."""
-        replaced, added = [], list(self.files)
-        own = {staged.path for staged in self.files}
-        for file in files_of(table, self.flat.month):
-            if file.file_path in own:
-                continue
-            held = LocationSet.of_ids(np.unique(self._read(table, file, ["location_id"]).column(0).to_numpy()))
-            if not held.overlaps(self.flat.location_ids):
-                continue
+
+def _committed(
+    table: Table, month: Month, replaced: list[DataFile], added: list[StagedFile], properties: dict[str, str]
+) -> Committed:
+    """Make one snapshot, in which the new files take the place of others."""
+    with table.transaction() as change:
+        update = change.update_snapshot(snapshot_properties={MONTH: str(month), **properties})
+        with update.overwrite() if replaced else update.fast_append() as snapshot:
+            for file in replaced:
+                snapshot.delete_data_file(file)
+            for staged in added:
+                snapshot.append_data_file(_data_file(staged, table))
+    current = table.current_snapshot()
+    rows, size = sum(file.metadata.num_rows for file in added), sum(file.bytes for file in added)
+    return Committed(None if current is None else current.snapshot_id, len(added), rows, size)
+
+
+def _taken_out(
+    lake: Lake, table: Table, month: Month, locations: LocationSet
+) -> tuple[list[DataFile], list[StagedFile]]:
+    """The month's files with any of these locations, and new files with the rest of their rows."""
+    replaced, rest = [], []
+    for file in files_of(table, month):
+        held = _locations_in(table, file)
+        if held.overlaps(locations):
             replaced.append(file)
-            stays = held - self.flat.location_ids
-            if len(stays):
-                added += self._rewritten(table, file, stays)
-        return replaced, added
+            if len(held - locations):
+                rest += _rest_of(lake, table, month, file, held - locations)
+    return replaced, rest
 
-    def _rewritten(self, table: Table, file: DataFile, stays: LocationSet) -> list[StagedFile]:
-        """Write the rows of these locations in `file` as a file of their own."""
-        ids = pa.array(stays.ids().astype(np.int32))
-        with temporary_folder(self.lake.home / "scratch", "lake-") as folder:
-            path = folder / "rest.parquet"
-            with (
-                table.io.new_input(file.file_path).open() as source,
-                pq.ParquetFile(source) as old,
-                ParquetSink(path, old.schema_arrow, for_lake=True) as sink,
-            ):
-                for number in range(old.num_row_groups):
-                    rows = old.read_row_group(number)
-                    rows = rows.filter(pc.is_in(rows.column("location_id"), ids))
-                    if rows.num_rows:
-                        sink.write(rows)
-            return list(self.lake.upload(self.flat.month, fingerprint_in(file.file_path), [path]))
 
-    def _with_kept_columns(self, table: Table, files: list[DataFile]) -> list[StagedFile]:
-        """Write the rows of these files again: with the flat month's columns, and their other ones as they are."""
-        new = self.flat.column_names
+def _rest_of(lake: Lake, table: Table, month: Month, file: DataFile, locations: LocationSet) -> list[StagedFile]:
+    """Write the rows of these locations in `file` as a file of their own."""
+    ids = pa.array(locations.ids().astype(np.int32))
+    with temporary_folder(lake.home / "scratch", "lake-") as folder:
+        path = folder / "rest.parquet"
+        with (
+            table.io.new_input(file.file_path).open() as source,
+            pq.ParquetFile(source) as old,
+            ParquetSink(path, old.schema_arrow, for_lake=True) as sink,
+        ):
+            for number in range(old.num_row_groups):
+                rows = old.read_row_group(number)
+                rows = rows.filter(pc.is_in(rows.column("location_id"), ids))
+                if rows.num_rows:
+                    sink.write(rows)
+        return list(lake.upload(month, fingerprint_in(file.file_path), [path]))
+
+
+def _with_kept_columns(lake: Lake, table: Table, files: list[DataFile], flat: FlatMonth) -> list[StagedFile]:
+    """Write the rows of these files again: with the flat month's columns, and their other ones as they are."""
+    with temporary_folder(lake.home / "scratch", "lake-") as folder, ExitStack() as stack:
+        rows = [
+            stack.enter_context(pq.ParquetFile(stack.enter_context(table.io.new_input(file.file_path).open())))
+            for file in sorted(files, key=lambda file: file.partition[1])
+        ]
+        schema = schema_of({*flat.column_names, *(name for old in rows for name in old.schema_arrow.names)} - set(KEYS))
         # In a folder of its own, because the temporary one is locked.
-        with temporary_folder(self.lake.home / "scratch", "lake-") as folder:
-            held = {field.name for field in table.schema().fields} - set(KEYS)
-            schema = schema_of(held)
-            with BandSink(lambda band: folder / "bands" / f"band{band:02d}.parquet", schema) as sink:
-                for file in sorted(files, key=lambda file: file.partition[1]):
-                    with table.io.new_input(file.file_path).open() as source, pq.ParquetFile(source) as old:
-                        kept = [name for name in old.schema_arrow.names if name not in new]
-                        for number in range(old.num_row_groups):
-                            sink.write(_joined(old.read_row_group(number, columns=kept), self.flat, schema))
-            return list(self.lake.upload(self.flat.month, self.flat.fingerprint, sink.paths))
+        with BandSink(lambda band: folder / "bands" / f"band{band:02d}.parquet", schema) as sink:
+            for old in rows:
+                kept = [name for name in old.schema_arrow.names if name not in flat.column_names]
+                for number in range(old.num_row_groups):
+                    sink.write(_joined(old.read_row_group(number, columns=kept), flat, schema))
+        return list(lake.upload(flat.month, flat.fingerprint, sink.paths))
 
-    @staticmethod
-    def _read(table: Table, file: DataFile, columns: list[str]) -> pa.Table:
-        with table.io.new_input(file.file_path).open() as source:
-            return pq.read_table(source, columns=columns)
+
+def _locations_in(table: Table, file: DataFile) -> LocationSet:
+    with table.io.new_input(file.file_path).open() as source:
+        ids = pq.read_table(source, columns=["location_id"]).column(0)
+    return LocationSet.of_ids(np.unique(ids.to_numpy()))
 
 
 def files_of(table: Table, month: Month) -> list[DataFile]:

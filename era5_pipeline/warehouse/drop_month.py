@@ -68,10 +68,12 @@ def drop_month(
     *,
     lock_timeout_seconds: int = 600,
     on_wait: Callable[[str], None] = lambda _: None,
+    alongside: Callable[[psycopg.Connection[Any], LocationSet], None] | None = None,
 ) -> DroppedMonth:
     """Delete the month's rows of these locations (None: all); the ledger keeps an entry of what was dropped.
 
-    Readers see the rows until the commit.
+    Readers see the rows until the commit. `alongside` is called with the removed locations at the end of the
+    transaction: what it does is committed with it.
 
     Raises:
         MonthLockedError: if a load of the month, or a reader that locks the table, did not finish in time.
@@ -95,6 +97,8 @@ def drop_month(
             def finish() -> None:
                 for part in parts:
                     ledger.take_out(connection, part, gone, dropped=True)
+                if alongside is not None:
+                    alongside(connection, gone)
 
             own = gone if kept else None
             removal = Removal(

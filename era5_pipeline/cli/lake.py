@@ -1,0 +1,141 @@
+"""`era5 lake`: the months as an Iceberg table for other engines: where it is, whether it is right, its upkeep."""
+
+from typing import Annotated
+
+import typer
+
+from era5_pipeline.cli.output import print_line
+
+lake = typer.Typer(no_args_is_help=True, help="The lake (ERA5_LAKE): the same months as an Iceberg table.")
+
+_JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@lake.command("path")
+def path() -> None:
+    """Print the table's newest metadata file, which engines open without a catalog.
+
+    \b
+    Examples:
+      era5 lake path
+      duckdb -c "LOAD iceberg; SELECT count(*) FROM iceberg_scan('$(era5 lake path)')"
+    """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline.model.errors import NoDataError
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.stages import open_lake
+
+    settings = read_settings()
+    own = open_lake(settings)
+    with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
+        table = own.open(connection)
+    if table is None:
+        raise NoDataError("the lake has no month yet", remedy="Load one, with ERA5_LAKE set: era5 load.")
+    print_line(table.metadata_location)
+
+
+@lake.command("verify")
+def verify(
+    *,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="YYYY-MM", help="First month, or year.", show_default="all")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month, or year.", show_default="same as --from")
+    ] = None,
+    as_json: _JsonOption = False,
+) -> None:
+    """Compare the lake with the ledger, month by month: rows, and a digest of every value of every column.
+
+    Exit code 4 if they differ.
+
+    \b
+    Examples:
+      era5 lake verify
+      era5 lake verify --from 2023-01 --to 2023-12
+    """  # noqa: D301
+    import json
+
+    from rich.console import Console
+
+    from era5_pipeline.cli.bars import stage_bars
+    from era5_pipeline.model.errors import RefusedError
+    from era5_pipeline.model.months import months_between
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.stages import open_lake
+    from era5_pipeline.warehouse.ledger import read_ledger
+
+    settings = read_settings()
+    own = open_lake(settings)
+    from era5_pipeline.lake.upkeep import verify_month
+
+    wanted = None if from_ is None else set(months_between(from_, to))
+    results = []
+    with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
+        table = own.open(connection)
+        for contents in read_ledger(connection):
+            if not contents.parts or (wanted is not None and contents.month not in wanted):
+                continue
+            with stage_bars(Console(stderr=True), str(contents.month), "verify"):
+                differences = verify_month(own, table, contents)
+            results.append({"month": str(contents.month), "rows": contents.rows, "differences": list(differences)})
+            if not as_json:
+                for line in differences or (f"{contents.month}: {contents.rows:,} rows are equal",):
+                    print_line(line)
+    if as_json:
+        print_line(json.dumps(results, indent=1))
+    different = [result["month"] for result in results if result["differences"]]
+    if different:
+        raise RefusedError(
+            f"the lake differs from the warehouse in {len(different)} of {len(results)} months",
+            remedy=f"Load them again: era5 load --from {different[0]} --force.",
+        )
+
+
+@lake.command("clean")
+def clean(
+    *,
+    keep_days: Annotated[
+        float, typer.Option("--keep-days", min=0, help="Snapshots of the last so many days stay, for time travel.")
+    ] = 30.0,
+    orphan_hours: Annotated[
+        float,
+        typer.Option("--orphan-hours", min=0, help="Files that belong to no snapshot stay for so many hours."),
+    ] = 24.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which files would go now.")] = False,
+    as_json: _JsonOption = False,
+) -> None:
+    """Expire old snapshots, and remove files that belong to none: what they had, and what killed loads left behind.
+
+    \b
+    Examples:
+      era5 lake clean --dry-run
+      era5 lake clean --keep-days 7
+    """  # noqa: D301
+    import json
+    from dataclasses import asdict
+    from datetime import timedelta
+
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.stages import open_lake
+
+    settings = read_settings()
+    own = open_lake(settings)
+    from era5_pipeline.lake import upkeep
+
+    with open_warehouse(settings) as warehouse, warehouse.connect() as connection, server_errors("cleaning the lake"):
+        done = upkeep.clean(
+            connection,
+            own,
+            keep=timedelta(days=keep_days),
+            orphans_after=timedelta(hours=orphan_hours),
+            dry_run=dry_run,
+        )
+    if as_json:
+        print_line(json.dumps(asdict(done)))
+        return
+    would = "would remove" if dry_run else "removed"
+    print_line(f"{would} {done.snapshots} snapshots and {done.files} files with {done.bytes:,} bytes")
