@@ -1,4 +1,4 @@
-"""The assets `era5/raw`, `era5/flat`, `era5/weather`: a month's stages, with the checks between them."""
+"""The assets `era5/raw`, `era5/flat`, `era5/weather`: a month's stages, with the checks between them; and the lake's."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -11,8 +11,9 @@ from era5_pipeline.defs import metadata, resources
 from era5_pipeline.defs.failures import as_failures, failure_in_ledger, refusal
 from era5_pipeline.defs.resources import Era5Resource, current_results
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS, CheckResult
-from era5_pipeline.model.errors import NotYetAvailableError
+from era5_pipeline.model.errors import NotYetAvailableError, UsageError
 from era5_pipeline.model.months import FIRST_YEAR, Month
+from era5_pipeline.model.settings import read_settings
 from era5_pipeline.postgres.connect import open_warehouse
 from era5_pipeline.runtime.progress import ProgressLines, add_listener
 from era5_pipeline.stages import run_flat, run_load, run_raw
@@ -20,6 +21,7 @@ from era5_pipeline.stages import run_flat, run_load, run_raw
 RAW = dg.AssetKey(["era5", "raw"])
 FLAT = dg.AssetKey(["era5", "flat"])
 WEATHER = dg.AssetKey(["era5", "weather"])
+LAKE = dg.AssetKey(["era5", "lake"])
 Results: TypeAlias = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
 OWNERS = ["team:era5"]
 # One group for all: with several, the UI opens the graph with each folded to a box that hides its assets.
@@ -139,8 +141,36 @@ def weather(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.Materia
         materialized: dg.MaterializeResult[None] = dg.MaterializeResult(
             metadata=metadata.weather_metadata(result), check_results=metadata.check_results(WEATHER, result.outcomes)
         )
+        if result.committed is not None:
+            facts = metadata.lake_metadata(result.committed)
+            context.log_event(dg.AssetMaterialization(LAKE, partition=context.partition_key, metadata=facts))
         current_results().load = result
         return materialized
+
+
+def lake_assets() -> tuple[dg.AssetSpec, ...]:
+    """The asset `era5/lake`, if ERA5_LAKE is set where the code location is loaded.
+
+    No step of its own makes it: a load replaces the month in the table and in the lake by one transaction.
+    """
+    try:
+        settings = read_settings()
+    except UsageError:
+        return ()  # whoever uses a setting reports it
+    if settings.lake is None:
+        return ()
+    return (
+        dg.AssetSpec(
+            LAKE,
+            deps=[FLAT],
+            partitions_def=MONTHS,
+            group_name=GROUP,
+            kinds={"iceberg"},
+            owners=OWNERS,
+            description="The month in the Iceberg table of the lake, replaced in the transaction that replaces it in "
+            "the table weather.",
+        ),
+    )
 
 
 load_month = dg.define_asset_job(

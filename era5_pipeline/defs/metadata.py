@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.model.errors import NotYetAvailableError
     from era5_pipeline.model.variables import Variable
+    from era5_pipeline.lake.months import Committed
     from era5_pipeline.stages import FlatResult, LoadResult, RawResult
 
 Metadata = dict[str, dg.MetadataValue]
@@ -161,6 +162,16 @@ def flat_metadata(result: FlatResult) -> Metadata:
 def _name_unrequested_columns(result: RawResult) -> str:
     names = ", ".join(result.besides)
     return f"the files also hold {names}: to load them, set ERA5_VARIABLES to all, or to a list of names"
+
+
+def lake_metadata(committed: Committed) -> Metadata:
+    """The snapshot of the lake that the load made, and the month's new files in it."""
+    return {
+        "dagster/partition_row_count": dg.MetadataValue.int(committed.rows),
+        "snapshot": dg.MetadataValue.text(str(committed.snapshot_id)),
+        "files": dg.MetadataValue.int(committed.files),
+        "bytes": dg.MetadataValue.int(committed.bytes),
+    }
 
 
 def weather_metadata(result: LoadResult) -> Metadata:

@@ -13,7 +13,7 @@ import dagster as dg
 from pydantic import Field
 
 from era5_pipeline.defs import metadata, resources
-from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
+from era5_pipeline.defs.assets import FLAT, LAKE, RAW, WEATHER
 from era5_pipeline.defs.failures import as_failures, record_failed_month, was_interrupted
 from era5_pipeline.defs.resources import Era5Resource, StageResults
 from era5_pipeline.defs.storage import store_together
@@ -179,6 +179,9 @@ def _events(month: Month, results: StageResults) -> Iterator[dg.AssetMaterializa
                 blocking=outcome.name in (*RAW_CHECKS, *FLAT_CHECKS),
                 partition=month.key,
             )
+    if results.load.committed is not None:
+        facts = metadata.lake_metadata(results.load.committed)
+        yield dg.AssetMaterialization(LAKE, partition=month.key, metadata=facts)
 
 
 def _failure(failures: dict[Month, Era5Error]) -> dg.Failure:

@@ -101,9 +101,11 @@ def _groups(ids: npt.NDArray[np.int32]) -> Iterator[tuple[int, int]]:
     )
     begins = np.append(starts[is_new_run], ids.size)
     for begin, end in zip(begins[:-1].tolist(), begins[1:].tolist(), strict=True):
-        count = -(-(end - begin) // GROUP_ROWS)
+        own = starts[(starts >= begin) & (starts < end)]
+        # A cut moves down to where its location begins, so a group may have nearly a location more than its share.
+        largest = int(np.diff(own, append=end).max())
+        count = 1 if end - begin <= GROUP_ROWS else -(-(end - begin) // max(1, GROUP_ROWS - largest))
         wanted = begin + (end - begin) * np.arange(1, count) // count
-        # The last location that begins at or before each cut.
-        cuts = starts[np.searchsorted(starts, wanted, side="right") - 1]
+        cuts = own[np.searchsorted(own, wanted, side="right") - 1]
         bounds = np.unique([begin, *cuts.tolist(), end])
         yield from zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)

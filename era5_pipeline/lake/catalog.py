@@ -225,7 +225,10 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
 def prepare(connection: psycopg.Connection[Any]) -> None:
     """Create the catalog's tables, if they do not exist."""
     if not _is_prepared(connection):
-        connection.execute(read_sql("lake_catalog"))
+        # One at a time: two sessions that create a table at once fail, even with IF NOT EXISTS.
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('era5.lake', 0))")
+            connection.execute(read_sql("lake_catalog"))
 
 
 def _is_prepared(connection: psycopg.Connection[Any]) -> bool:

@@ -1,0 +1,289 @@
+"""Months in the lake: the same rows as in the warehouse, at every moment, whatever fails."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from era5_pipeline.flat.bands import BAND_LOCATIONS
+from era5_pipeline.lake.catalog import LakePlace
+from era5_pipeline.lake.months import Committed, Lake, files_of
+from era5_pipeline.lake.upkeep import clean, verify_month
+from era5_pipeline.model.errors import StoreError
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month
+from era5_pipeline.runtime.stores import open_store
+from era5_pipeline.warehouse.drop_month import drop_month
+from era5_pipeline.warehouse.ledger import read_ledger
+from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline_tests.flat_months import COLUMNS, rows_of_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import psycopg
+    import pyarrow as pa
+
+    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.warehouse.load_month import Loaded
+    from era5_pipeline_tests.flat_months import FlatMonths, Row
+
+JULY, AUGUST = Month(2023, 7), Month(2023, 8)
+
+
+def lake_at(address: str, home: Path) -> Lake:
+    return Lake(LakePlace(address), open_store(address), home)
+
+
+@pytest.fixture
+def lake(store_address: str, tmp_path: Path) -> Lake:
+    return lake_at(store_address, tmp_path / "home")
+
+
+@pytest.fixture
+def local_lake(tmp_path: Path) -> Lake:
+    (tmp_path / "lake").mkdir()
+    return lake_at(str(tmp_path / "lake"), tmp_path / "home")
+
+
+def load(lake: Lake, warehouse: Warehouse, flat: FlatMonth, **options: Any) -> tuple[Loaded, Committed]:
+    with warehouse.connect() as connection:
+        lake.require(connection)
+    staged, committed = lake.stage(flat), []
+
+    def alongside(connection: psycopg.Connection[Any], *, keeps: bool) -> None:
+        committed.append(staged.commit(connection, keeps=keeps))
+
+    loaded = load_month(warehouse, flat, alongside=alongside, **options)
+    return loaded, committed[0]
+
+
+def table_of(lake: Lake, warehouse: Warehouse) -> Any:
+    with warehouse.connect() as connection:
+        return lake.open(connection)
+
+
+def rows_in(table: pa.Table) -> list[Row]:
+    ordered = table.sort_by([("location_id", "ascending"), ("time", "ascending")])
+    nothing = [None] * len(ordered)
+    columns = [ordered.column(name).to_pylist() if name in ordered.column_names else nothing for name in COLUMNS]
+    return list(zip(*columns, strict=True))
+
+
+def rows_of_lake(lake: Lake, warehouse: Warehouse) -> list[Row]:
+    return rows_in(table_of(lake, warehouse).scan().to_arrow())
+
+
+def assert_same(lake: Lake, warehouse: Warehouse) -> None:
+    held, wanted = rows_of_lake(lake, warehouse), rows_of_table(warehouse)
+    assert len(held) == len(wanted) > 0
+    assert held == wanted
+
+
+def snapshots(lake: Lake, warehouse: Warehouse) -> int:
+    return len(table_of(lake, warehouse).metadata.snapshots)
+
+
+def test_a_load_fills_table_and_lake(lake: Lake, warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    flat = flat_months(missing=0.1)
+    _, committed = load(lake, warehouse, flat)
+    assert (committed.files, committed.rows) == (1, flat.rows)
+    load(lake, warehouse, flat_months("2023-08"))
+    assert_same(lake, warehouse)
+    table = table_of(lake, warehouse)
+    (file,) = files_of(table, JULY)
+    assert file.record_count == flat.rows
+    summary = table.metadata.snapshots[0].summary
+    assert summary["era5.month"] == "2023-07"
+    assert summary["era5.fingerprint"] == flat.fingerprint
+    assert table.schema().find_field("temperature_2m").doc.endswith("; degC")
+
+
+def test_the_same_month_twice_is_one(lake: Lake, warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    flat = flat_months()
+    load(lake, warehouse, flat)
+    with warehouse.connect() as connection:
+        assert lake.has(connection, flat)
+        assert not lake.has(connection, flat_months(seed=2))
+    load(lake, warehouse, flat, force=True)
+    assert_same(lake, warehouse)
+    assert len(files_of(table_of(lake, warehouse), JULY)) == 1
+
+
+def test_a_lake_that_was_set_later_gets_the_month_though_the_table_has_it(
+    local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
+    load_month(warehouse, flat_months())
+    loaded, committed = load(local_lake, warehouse, flat_months())
+    assert not loaded.changed
+    assert committed.rows == flat_months().rows
+    assert_same(local_lake, warehouse)
+
+
+def test_a_new_version_replaces_the_month_and_the_old_one_can_be_read(
+    local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
+    load(local_lake, warehouse, flat_months())
+    before = rows_of_table(warehouse)
+    load(local_lake, warehouse, flat_months(seed=2), replace_more=True)
+    assert_same(local_lake, warehouse)
+    assert rows_of_table(warehouse) != before
+    table = table_of(local_lake, warehouse)
+    first, second = table.metadata.snapshots
+    assert rows_in(table.scan(snapshot_id=first.snapshot_id).to_arrow()) == before
+    assert second.summary is not None
+    assert second.summary["deleted-records"] == second.summary["added-records"]
+
+
+def test_areas_that_overlap(local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    load(local_lake, warehouse, flat_months(points=(3, 3)))
+    load(local_lake, warehouse, flat_months(points=(3, 3), north=10.25, west=20.25, seed=2), replace_more=True)
+    assert_same(local_lake, warehouse)
+    assert len(files_of(table_of(local_lake, warehouse), JULY)) == 2
+
+
+def test_columns_that_are_added_later(local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    load(local_lake, warehouse, flat_months(names=("t2m", "tp")))
+    loaded, _ = load(local_lake, warehouse, flat_months(names=("tcc",), missing=0.2))
+    assert loaded.kept_columns == ("temperature_2m", "total_precipitation")
+    assert_same(local_lake, warehouse)
+    # Other months have no values in the new column.
+    load(local_lake, warehouse, flat_months("2023-08"))
+    assert_same(local_lake, warehouse)
+
+
+def test_dropped_rows(local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    load(local_lake, warehouse, flat_months(points=(3, 3)))
+    load(local_lake, warehouse, flat_months("2023-08"))
+    some = LocationSet.of_ids(flat_months(points=(3, 3)).location_ids.ids()[:4])
+    drop_month(warehouse, JULY, some, alongside=partial(local_lake.remove, JULY))
+    assert_same(local_lake, warehouse)
+    drop_month(warehouse, JULY, alongside=partial(local_lake.remove, JULY))
+    assert_same(local_lake, warehouse)
+    assert files_of(table_of(local_lake, warehouse), JULY) == []
+
+
+def test_a_month_of_several_bands(local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    # 60 degrees north of the pole, a band ends within a row of the grid.
+    flat = flat_months(points=(2, 3), north=-74.75, west=-59.75, hours=None)
+    load(local_lake, warehouse, flat)
+    ids = flat.location_ids.ids()
+    files = files_of(table_of(local_lake, warehouse), JULY)
+    assert len(files) == len({int(number) // BAND_LOCATIONS for number in ids})
+    assert_same(local_lake, warehouse)
+
+
+def test_readers_see_the_old_month_or_the_new_one(
+    local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
+    versions = [flat_months(seed=seed) for seed in (1, 2)]
+    contents = []
+    for flat in versions:
+        load(local_lake, warehouse, flat, replace_more=True)
+        contents.append(rows_of_table(warehouse))
+    seen: list[int] = []
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            seen.append(contents.index(rows_of_lake(local_lake, warehouse)))
+
+    with ThreadPoolExecutor() as threads:
+        reading = threads.submit(read)
+        try:
+            for number in range(6):
+                load(local_lake, warehouse, versions[number % 2], replace_more=True, force=True)
+        finally:
+            stop.set()
+        reading.result()
+    assert set(seen) == {0, 1}
+    assert_same(local_lake, warehouse)
+
+
+def test_months_loaded_at_the_same_time(local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    months = [flat_months(f"2023-{month:02d}") for month in range(1, 7)]
+    load(local_lake, warehouse, flat_months("2023-07"))
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(partial(load, local_lake, warehouse), months))
+    assert_same(local_lake, warehouse)
+    assert snapshots(local_lake, warehouse) == 7
+
+
+def test_the_first_months_at_the_same_time(local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    months = [flat_months(f"2023-{month:02d}") for month in range(1, 4)]
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(partial(load, local_lake, warehouse), months))
+    assert_same(local_lake, warehouse)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_load_that_fails_changes_neither(
+    local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths, moment: str
+) -> None:
+    load(local_lake, warehouse, flat_months())
+    before = rows_of_table(warehouse)
+    staged = local_lake.stage(flat_months(seed=2))
+
+    def alongside(connection: psycopg.Connection[Any], *, keeps: bool) -> None:
+        if moment == "after":
+            staged.commit(connection, keeps=keeps)
+        raise StoreError("the store is full", remedy="Free space.")
+
+    with pytest.raises(StoreError):
+        load_month(warehouse, flat_months(seed=2), alongside=alongside, replace_more=True)
+    assert rows_of_table(warehouse) == before == rows_of_lake(local_lake, warehouse)
+    load(local_lake, warehouse, flat_months(seed=2), replace_more=True)
+    assert_same(local_lake, warehouse)
+
+
+_KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+from era5_pipeline.flat.flat_month import FlatMonth
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline_tests.lake.test_months import lake_at
+
+url, address, home, facts = sys.argv[1:]
+flat = FlatMonth.from_json(json.loads(Path(facts).read_text()))
+lake = lake_at(address, Path(home))
+staged = lake.stage(flat)
+
+def alongside(connection, *, keeps):
+    staged.commit(connection, keeps=keeps)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+load_month(Warehouse(url), flat, alongside=alongside, replace_more=True)
+"""
+
+
+def test_a_load_that_is_killed_between_files_and_commit(
+    local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths, tmp_path: Path
+) -> None:
+    load(local_lake, warehouse, flat_months())
+    before = rows_of_table(warehouse)
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps(flat_months(seed=2).to_json()))
+    arguments = [warehouse.url, local_lake.place.address, str(local_lake.home), str(facts)]
+    killed = subprocess.run([sys.executable, "-c", _KILLED, *arguments], check=False, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    assert rows_of_table(warehouse) == before == rows_of_lake(local_lake, warehouse)
+    with warehouse.connect() as connection:
+        cleaned = clean(connection, local_lake, keep=timedelta(days=1), orphans_after=timedelta())
+        (contents,) = read_ledger(connection)
+        assert verify_month(local_lake, local_lake.open(connection), contents) == ()
+    # The data file, a manifest of what comes and one of what goes, their list, and the new metadata.
+    assert (cleaned.snapshots, cleaned.files) == (0, 5)
+    assert rows_of_lake(local_lake, warehouse) == before
+    load(local_lake, warehouse, flat_months(seed=2), replace_more=True)
+    assert_same(local_lake, warehouse)
