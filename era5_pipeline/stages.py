@@ -10,15 +10,16 @@ import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from era5_pipeline.draw.maps import preview_map
 from era5_pipeline.flat.checks import CheckResult, flat_outcomes, is_complete, raw_outcomes, table_outcomes
 from era5_pipeline.flat.flatten import MiddleHour, flatten_month, preview_file
 from era5_pipeline.flat.inventory import InventoryKeeper
 from era5_pipeline.flat.storage import FileRemoval, StoredMonth
+from era5_pipeline.lake.open_lake import open_lake
 from era5_pipeline.maps.fields import FieldMap
-from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError, UsageError
+from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import VARIABLES
@@ -35,11 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    import psycopg
-
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.flat.inventory import KeptInventory
-    from era5_pipeline.lake.months import Committed, Lake, StagedMonth
+    from era5_pipeline.lake.months import Committed
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import VariableChoice
@@ -258,7 +257,7 @@ def _run_load(
     session: LoadSession | None,
 ) -> LoadResult:
     flat = _flat_to_load(settings, stored, warehouse)
-    lake_commit = _LakeCommit.prepared(settings, stored, warehouse, flat)
+    lake_commit = None if settings.lake is None else open_lake(settings).prepared(warehouse, flat, force=settings.force)
     with measured_waits() as waited:
         loaded = load_month(
             warehouse,
@@ -280,52 +279,6 @@ def _run_load(
     outcomes = table_outcomes(flat, differences)
     committed = None if lake_commit is None else lake_commit.committed
     return LoadResult(flat, loaded, outcomes, time.monotonic() - started, waited.seconds, committed)
-
-
-def open_lake(settings: Settings) -> Lake:
-    """Open the lake that the settings name.
-
-    Raises:
-        UsageError: if they name none, or an unusable one, or pyiceberg is not installed.
-    """
-    try:
-        from era5_pipeline.lake.months import Lake  # noqa: PLC0415  # slow to import, and optional
-    except ImportError as error:
-        raise UsageError(
-            f"a lake (ERA5_LAKE) needs pyiceberg, which is not installed ({error})",
-            remedy="Install it: pip install 'era5-pipeline[lake]'.",
-        ) from error
-    return Lake.of(settings)
-
-
-class _LakeCommit:
-    """Makes a flat month part of the lake in the transaction of its load (an `Alongside`)."""
-
-    def __init__(self, staged: StagedMonth | None, notes: tuple[str, ...] = ()) -> None:
-        self._staged = staged
-        self.committed: Committed | None = None
-        self.notes = notes
-
-    @classmethod
-    def prepared(
-        cls, settings: Settings, stored: StoredMonth, warehouse: Warehouse, flat: FlatMonth
-    ) -> _LakeCommit | None:
-        """Write the month's files into the lake, unless it has them; None without a lake."""
-        if settings.lake is None:
-            return None
-        lake = open_lake(settings)
-        with warehouse.connect() as connection:
-            lake.require(connection)
-            if not settings.force and lake.has(connection, flat):
-                return cls(None)
-        if not all(file.path.is_file() for file in flat.row_files):
-            note = f"{stored.month}: the lake lacks it, and its flat files are gone: materialize era5/flat of it first"
-            return cls(None, (note,))
-        return cls(lake.stage(flat))
-
-    def __call__(self, connection: psycopg.Connection[Any], *, keeps: bool) -> None:
-        if self._staged is not None:
-            self.committed = self._staged.commit(connection, keeps=keeps)
 
 
 def _flat_to_load(settings: Settings, stored: StoredMonth, warehouse: Warehouse) -> FlatMonth:

@@ -25,7 +25,7 @@ ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
 # From the bottom to the top: a room may import those before it, never one after it.
 ROOMS = (
-    *("model", "runtime", "postgres", "netcdf", "sources", "flat", "warehouse", "read", "climate"),
+    *("model", "runtime", "postgres", "netcdf", "sources", "flat", "warehouse", "lake", "read", "climate"),
     *(
         "maps",
         "draw",
@@ -53,7 +53,8 @@ ONLY_IN = {
     "fastapi": {"serving"},
     "matplotlib": {"draw", "report", "benchmarks"},  # benchmarks: figures of results, which no other command draws
     "netCDF4": {"netcdf"},
-    "psycopg": {"postgres", "warehouse", *ANSWERS, "planning", "monitor", "serving", "benchmarks", "cli"},
+    "pyiceberg": {"lake"},
+    "psycopg": {"postgres", "warehouse", "lake", *ANSWERS, "planning", "monitor", "serving", "benchmarks", "cli"},
     "rich": {"cli", "benchmarks", "planning"},  # planning: only to write numbers of bytes
     "starlette": {"serving", "runtime"},  # runtime: its types, of the guard before a web server
     "typer": {"cli", "benchmarks"},
@@ -73,6 +74,7 @@ TOPICS = {
     "api": {"test_python_page"},
     "draw": {"test_plots"},
     "export": {"test_export_faults", "test_export_memory"},
+    "lake": {"test_engines", "test_stores_that_fail"},
     "report": {"test_page_in_chromium"},
     "serving": {"test_fuzzed", "test_http_page"},
     "sources": {"test_ncar"},

@@ -48,12 +48,12 @@ def drop(
       era5 drop --from 2023-07
       era5 drop --from 2023-01 --to 2023-12 --area 14.75/41/12.5/43 --yes
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline.lake.open_lake import open_lake
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.months import months_between, parse_calendar_months
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.stages import open_lake
     from era5_pipeline.warehouse.drop_month import drop_month, what_would_go
 
     settings = read_settings()

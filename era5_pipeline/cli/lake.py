@@ -20,10 +20,10 @@ def path() -> None:
       era5 lake path
       duckdb -c "LOAD iceberg; SELECT count(*) FROM iceberg_scan('$(era5 lake path)')"
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline.lake.open_lake import open_lake
     from era5_pipeline.model.errors import NoDataError
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.stages import open_lake
 
     settings = read_settings()
     own = open_lake(settings)
@@ -59,11 +59,11 @@ def verify(
     from rich.console import Console
 
     from era5_pipeline.cli.bars import stage_bars
+    from era5_pipeline.lake.open_lake import open_lake
     from era5_pipeline.model.errors import RefusedError
     from era5_pipeline.model.months import months_between
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.stages import open_lake
     from era5_pipeline.warehouse.ledger import read_ledger
 
     settings = read_settings()
@@ -117,10 +117,10 @@ def clean(
     from dataclasses import asdict
     from datetime import timedelta
 
+    from era5_pipeline.lake.open_lake import open_lake
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
-    from era5_pipeline.stages import open_lake
 
     settings = read_settings()
     own = open_lake(settings)

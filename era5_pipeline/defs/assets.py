@@ -1,4 +1,4 @@
-"""The assets `era5/raw`, `era5/flat`, `era5/weather`: a month's stages, with the checks between them; and the lake's."""
+"""The assets `era5/raw`, `era5/flat`, `era5/weather`, `era5/lake`: a month's stages, with the checks between them."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence

@@ -9,10 +9,9 @@ with that, or with Iceberg's JdbcCatalog; pyiceberg's own class would commit in 
 from __future__ import annotations
 
 import uuid
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from psycopg import sql
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
@@ -31,21 +30,19 @@ from typing_extensions import override
 
 from era5_pipeline.flat.bands import BAND_LOCATIONS
 from era5_pipeline.flat.formats import KEYS, field_id
-from era5_pipeline.model.errors import StoreError, disk_remedy
+from era5_pipeline.lake.place import IDENTIFIER, LakePlace, lake_errors
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.runtime.project_files import read_sql
-from era5_pipeline.runtime.stores import S3Environment, is_s3, s3_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     import psycopg
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Identifier
 
-CATALOG, NAMESPACE, TABLE = "era5", "era5", "weather"
-IDENTIFIER = (NAMESPACE, TABLE)
+CATALOG = "era5"
 _KEY_DOCS = {
     "time": "Hour in UTC: of instantaneous values the time, of accumulations the end",
     "location_id": "Number of the grid point: 1 to 1,038,240, from south-west to north-east",
@@ -106,28 +103,6 @@ def new_metadata(location: str, columns: Iterable[str]) -> TableMetadata:
         default_sort_order_id=UNSORTED_SORT_ORDER.order_id,
         properties=_PROPERTIES,
     )
-
-
-@dataclass(frozen=True)
-class LakePlace:
-    """Where the lake is: a folder or `s3://bucket/prefix`; the table is below it."""
-
-    address: str
-
-    @property
-    def location(self) -> str:
-        """The table's location, as its metadata has it."""
-        return f"{self.address.rstrip('/')}/{TABLE}"
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """What pyiceberg needs to open files there; keys come from AWS's usual places, and are never in here."""
-        if not is_s3(self.address):
-            return {}
-        environment = S3Environment.read()
-        region = environment.region or ("us-east-1" if environment.endpoint else None)
-        found = {"s3.endpoint": environment.endpoint, "s3.region": region}
-        return {name: value for name, value in found.items() if value}
 
 
 class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
@@ -229,26 +204,23 @@ def prepare(connection: psycopg.Connection[Any]) -> None:
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('era5.lake', 0))")
             connection.execute(read_sql("lake_catalog"))
+            _grant_as_on_the_ledger(connection)
+
+
+def _grant_as_on_the_ledger(connection: psycopg.Connection[Any]) -> None:
+    """Let those who load load into the lake, and those who read see where it is."""
+    granted = connection.execute(
+        "SELECT pg_get_userbyid(acl.grantee), array_agg(acl.privilege_type) "
+        "FROM pg_class c, aclexplode(c.relacl) acl WHERE c.oid = to_regclass('era5.ledger') AND acl.grantee <> 0 "
+        "AND acl.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE') GROUP BY 1"
+    ).fetchall()
+    for role, privileges in granted:
+        connection.execute(
+            sql.SQL("GRANT {} ON public.iceberg_tables, public.iceberg_namespace_properties TO {}").format(
+                sql.SQL(", ").join(map(sql.SQL, privileges)), sql.Identifier(role)
+            )
+        )
 
 
 def _is_prepared(connection: psycopg.Connection[Any]) -> bool:
     return connection.execute("SELECT to_regclass('public.iceberg_tables')").fetchone() != (None,)
-
-
-@contextmanager
-def lake_errors(address: str) -> Iterator[None]:
-    """Translate errors of the lake's files.
-
-    Raises:
-        StoreError, TransientError: in place of an `OSError`.
-    """
-    if is_s3(address):
-        with s3_errors(f"the lake {address}"):
-            yield
-        return
-    try:
-        yield
-    except OSError as error:
-        remedy = disk_remedy(error, "set ERA5_LAKE to another folder", name="ERA5_LAKE")
-        message = f"the lake {address}: {error.strerror or error}"
-        raise StoreError(message, remedy=remedy or "Check ERA5_LAKE, and that this user may write there.") from error

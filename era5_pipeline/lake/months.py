@@ -9,6 +9,7 @@ stay behind, without effect, until `upkeep.clean`.
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
 from pyiceberg.io.pyarrow import (
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
@@ -27,9 +27,12 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
 from era5_pipeline.flat.bands import BandSink, band_of
 from era5_pipeline.flat.formats import KEYS, ParquetSink, schema_of
-from era5_pipeline.lake.catalog import TABLE, LakePlace, WarehouseCatalog, lake_errors, prepare
+from era5_pipeline.lake.catalog import WarehouseCatalog, prepare
+from era5_pipeline.lake.place import IDENTIFIER, TABLE, LakePlace, lake_errors
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.files import temporary_folder
 from era5_pipeline.runtime.stores import open_store
@@ -42,8 +45,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from era5_pipeline.flat.flat_month import FlatMonth
-    from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
+    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.runtime.stores import ObjectStore
 
 # Digits of the fingerprint in a file's name, by which a month's files are recognised.
@@ -95,7 +98,8 @@ class Lake:
         Raises:
             StoreError, TransientError: see `ObjectStore`.
         """
-        self.store.require()
+        with lake_errors(self.place.address):
+            self.store.require()
         prepare(connection)
 
     def open(self, connection: psycopg.Connection[Any]) -> Table | None:
@@ -104,7 +108,7 @@ class Lake:
         if catalog.location_of_metadata() is None:
             return None
         with lake_errors(self.place.address):
-            return catalog.load_table(("era5", TABLE))
+            return catalog.load_table(IDENTIFIER)
 
     def has(self, connection: psycopg.Connection[Any], flat: FlatMonth) -> bool:
         """Whether the table has exactly the files of this flat month among those of the month."""
@@ -121,9 +125,24 @@ class Lake:
             StoreError, TransientError: see `ObjectStore`.
             LocalDiskError: if the disk is full.
         """
-        with temporary_folder(self.home / "scratch", "lake-") as folder:
+        with temporary_folder(self.home / "scratch", "lake-") as folder, lake_errors(self.place.address):
             paths = [file.path for file in flat.row_files] if flat.is_for_lake else list(_banded(flat, folder))
             return StagedMonth(self, flat, tuple(self.upload(flat.month, flat.fingerprint, paths)))
+
+    def prepared(self, warehouse: Warehouse, flat: FlatMonth, *, force: bool = False) -> LakeCommit:
+        """Write the month's files into the lake, unless it has them; its load then makes them part of the table.
+
+        Raises:
+            StoreError, TransientError: see `ObjectStore`.
+        """
+        with warehouse.connect() as connection, server_errors(f"looking at the lake for {flat.month}"):
+            self.require(connection)
+            if not force and self.has(connection, flat):
+                return LakeCommit(None)
+        if not all(file.path.is_file() for file in flat.row_files):
+            note = f"{flat.month}: the lake lacks it, and its flat file is gone: materialize era5/flat of it first"
+            return LakeCommit(None, (note,))
+        return LakeCommit(self.stage(flat))
 
     def remove(self, month: Month, connection: psycopg.Connection[Any], locations: LocationSet) -> None:
         """Take these locations of the month out of the table within the caller's transaction, by one snapshot.
@@ -191,6 +210,29 @@ class StagedMonth:
             own = _with_kept_columns(lake, table, replaced, flat) if keeps and replaced else list(self.files)
             properties = {SOURCE: flat.raw.source, VERSION: flat.version, FINGERPRINT: flat.fingerprint}
             return _committed(table, flat.month, replaced, own + rest, properties)
+
+
+class LakeCommit:
+    """Makes a staged month part of the lake in the transaction of its load (an `Alongside`)."""
+
+    def __init__(self, staged: StagedMonth | None, notes: tuple[str, ...] = ()) -> None:
+        self._staged = staged
+        self.notes = notes
+        self.committed: Committed | None = None
+
+    def __call__(self, connection: psycopg.Connection[Any], *, keeps: bool) -> None:
+        """Commit it, if there is anything to commit."""
+        if self._staged is not None:
+            self.committed = self._staged.commit(connection, keeps=keeps)
+
+
+def rows_by_month(table: Table | None) -> dict[Month, int]:
+    """The rows of each month in the table."""
+    rows: dict[Month, int] = defaultdict(int)
+    for task in () if table is None else table.scan().plan_files():
+        since_1970 = task.file.partition[0]
+        rows[Month(1970 + since_1970 // 12, since_1970 % 12 + 1)] += task.file.record_count
+    return rows
 
 
 def _committed(
@@ -266,10 +308,7 @@ def _locations_in(table: Table, file: DataFile) -> LocationSet:
 
 def files_of(table: Table, month: Month) -> list[DataFile]:
     """The data files of a month in the table's newest snapshot."""
-    of_month = And(
-        GreaterThanOrEqual("time", month.start.isoformat()),  # type: ignore[call-arg]  # its own signature is wrong
-        LessThan("time", month.end.isoformat()),  # type: ignore[call-arg]
-    )
+    of_month = f"time >= '{month.start.isoformat()}' AND time < '{month.end.isoformat()}'"
     return [task.file for task in table.scan(row_filter=of_month).plan_files()]
 
 

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 
 from era5_pipeline.flat.flat_month import FLAT_FORM
 from era5_pipeline.flat.statistics import digest_of_rows, digest_text
-from era5_pipeline.lake.catalog import IDENTIFIER, TABLE, WarehouseCatalog, lake_errors
+from era5_pipeline.lake.catalog import WarehouseCatalog
 from era5_pipeline.lake.months import files_of
+from era5_pipeline.lake.place import IDENTIFIER, TABLE, lake_errors
 from era5_pipeline.runtime import progress
 
 if TYPE_CHECKING:

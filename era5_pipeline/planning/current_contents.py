@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.flat.flat_month import month_fingerprint
+from era5_pipeline.lake.open_lake import rows_in_lake
 from era5_pipeline.model.errors import Era5Error, NoDatabaseError, UsageError, disk_errors
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
@@ -153,6 +154,10 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
     """
     with warehouse.connect() as connection:
         held = {contents.month: contents.parts for contents in read_ledger(connection)}
+        if settings.lake is not None:
+            # A month that the lake lacks is run again, though the table has it.
+            in_lake = rows_in_lake(settings, connection)
+            held = {month: parts for month, parts in held.items() if in_lake[month] == sum(part.rows for part in parts)}
     if settings.force:
         return frozenset()
     source = source_of(settings)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from era5_pipeline.flat import flat_month as facts
-from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth, SummaryFile, checksum_of, month_fingerprint
+from era5_pipeline.flat.flat_month import ColumnFacts, FlatFile, FlatMonth, checksum_of, month_fingerprint
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.sources.source import RawFile, RawMonth
@@ -56,7 +56,7 @@ def flat_month(raw: RawMonth = RAW) -> FlatMonth:
         sha256="cc",
         seconds=0.5,
         peak_rss_bytes=1000,
-        summaries=SummaryFile(Path("/home/flat/2023-07-abc.monthly.parquet"), 50, "dd"),
+        summaries=FlatFile(Path("/home/flat/2023-07-abc.monthly.parquet"), 50, "dd"),
     )
 
 

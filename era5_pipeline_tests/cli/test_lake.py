@@ -1,0 +1,85 @@
+"""`era5 lake`, and loads with ERA5_LAKE: where the table is, whether it is right, what is cleaned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyiceberg.table import StaticTable
+
+from era5_pipeline.model.errors import NoDataError, RefusedError, StoreError, UsageError
+from era5_pipeline_tests.commands import InProcess, assert_explained
+from era5_pipeline_tests.pipelines import dagster_dropped
+from era5_pipeline_tests.warehouse.loads import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from era5_pipeline_tests.commands import CommandResult
+
+
+@pytest.fixture
+def here(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str
+) -> Iterator[InProcess]:
+    """The command with a new database and an empty lake."""
+    command = InProcess(capsys, monkeypatch, tmp_path)
+    (tmp_path / "lake").mkdir()
+    command.set(ERA5_DATABASE_URL=database_url, ERA5_LAKE=str(tmp_path / "lake"))
+    with dagster_dropped(database_url):
+        yield command
+
+
+def load(here: InProcess, *options: str) -> CommandResult:
+    return here.run("load", "--from", "2023-07", "--source", "sample", "--area", "10/10/9.5/10.5", *options)
+
+
+def test_a_month_is_loaded_verified_and_cleaned(here: InProcess, tmp_path: Path) -> None:
+    load(here)
+    path = here.run("lake", "path").out.strip()
+    assert StaticTable.from_metadata(path).scan().count() == 9 * 744
+    assert here.run("lake", "verify").out == "2023-07: 6,696 rows are equal\n"
+    load(here, "--force")
+    assert here.run("lake", "path").out.strip() != path
+    # Nothing is old enough; then all that the newest snapshot does not need goes.
+    assert here.run("lake", "clean").out == "removed 0 snapshots and 0 files with 0 bytes\n"
+    left = ("lake", "clean", "--keep-days", "0", "--orphan-hours", "0")
+    would = here.run(*left, "--dry-run", "--json").json()
+    assert would["snapshots"] == 0
+    cleaned = here.run(*left, "--json").json()
+    assert cleaned["snapshots"] == 1
+    assert cleaned["files"] > 0
+    assert len(list((tmp_path / "lake").rglob("*.parquet"))) == 1
+    assert here.run("lake", "verify", "--json").json() == [{"month": "2023-07", "rows": 6696, "differences": []}]
+
+
+def test_a_difference_is_found_and_a_load_repairs_it(here: InProcess, database_url: str, tmp_path: Path) -> None:
+    load(here)
+    before = here.run("lake", "path").out.strip()
+    load(here, "--force")
+    # The pointer is set back by hand: to the same rows, and to a table without any.
+    ask(database_url, "UPDATE iceberg_tables SET metadata_location = %s RETURNING 1", before)
+    assert "are equal" in here.run("lake", "verify").out
+    empty = next((tmp_path / "lake").rglob("00000-*.json"))
+    ask(database_url, "UPDATE iceberg_tables SET metadata_location = %s RETURNING 1", str(empty))
+    differing = here.run("lake", "verify", code=RefusedError.exit_code)
+    assert differing.out == "2023-07: 0 rows in the lake, 6,696 in the warehouse\n"
+    assert_explained(differing, "differs from the warehouse in 1 of 1 months", "era5 load --from 2023-07")
+    load(here)
+    assert "are equal" in here.run("lake", "verify").out
+
+
+def test_dropped_months_leave_the_lake(here: InProcess) -> None:
+    load(here)
+    here.run("drop", "--from", "2023-07", "--yes")
+    assert StaticTable.from_metadata(here.run("lake", "path").out.strip()).scan().count() == 0
+
+
+def test_a_lake_that_is_missing_is_explained(here: InProcess, tmp_path: Path) -> None:
+    assert_explained(here.run("lake", "path", code=NoDataError.exit_code), "the lake has no month yet", "era5 load")
+    here.set(ERA5_LAKE=str(tmp_path / "nowhere"))
+    month = ("load", "--from", "2023-07", "--source", "sample", "--area", "10/10/9.5/10.5")
+    assert_explained(here.run(*month, code=StoreError.exit_code), "nowhere does not exist", "ERA5_LAKE")
+    here.set(ERA5_LAKE="")
+    assert_explained(here.run("lake", "verify", code=UsageError.exit_code), "there is no lake", "ERA5_LAKE")

@@ -1,0 +1,118 @@
+"""The lake's table: its form, its catalog in the warehouse's database, and who may use it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg import sql
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+
+from era5_pipeline.lake.catalog import WarehouseCatalog, prepare, schema_of_table
+from era5_pipeline.lake.place import IDENTIFIER, LakePlace
+from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline_tests.servers import fresh_role
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.postgres.connect import Warehouse
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> LakePlace:
+    (tmp_path / "lake").mkdir()
+    return LakePlace(str(tmp_path / "lake"))
+
+
+def test_numbers_of_columns_do_not_depend_on_what_else_there_is() -> None:
+    everything = schema_of_table(variable.column for variable in VARIABLES)
+    few = schema_of_table(["snowfall", "temperature_2m"])
+    assert [field.name for field in few.fields][4:] == ["temperature_2m", "snowfall"]
+    for field in few.fields:
+        assert everything.find_field(field.name) == field
+    numbers = [field.field_id for field in everything.fields]
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_every_column_has_a_comment_with_its_unit() -> None:
+    docs = {field.name: field.doc for field in schema_of_table(["temperature_2m", "total_precipitation"]).fields}
+    assert docs["temperature_2m"] == "Air temperature 2 m above the surface; degC"
+    assert docs["total_precipitation"] is not None
+    assert docs["total_precipitation"].endswith("; mm")
+    assert all(docs.values())
+
+
+def test_without_a_catalog_there_is_no_table(embedded_warehouse: Warehouse, place: LakePlace) -> None:
+    with embedded_warehouse.connect() as connection:
+        catalog = WarehouseCatalog(connection, place)
+        assert catalog.location_of_metadata() is None
+        with pytest.raises(NoSuchTableError):
+            catalog.load_table(IDENTIFIER)
+
+
+def test_a_table_is_made_once_and_columns_are_added(embedded_warehouse: Warehouse, place: LakePlace) -> None:
+    with embedded_warehouse.connect() as connection:
+        prepare(connection)
+        prepare(connection)
+        with connection.transaction():
+            WarehouseCatalog(connection, place).open_table(["temperature_2m"])
+        with connection.transaction():
+            table = WarehouseCatalog(connection, place).open_table(["snowfall"])
+        assert [field.name for field in table.schema().fields][4:] == ["temperature_2m", "snowfall"]
+        assert [field.name for field in table.spec().fields] == ["time_month", "location_id_trunc"]
+
+
+def test_what_is_rolled_back_is_not_there(embedded_warehouse: Warehouse, place: LakePlace) -> None:
+    with embedded_warehouse.connect() as connection:
+        prepare(connection)
+        with connection.transaction(force_rollback=True):
+            WarehouseCatalog(connection, place).open_table(["temperature_2m"])
+        assert WarehouseCatalog(connection, place).location_of_metadata() is None
+
+
+def test_a_commit_based_on_an_older_state_is_refused(embedded_warehouse: Warehouse, place: LakePlace) -> None:
+    with embedded_warehouse.connect() as connection:
+        prepare(connection)
+        catalog = WarehouseCatalog(connection, place)
+        with connection.transaction():
+            table = catalog.open_table(["temperature_2m"])
+        older = catalog.load_table(IDENTIFIER)
+        with table.transaction() as change:
+            change.set_properties(by="one")
+        connection.execute("UPDATE iceberg_tables SET metadata_location = %s", (older.metadata_location,))
+        with older.transaction() as change:
+            change.set_properties(by="another")
+        connection.execute("DELETE FROM iceberg_tables")
+        with pytest.raises((CommitFailedException, NoSuchTableError)), older.transaction() as change:
+            change.set_properties(by="a third")
+
+
+def test_who_may_load_may_load_into_the_lake(embedded_warehouse: Warehouse, server_url: str) -> None:
+    with (
+        fresh_role(server_url) as loader,
+        fresh_role(server_url) as reader,
+        embedded_warehouse.connect() as connection,
+    ):
+        for role, privileges in ((loader, "SELECT, INSERT, UPDATE, DELETE"), (reader, "SELECT")):
+            connection.execute(f"GRANT {privileges} ON era5.ledger TO {role}".encode())
+        prepare(connection)
+        for role, may_write in ((loader, True), (reader, False)):
+            found = connection.execute(
+                "SELECT has_table_privilege(%s, 'iceberg_tables', 'SELECT'), "
+                "has_table_privilege(%s, 'iceberg_tables', 'UPDATE')",
+                (role, role),
+            ).fetchone()
+            assert found == (True, may_write)
+        connection.execute(sql.SQL("DROP OWNED BY {}, {}").format(sql.Identifier(loader), sql.Identifier(reader)))
+
+
+def test_two_sessions_prepare_at_once(embedded_warehouse: Warehouse) -> None:
+    with embedded_warehouse.connect() as one, embedded_warehouse.connect() as other:
+        with one.transaction():
+            one.execute("SELECT pg_advisory_xact_lock(hashtextextended('era5.lake', 0))")
+            other.execute("SET lock_timeout = '200ms'")
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                prepare(other)
+        prepare(other)
