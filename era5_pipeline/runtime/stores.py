@@ -388,6 +388,8 @@ _ATTEMPTS = 3
 _CONNECT_SECONDS = 5
 _SILENT_SECONDS = 5
 _SILENT_TRANSFER_SECONDS = 60
+# Files up to this size are written in one request.
+_SMALL_BYTES = 4 << 20
 # Pause between two attempts at a server that does not answer, on top of the timeouts above.
 _AGAIN_SECONDS = 5.0
 # For self-hosted servers, which have no regions.
@@ -478,6 +480,11 @@ class S3Store(ObjectStore):
 
     @override
     def upload(self, path: Path, key: str) -> None:
+        if path.stat().st_size <= _SMALL_BYTES:
+            # In one request, whose error is raised: copying ends without one, even if nothing may be written.
+            self.write(key, self._asked(f"reading {path}", path.read_bytes))
+            self._require_size(path, key)
+            return
         self._asked(
             f"writing {key}",
             lambda: fs.copy_files(
@@ -488,6 +495,9 @@ class S3Store(ObjectStore):
                 chunk_size=_BLOCK_BYTES,
             ),
         )
+        self._require_size(path, key)
+
+    def _require_size(self, path: Path, key: str) -> None:
         # pyarrow does not report every connection lost at the end of an upload.
         size, stored = path.stat().st_size, self.size_of(key)
         if stored != size:

@@ -1,0 +1,199 @@
+"""Loads while the lake's bucket throttles, is cut off, or refuses: retried or refused, and nothing half-committed."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from era5_pipeline.model.errors import Era5Error, StoreError, TransientError
+from era5_pipeline_tests.flat_months import rows_of_table
+from era5_pipeline_tests.lake.test_months import assert_same, lake_at, load, rows_of_lake, snapshots
+from era5_pipeline_tests.stores import aws_environment, new_user
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from era5_pipeline.lake.months import Lake
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.flat_months import FlatMonths
+    from era5_pipeline_tests.stores import S3Server
+
+_SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+
+
+class FailingProxy:
+    """Passes requests on to an S3 server, except those that `fails` says: 503 SlowDown, or the connection is cut."""
+
+    def __init__(self, server: S3Server, fails: Callable[[str, str], str]) -> None:
+        proxy = self
+        self.failed: list[str] = []
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_any(self) -> None:
+                body = self._body()
+                how = fails(self.command, self.path)
+                if how:
+                    proxy.failed.append(f"{self.command} {self.path}")
+                if how == "cut":
+                    self.close_connection = True
+                    return
+                if how == "slow down":
+                    self._answer(503, {"Content-Type": "application/xml"}, _SLOW_DOWN)
+                    return
+                sent = {name: value for name, value in self.headers.items() if name.lower() not in _OWN_HEADERS}
+                url = f"{server.url}{self.path}"
+                answer = httpx.request(self.command, url, headers=sent, content=body, timeout=60)
+                headers = {name: value for name, value in answer.headers.items() if name not in _OWN_HEADERS}
+                if self.command == "HEAD":
+                    headers["Content-Length"] = answer.headers.get("Content-Length", "0")
+                self._answer(answer.status_code, headers, answer.content)
+
+            do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any  # noqa: N815
+
+            def _body(self) -> bytes:
+                if self.headers.get("Transfer-Encoding") != "chunked":
+                    return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                parts = []
+                while size := int(self.rfile.readline(), 16):
+                    parts.append(self.rfile.read(size))
+                    self.rfile.readline()
+                while self.rfile.readline().strip():
+                    pass
+                return b"".join(parts)
+
+            def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
+                self.send_response_only(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                if "Content-Length" not in headers:
+                    self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: Any) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+_OWN_HEADERS = {"content-length", "transfer-encoding", "connection", "server", "date"}
+
+
+@contextmanager
+def failing(server: S3Server, bucket: str, tmp_path: Path, fails: Callable[[str, str], str]) -> Iterator[Lake]:
+    """The lake behind a proxy that fails."""
+    proxy = FailingProxy(server, fails)
+    try:
+        with aws_environment(proxy.url):
+            yield lake_at(f"s3://{bucket}/lake", tmp_path / "home")
+        assert proxy.failed
+    finally:
+        proxy.close()
+
+
+class Times:
+    """Fails the first requests of a method whose path contains some words."""
+
+    def __init__(self, how: str, times: int, method: str, words: str) -> None:
+        self._how, self._left, self._method, self._words = how, times, method, words
+
+    def __call__(self, method: str, path: str) -> str:
+        if self._left and method == self._method and self._words in path:
+            self._left -= 1
+            return self._how
+        return ""
+
+
+@pytest.mark.parametrize("how", ["slow down", "cut"])
+@pytest.mark.parametrize("words", ["/data/", "/metadata/"])
+def test_a_bucket_that_fails_for_a_moment_is_asked_again(
+    how: str,
+    words: str,
+    s3_server: S3Server,
+    embedded_warehouse: Warehouse,
+    flat_months: FlatMonths,
+    tmp_path: Path,
+) -> None:
+    with failing(s3_server, s3_server.bucket(), tmp_path, Times(how, 2, "PUT", words)) as lake:
+        load(lake, embedded_warehouse, flat_months())
+        assert_same(lake, embedded_warehouse)
+
+
+@pytest.mark.parametrize("how", ["slow down", "cut"])
+@pytest.mark.parametrize("words", ["/data/", "/metadata/", ".metadata.json"])
+def test_a_bucket_that_goes_on_failing_changes_neither_lake_nor_warehouse(
+    how: str,
+    words: str,
+    s3_server: S3Server,
+    embedded_warehouse: Warehouse,
+    flat_months: FlatMonths,
+    tmp_path: Path,
+) -> None:
+    bucket = s3_server.bucket()
+    with aws_environment(s3_server.url):
+        lake = lake_at(f"s3://{bucket}/lake", tmp_path / "home")
+        load(lake, embedded_warehouse, flat_months())
+        before = rows_of_table(embedded_warehouse)
+    broken = failing(s3_server, bucket, tmp_path, Times(how, 10**6, "PUT", words))
+    with broken as behind, pytest.raises(TransientError) as caught:
+        load(behind, embedded_warehouse, flat_months(seed=2), replace_more=True)
+    assert "lake" in caught.value.message
+    with aws_environment(s3_server.url):
+        assert rows_of_table(embedded_warehouse) == before == rows_of_lake(lake, embedded_warehouse)
+        assert snapshots(lake, embedded_warehouse) == 1
+        load(lake, embedded_warehouse, flat_months(seed=2), replace_more=True)
+        assert_same(lake, embedded_warehouse)
+
+
+def _policy(bucket: str, *actions: str) -> dict[str, Any]:
+    resource = [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"]
+    statement = {"Effect": "Allow", "Action": list(actions), "Resource": resource}
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+@pytest.mark.parametrize("rights", [(), ("s3:ListBucket", "s3:GetObject")])
+def test_a_bucket_without_rights_is_refused_with_the_remedy(
+    rights: tuple[str, ...],
+    strict_s3_server: S3Server,
+    embedded_warehouse: Warehouse,
+    flat_months: FlatMonths,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bucket = strict_s3_server.bucket()
+    key, secret = new_user(strict_s3_server, _policy(bucket, *rights) if rights else None)
+    with aws_environment(strict_s3_server.url, key, secret), pytest.raises(StoreError) as caught:
+        load(lake_at(f"s3://{bucket}/lake", tmp_path / "home"), embedded_warehouse, flat_months())
+    assert "s3:PutObject" in caught.value.remedy
+    for said in (caught.value.message, caught.value.remedy, caplog.text):
+        assert secret not in said
+    assert rows_of_table(embedded_warehouse) == []
+
+
+def test_a_bucket_that_does_not_exist_is_named(
+    s3_server: S3Server, embedded_warehouse: Warehouse, flat_months: FlatMonths, tmp_path: Path
+) -> None:
+    with aws_environment(s3_server.url), pytest.raises(Era5Error, match="no-such-bucket") as caught:
+        load(lake_at("s3://no-such-bucket/lake", tmp_path / "home"), embedded_warehouse, flat_months())
+    assert "ERA5_LAKE" in caught.value.remedy
+    assert "ERA5_STORE" not in caught.value.remedy
