@@ -1,6 +1,7 @@
 """A backfill in which a run, the daemon, `era5 up` or everything at once is killed with SIGKILL: it ends complete.
 
-Those of the other services are in `test_services_killed`, so that two workers share the time.
+It fills the warehouse and a lake on S3, which hold the same in the end. Those of the other services are in
+`test_services_killed`, so that two workers share the time.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import psycopg
+import pytest
 
 from era5_pipeline.model.months import Month
 from era5_pipeline_tests.backfills import (
@@ -19,10 +22,32 @@ from era5_pipeline_tests.backfills import (
     kill,
     kill_service,
     locked,
+    running_up,
     runs_here,
     wait_until,
     waiting_load,
 )
+from era5_pipeline_tests.commands import new_home
+from era5_pipeline_tests.stores import KEY, SECRET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from era5_pipeline_tests.stores import S3Server
+
+
+@pytest.fixture(scope="module")
+def up(s3_server: S3Server) -> Iterator[RunningUp]:
+    """`era5 up` with a lake on S3."""
+    bucket = {
+        "ERA5_LAKE": f"s3://{s3_server.bucket()}/lake",
+        "AWS_ENDPOINT_URL": s3_server.url,
+        "AWS_ACCESS_KEY_ID": KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    with new_home() as home, running_up(home, **bucket) as up:
+        yield up
 
 
 def test_run_is_killed(up: RunningUp, backfills: list[Backfill]) -> None:
@@ -45,7 +70,7 @@ def test_run_is_killed(up: RunningUp, backfills: list[Backfill]) -> None:
 
 
 def test_daemon_is_killed(up: RunningUp, backfills: list[Backfill]) -> None:
-    with begun_backfill(up, "2002-01", "2002-06") as backfill:
+    with begun_backfill(up, "2002-01", "2002-09") as backfill:
         backfills.append(backfill)
         kill_service(up, "dagster._daemon")
     backfill.wait_until_loaded()
@@ -96,3 +121,12 @@ def test_every_backfill_is_complete(backfills: list[Backfill]) -> None:
     assert backfills
     for backfill in backfills:
         wait_until("the backfill is complete", backfill.is_complete)
+
+
+def test_the_lake_holds_what_the_warehouse_holds(up: RunningUp, backfills: list[Backfill]) -> None:
+    months = sum(len(backfill.months) for backfill in backfills)
+    verified = up.home.run("lake", "verify", "--json", **up.env).json()
+    assert len(verified) == months
+    assert [month for month in verified if month["differences"]] == []
+    for backfill in backfills:
+        assert set(backfill.materialized("lake")) == {month.key for month in backfill.months}
