@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.flat_months import FlatMonths
 
 PAGE = (ROOT / "docs" / "lake.md").read_text(encoding="utf-8")
-PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+# That of Spark runs in `test_spark`.
+PYTHON = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "pyspark" not in block]
 SQL = [
     statement
     for block in re.findall(r"```sql\n-- duckdb\n(.*?)```", PAGE, re.DOTALL)
