@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from era5_pipeline.cli.output import print_line
+from era5_pipeline.cli.output import ResultsCommand, print_line
 
 lake = typer.Typer(no_args_is_help=True, help="The lake (ERA5_LAKE): the same months as an Iceberg table.")
 
@@ -34,7 +34,7 @@ def path() -> None:
     print_line(table.metadata_location)
 
 
-@lake.command("verify")
+@lake.command("verify", cls=ResultsCommand)
 def verify(
     *,
     from_: Annotated[
@@ -93,7 +93,7 @@ def verify(
         )
 
 
-@lake.command("clean")
+@lake.command("clean", cls=ResultsCommand)
 def clean(
     *,
     keep_days: Annotated[
