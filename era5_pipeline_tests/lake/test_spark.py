@@ -55,7 +55,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[An
         home.run("db", "start", "--port", str(free_port()))
         sample = ("--source", "sample", "--area", "10/10/8/12")
         lake = {"ERA5_LAKE": str(folder / "lake")}
-        home.run("load", "--from", "2020", "--to", "2023", "--calendar-month", "7", *sample, **lake)
+        home.run("load", "--from", "2020", "--to", "2023", "--calendar-month", "7", *sample, code=0, **lake)
         url = home.run("db", "url", "--tcp").out.strip()
         with psycopg.connect(url) as connection:
             wanted = {
