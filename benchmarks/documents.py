@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.asking import ALL_HOURS, CLIMATE, MEANS_OF_HOURS, MEANS_OF_MONTHS, NETCDF, WITH, WITHOUT, YEAR
 from benchmarks.cells import median_of
+from benchmarks.lake import ALONE, BANDS, BOTH, ENGINES, ONE_FILE
 from benchmarks.layouts import COMPRESSED_AFTERWARDS
 from benchmarks.pipeline import ALL_STAGES, AS_BATCHES, FLATTEN, LOADER, SEVERAL, STAGES
 from benchmarks.reaching import AT_MOST, AT_RATE, DATASET, FIELD, FRAME, FRAME_OF_ALL, GZIP, ROW_BY_ROW, SAME, UNCHANGED
@@ -225,6 +226,33 @@ def _reach(results: Results) -> Part:
     return _questions(results, "reach", words, figures)
 
 
+def _lake(results: Results) -> Part:
+    """A table of the questions to each engine for each server, and what the lake adds to a load."""
+    lines: list[str] = []
+    for layout, (server, cells) in _by_layout(results, "lake").items():
+        rows = max(cell["rows"] for cell in cells.values())
+        lines += ["", f"`{layout}`, {server}: a year of {rows:,} rows, milliseconds warm (cold):", ""]
+        table = [
+            [
+                engine.name,
+                *(
+                    f"{_number(median_of(cells, engine.name, f'{question}_warm_ms'))} "
+                    f"({_number(median_of(cells, engine.name, f'{question}_cold_ms'))})"
+                    for question in ("place_year", "month_mean", "trends")
+                ),
+            ]
+            for engine in ENGINES
+            if engine.name in cells
+        ]
+        lines += markdown_table(["", "one place's year", "the mean of July", "the trend at every place"], table)
+        table = [
+            [way, _rate(cells, way), _number(median_of(cells, way, "bytes_per_row"))]
+            for way in (ONE_FILE, BANDS, ALONE, BOTH)
+        ]
+        lines += ["", *markdown_table(["", "rows/s", "bytes a row"], table)]
+    return lines[1:] or None
+
+
 def _questions(results: Results, suite: str, words: Mapping[str, str], more: Mapping[str, str]) -> Part:
     found = _by_layout(results, suite)
     if not found:
@@ -298,6 +326,7 @@ _PARTS: dict[str, Callable[[Results], Part]] = {
     "pipeline": _pipeline,
     "ask": _ask,
     "reach": _reach,
+    "lake": _lake,
     "orchestration": _orchestration,
     "suites": _suites,
 }

@@ -30,6 +30,7 @@ from benchmarks.figures import (
     draw_suite,
     draw_sustained,
 )
+from benchmarks.lake import lake_bytes, lake_cells, lake_ratios
 from benchmarks.layouts import layout_bytes, layout_cells, layout_ratios, scale_bytes, scale_cells, scale_ratios
 from benchmarks.methods import unknown
 from benchmarks.orchestration import orchestration_bytes, orchestration_cells
@@ -168,6 +169,16 @@ SUITES: tuple[Suite, ...] = (
         repeats=3,
         bytes=others_bytes,
         draw=draw_others,
+    ),
+    Suite(
+        name="lake",
+        summary="an Iceberg table beside the warehouse, and engines on it",
+        load="12 months of a million rows",
+        plan=lake_cells,
+        rows=1_000_000,
+        repeats=3,
+        bytes=lake_bytes,
+        ratios=lake_ratios,
     ),
     Suite(
         name="ask",

@@ -17,7 +17,7 @@ from era5_pipeline.flat.checks import CheckResult, flat_outcomes, is_complete, r
 from era5_pipeline.flat.flatten import MiddleHour, flatten_month, preview_file
 from era5_pipeline.flat.inventory import InventoryKeeper
 from era5_pipeline.flat.storage import FileRemoval, StoredMonth
-from era5_pipeline.lake.open_lake import open_lake
+from era5_pipeline.lake.open_lake import open_lake, wants_lake
 from era5_pipeline.maps.fields import FieldMap
 from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError
 from era5_pipeline.model.grid import points_text
@@ -176,7 +176,7 @@ def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory, open
         raise RefusedError(refused[0], remedy=f"{refused[1]} Then materialize era5/raw of this month first.")
     source = (opened or source_of(settings)) if raw.source == settings.source_name else None
     folder = stored.folder
-    for_lake = settings.lake is not None
+    for_lake = wants_lake(settings)
     flat = None if settings.force else stored.same_flat(raw, settings.format, for_lake=for_lake)
     reused = flat is not None
     if flat is None:
@@ -257,7 +257,8 @@ def _run_load(
     session: LoadSession | None,
 ) -> LoadResult:
     flat = _flat_to_load(settings, stored, warehouse)
-    lake_commit = None if settings.lake is None else open_lake(settings).prepared(warehouse, flat, force=settings.force)
+    lake = open_lake(settings) if wants_lake(settings) else None
+    lake_commit = None if lake is None else lake.prepared(warehouse, flat, force=settings.force)
     with measured_waits() as waited:
         loaded = load_month(
             warehouse,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +38,7 @@ from era5_pipeline.runtime.files import temporary_folder
 from era5_pipeline.runtime.stores import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     import psycopg
@@ -50,10 +50,9 @@ if TYPE_CHECKING:
     from era5_pipeline.runtime.stores import ObjectStore
 
 # Digits of the fingerprint in a file's name, by which a month's files are recognised.
-_DIGITS = 12
+DIGITS = 12
 # Properties of a snapshot: what the commit put into the table.
 MONTH, SOURCE, VERSION, FINGERPRINT = "era5.month", "era5.source", "era5.version", "era5.fingerprint"
-_COMPARED_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -79,8 +78,7 @@ class Lake:
         """The lake that the settings name.
 
         Raises:
-            UsageError: if they name none, or one that is neither a folder nor an address of S3, or flat files are not
-                Parquet.
+            UsageError: if they name none, or one that is neither a folder nor an address of S3.
         """
         address = settings.lake_address
         if address is None:
@@ -88,8 +86,6 @@ class Lake:
                 "there is no lake",
                 remedy="Name it in the environment or .env: ERA5_LAKE=folder or s3://bucket/prefix.",
             )
-        if settings.format != "parquet":
-            raise UsageError("a lake has Parquet files, and ERA5_FORMAT is csv", remedy="Unset ERA5_FORMAT.")
         return cls(LakePlace(address), open_store(address, settings.store_patience_seconds), settings.home)
 
     def require(self, connection: psycopg.Connection[Any]) -> None:
@@ -115,7 +111,8 @@ class Lake:
         table = self.open(connection)
         if table is None:
             return False
-        own = [file for file in files_of(table, flat.month) if fingerprint_in(file.file_path) == flat.fingerprint[:12]]
+        of_flat = flat.fingerprint[:DIGITS]
+        own = [file for file in files_of(table, flat.month) if fingerprint_in(file.file_path) == of_flat]
         return sum(file.record_count for file in own) == flat.rows
 
     def stage(self, flat: FlatMonth) -> StagedMonth:
@@ -167,13 +164,13 @@ class Lake:
         for path in paths:
             metadata = pq.read_metadata(path)
             band = band_of(metadata.row_group(0).column(1).statistics.min) if metadata.num_rows else 0
-            name = f"{month}-{fingerprint[:_DIGITS]}-band{band:02d}-{uuid.uuid4().hex[:12]}.parquet"
+            name = f"{month}-{fingerprint[:DIGITS]}-band{band:02d}-{uuid.uuid4().hex[:12]}.parquet"
             key = f"{TABLE}/data/{month}/{name}"
             self.store.upload(path, key)
             done += path.stat().st_size
             progress.report("lake", done, total, "bytes")
             if metadata.num_rows:
-                yield StagedFile(f"{self.place.location}/data/{month}/{name}", path.stat().st_size, metadata, band)
+                yield StagedFile(f"{self.place.location}/data/{month}/{name}", path.stat().st_size, metadata)
 
 
 @dataclass(frozen=True)
@@ -183,7 +180,6 @@ class StagedFile:
     path: str
     bytes: int
     metadata: pq.FileMetaData
-    band: int
 
 
 @dataclass(frozen=True)
@@ -226,13 +222,27 @@ class LakeCommit:
             self.committed = self._staged.commit(connection, keeps=keeps)
 
 
-def rows_by_month(table: Table | None) -> dict[Month, int]:
-    """The rows of each month in the table."""
-    rows: dict[Month, int] = defaultdict(int)
+@dataclass
+class MonthInLake:
+    """The rows of a month in the table, and the first digits of the fingerprints of their flat months."""
+
+    rows: int = 0
+    fingerprints: set[str] = field(default_factory=set)
+
+    def is_of(self, rows: int, fingerprints: Iterable[str]) -> bool:
+        """Whether these are the rows of parts with this many rows, and these fingerprints."""
+        return self.rows == rows and self.fingerprints <= {fingerprint[:DIGITS] for fingerprint in fingerprints}
+
+
+def months_of_table(table: Table | None) -> dict[Month, MonthInLake]:
+    """What the table has of each month."""
+    months: dict[Month, MonthInLake] = defaultdict(MonthInLake)
     for task in () if table is None else table.scan().plan_files():
         since_1970 = task.file.partition[0]
-        rows[Month(1970 + since_1970 // 12, since_1970 % 12 + 1)] += task.file.record_count
-    return rows
+        month = months[Month(1970 + since_1970 // 12, since_1970 % 12 + 1)]
+        month.rows += task.file.record_count
+        month.fingerprints.add(fingerprint_in(task.file.file_path))
+    return months
 
 
 def _committed(
@@ -324,9 +334,9 @@ def _joined(rows: pa.Table, flat: FlatMonth, schema: pa.Schema) -> pa.Table:
     names = ["time", "location_id", *flat.column_names]
     new = pa.concat_tables(pq.read_table(file.path, columns=names, filters=of_places) for file in flat.row_files)
     joined = rows.join(new, keys=["location_id", "time"], join_type="left outer")
-    for field in schema:
-        if field.name not in joined.column_names:
-            joined = joined.append_column(field, pa.nulls(joined.num_rows, field.type))
+    for name in schema.names:
+        if name not in joined.column_names:
+            joined = joined.append_column(name, pa.nulls(joined.num_rows, pa.float32()))
     return joined.sort_by([("location_id", "ascending"), ("time", "ascending")]).select(schema.names).cast(schema)
 
 

@@ -12,9 +12,20 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from era5_pipeline.lake.months import Lake
+    from era5_pipeline.lake.months import Lake, MonthInLake
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
+
+
+def wants_lake(settings: Settings) -> bool:
+    """Whether the settings name a lake.
+
+    Raises:
+        UsageError: if they do, and flat files are not Parquet.
+    """
+    if settings.lake is not None and settings.format != "parquet":
+        raise UsageError("a lake has Parquet files, and ERA5_FORMAT is csv", remedy="Unset ERA5_FORMAT, or ERA5_LAKE.")
+    return settings.lake is not None
 
 
 def open_lake(settings: Settings) -> Lake:
@@ -30,19 +41,20 @@ def open_lake(settings: Settings) -> Lake:
             f"a lake (ERA5_LAKE) needs pyiceberg, which is not installed ({error})",
             remedy="Install it: pip install 'era5-pipeline[lake]'.",
         ) from error
+    wants_lake(settings)
     return Lake.of(settings)
 
 
-def rows_in_lake(settings: Settings, connection: psycopg.Connection[Any]) -> Mapping[Month, int]:
-    """The rows of each month in the lake; 0 for all others.
+def months_in_lake(settings: Settings, connection: psycopg.Connection[Any]) -> Mapping[Month, MonthInLake]:
+    """What the lake has of each month; nothing for all others.
 
     Raises:
         UsageError: see `open_lake`.
         StoreError, TransientError: if the lake cannot be read.
     """
     lake = open_lake(settings)
-    from era5_pipeline.lake.months import rows_by_month  # noqa: PLC0415  # as in `open_lake`
+    from era5_pipeline.lake.months import months_of_table  # noqa: PLC0415  # as in `open_lake`
 
     table = lake.open(connection)
     with lake_errors(lake.place.address):
-        return rows_by_month(table)
+        return months_of_table(table)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.flat.flat_month import month_fingerprint
-from era5_pipeline.lake.open_lake import rows_in_lake
+from era5_pipeline.lake.open_lake import months_in_lake, wants_lake
 from era5_pipeline.model.errors import Era5Error, NoDatabaseError, UsageError, disk_errors
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from era5_pipeline.lake.months import MonthInLake
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.sources.source import Source
@@ -154,10 +155,10 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
     """
     with warehouse.connect() as connection:
         held = {contents.month: contents.parts for contents in read_ledger(connection)}
-        if settings.lake is not None:
+        if wants_lake(settings):
             # A month that the lake lacks is run again, though the table has it.
-            in_lake = rows_in_lake(settings, connection)
-            held = {month: parts for month, parts in held.items() if in_lake[month] == sum(part.rows for part in parts)}
+            in_lake = months_in_lake(settings, connection)
+            held = {month: parts for month, parts in held.items() if _is_in_lake(in_lake[month], parts)}
     if settings.force:
         return frozenset()
     source = source_of(settings)
@@ -175,6 +176,10 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
         return frozenset(
             month for month, is_same in zip(months, threads.map(is_unchanged, months), strict=True) if is_same
         )
+
+
+def _is_in_lake(found: MonthInLake, parts: Sequence[LedgerEntry]) -> bool:
+    return found.is_of(sum(part.rows for part in parts), (one for part in parts for one in part.fingerprints))
 
 
 def _is_unchanged(settings: Settings, source: Source, month: Month, parts: Sequence[LedgerEntry]) -> bool:

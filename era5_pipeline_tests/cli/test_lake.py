@@ -70,6 +70,25 @@ def test_a_difference_is_found_and_a_load_repairs_it(here: InProcess, database_u
     assert "are equal" in here.run("lake", "verify").out
 
 
+def test_a_month_that_was_replaced_while_there_was_no_lake_is_brought_up_to_date(
+    here: InProcess, tmp_path: Path
+) -> None:
+    load(here, "--variables", "t2m,tp")
+    here.set(ERA5_LAKE="")
+    load(here, "--variables", "t2m,tp,tcc")
+    here.set(ERA5_LAKE=str(tmp_path / "lake"))
+    differing = here.run("lake", "verify", code=RefusedError.exit_code)
+    assert "total_cloud_cover" in differing.out
+    load(here, "--variables", "t2m,tp,tcc")
+    assert "are equal" in here.run("lake", "verify").out
+
+
+def test_a_lake_needs_parquet(here: InProcess) -> None:
+    here.set(ERA5_FORMAT="csv")
+    month = ("load", "--from", "2023-07", "--source", "sample", "--area", "10/10/9.5/10.5")
+    assert_explained(here.run(*month, code=UsageError.exit_code), "a lake has Parquet files", "ERA5_FORMAT")
+
+
 def test_dropped_months_leave_the_lake(here: InProcess) -> None:
     load(here)
     here.run("drop", "--from", "2023-07", "--yes")
