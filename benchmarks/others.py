@@ -174,6 +174,8 @@ def fresh_folder(folder: Path) -> Path:
 
 
 _FROM, _TO = MEAN_MONTH.start, MEAN_MONTH.end
+# Flat files, without those of summaries, whose names go on after the digest.
+_ROWS = f"*-{'?' * 12}.parquet"
 
 
 class DuckdbOnParquet(FolderContender):
@@ -186,7 +188,7 @@ class DuckdbOnParquet(FolderContender):
         """Flatten the months."""
         self._folder = fresh_folder(folder)
         year.flatten(self._folder)
-        return sum(path.stat().st_size for path in self._folder.glob("*.parquet"))
+        return sum(path.stat().st_size for path in self._folder.glob(_ROWS))
 
     def open(self) -> None:
         """Connect to a database in memory."""
@@ -194,7 +196,7 @@ class DuckdbOnParquet(FolderContender):
 
         self._opened = duckdb.connect()
         self._opened.execute("SET TimeZone = 'UTC'")
-        self._opened.execute(f"CREATE VIEW weather AS SELECT * FROM read_parquet('{self._at}/*.parquet')")
+        self._opened.execute(f"CREATE VIEW weather AS SELECT * FROM read_parquet('{self._at}/{_ROWS}')")
 
     def place_year(self, place: tuple[int, float, float]) -> list[float]:
         """Query in SQL."""
@@ -221,7 +223,7 @@ class ClickhouseTable(FolderContender):
         self.open()
         self._opened.query(
             "CREATE TABLE weather ENGINE = MergeTree ORDER BY (location_id, time) AS "
-            f"SELECT * FROM file('{flat}/*.parquet', Parquet) SETTINGS schema_inference_make_columns_nullable = 0"
+            f"SELECT * FROM file('{flat}/{_ROWS}', Parquet) SETTINGS schema_inference_make_columns_nullable = 0"
         )
         self.close()
         return folder_bytes(self._folder)
