@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from benchmarks.cells import CannotRunError, Measured, PlannedCell, rate_ratio
-from benchmarks.others import COLUMN, MEAN_MONTH, GeneratedYear, forget_cached, fresh_folder
+from benchmarks.others import COLUMN, MEAN_MONTH, GeneratedYear, database_files, forget_cached, fresh_folder
 from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES
 from era5_pipeline.flat.flatten import flatten_month
 from era5_pipeline.lake.open_lake import open_lake
@@ -123,7 +123,7 @@ class _Loaded:
 
 
 class Engine(ABC):
-    """What answers the three questions; `libraries` are modules that it needs but the package does not."""
+    """A program that answers the three questions; `libraries` are modules that it needs and the package does not."""
 
     name: ClassVar[str]
     libraries: ClassVar[tuple[str, ...]] = ("pyiceberg",)
@@ -207,13 +207,7 @@ class Warehouse(_BySql):
 
     def files(self) -> Iterable[Path]:
         """The files of its database, if this user may read them."""
-        with self._loaded.context.target.connect() as connection:
-            row = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone()
-            folder = Path(f"/proc/{connection.info.backend_pid}/cwd/base/{row[0] if row else 0}")
-            try:
-                return sorted(folder.iterdir())
-            except OSError:
-                return []
+        return database_files(self._loaded.context.target)
 
 
 class Duckdb(_BySql):

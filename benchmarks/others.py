@@ -404,14 +404,19 @@ class WarehouseTable(Contender):
         return float(row[0])
 
     def files(self) -> Iterable[Path]:
-        """The files of its database, if this user may read them: on this machine, as root or the server's user."""
-        with self._target.connect() as connection:
-            row = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone()
-            folder = Path(f"/proc/{connection.info.backend_pid}/cwd/base/{row[0] if row else 0}")
-            try:
-                return sorted(folder.iterdir())
-            except OSError:
-                return []
+        """The files of its database, if this user may read them."""
+        return database_files(self._target)
+
+
+def database_files(target: Target) -> list[Path]:
+    """The files of the database; none if this user is neither root nor the server's, or it is on another machine."""
+    with target.connect() as connection:
+        row = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone()
+        folder = Path(f"/proc/{connection.info.backend_pid}/cwd/base/{row[0] if row else 0}")
+        try:
+            return sorted(folder.iterdir())
+        except OSError:
+            return []
 
 
 # --- Suite `others`: the same year and the same questions for each contender: load time, bytes, response times ---

@@ -220,7 +220,7 @@ def read_facts(value: Any, path: Path) -> FlatMonth | None:  # noqa: ANN401  # J
 
 
 def has_own_columns(flat: FlatMonth) -> bool:
-    """Whether the files have the columns listed in the facts."""
+    """Return True if each file of rows has the columns that the facts list, in their order."""
     with suppress(pa.ArrowException):  # damage is found by the digest
         return all(columns_in(file.path, flat.format) == (*KEYS, *flat.column_names) for file in flat.row_files)
     return True

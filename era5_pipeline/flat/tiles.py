@@ -240,7 +240,7 @@ def _fills(placed: Placed, shape: tuple[int, int, int]) -> bool:
 
 
 def _is_in_order(placed: Placed) -> bool:
-    """Whether latitudes, longitudes and hours ascend in the tile, for a part that covers all of it."""
+    """Return True if the part, which covers the tile, has its latitudes, longitudes and hours in the tile's order."""
     axes = (placed.tile_latitudes, placed.tile_longitudes, placed.part.month_hours)
     return all(bool((np.diff(positions) > 0).all()) for positions in axes)
 

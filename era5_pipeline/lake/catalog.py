@@ -9,6 +9,8 @@ with that, or with Iceberg's JdbcCatalog; pyiceberg's own class would commit in 
 from __future__ import annotations
 
 import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
@@ -30,19 +32,21 @@ from typing_extensions import override
 
 from era5_pipeline.flat.bands import BAND_LOCATIONS
 from era5_pipeline.flat.formats import KEYS, field_id
-from era5_pipeline.lake.place import IDENTIFIER, LakePlace, lake_errors
+from era5_pipeline.model.errors import StoreError, TransientError, disk_remedy
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.runtime.project_files import read_sql
+from era5_pipeline.runtime.stores import S3Environment, is_s3, s3_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import psycopg
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Identifier
 
-CATALOG = "era5"
+CATALOG, NAMESPACE, TABLE = "era5", "era5", "weather"
+IDENTIFIER = (NAMESPACE, TABLE)
 _KEY_DOCS = {
     "time": "Hour in UTC: of instantaneous values the time, of accumulations the end",
     "location_id": "Number of the grid point: 1 to 1,038,240, from south-west to north-east",
@@ -103,6 +107,51 @@ def new_metadata(location: str, columns: Iterable[str]) -> TableMetadata:
         default_sort_order_id=UNSORTED_SORT_ORDER.order_id,
         properties=_PROPERTIES,
     )
+
+
+@dataclass(frozen=True)
+class LakePlace:
+    """Where the lake is: a folder or `s3://bucket/prefix`; the table is below it."""
+
+    address: str
+
+    @property
+    def location(self) -> str:
+        """The table's location, as its metadata has it."""
+        return f"{self.address.rstrip('/')}/{TABLE}"
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What pyiceberg needs to open files there; keys come from AWS's usual places, and are never in here."""
+        if not is_s3(self.address):
+            return {}
+        environment = S3Environment.read()
+        region = environment.region or ("us-east-1" if environment.endpoint else None)
+        found = {"s3.endpoint": environment.endpoint, "s3.region": region}
+        return {name: value for name, value in found.items() if value}
+
+
+@contextmanager
+def lake_errors(address: str) -> Iterator[None]:
+    """Translate errors of the lake's files.
+
+    Raises:
+        StoreError, TransientError: in place of an `OSError`.
+    """
+    try:
+        if is_s3(address):
+            with s3_errors(f"the lake {address}"):
+                yield
+        else:
+            yield
+    except (StoreError, TransientError) as error:
+        # The store of files has the same errors, and another name.
+        message = error.message.replace(f"the store {address}", f"the lake {address}")
+        raise type(error)(message, remedy=error.remedy.replace("ERA5_STORE", "ERA5_LAKE")) from error
+    except OSError as error:
+        remedy = disk_remedy(error, "set ERA5_LAKE to another folder", name="ERA5_LAKE")
+        message = f"the lake {address}: {error.strerror or error}"
+        raise StoreError(message, remedy=remedy or "Check ERA5_LAKE, and that this user may write there.") from error
 
 
 class WarehouseCatalog(NoopCatalog, MetastoreCatalog):

@@ -27,8 +27,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 
 from era5_pipeline.flat.bands import BandSink, band_of
 from era5_pipeline.flat.formats import KEYS, ParquetSink, schema_of
-from era5_pipeline.lake.catalog import WarehouseCatalog, prepare
-from era5_pipeline.lake.place import IDENTIFIER, TABLE, LakePlace, lake_errors
+from era5_pipeline.lake.catalog import IDENTIFIER, TABLE, LakePlace, WarehouseCatalog, lake_errors, prepare
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
@@ -38,7 +37,7 @@ from era5_pipeline.runtime.files import temporary_folder
 from era5_pipeline.runtime.stores import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import psycopg
@@ -57,9 +56,9 @@ MONTH, SOURCE, VERSION, FINGERPRINT = "era5.month", "era5.source", "era5.version
 
 @dataclass(frozen=True)
 class Committed:
-    """What a commit did: the snapshot's id (None: the lake had the month already), its files, rows and bytes."""
+    """The result of a commit: the id of the new snapshot, and the number, rows and bytes of the files that it added."""
 
-    snapshot_id: int | None
+    snapshot_id: int
     files: int
     rows: int
     bytes: int
@@ -106,8 +105,24 @@ class Lake:
         with lake_errors(self.place.address):
             return catalog.load_table(IDENTIFIER)
 
+    def months(self, connection: psycopg.Connection[Any]) -> Mapping[Month, MonthInLake]:
+        """Describe each month of the table; a month that it lacks has no rows.
+
+        Raises:
+            StoreError, TransientError: if the lake cannot be read.
+        """
+        table = self.open(connection)
+        months: dict[Month, MonthInLake] = defaultdict(MonthInLake)
+        with lake_errors(self.place.address):
+            for task in () if table is None else table.scan().plan_files():
+                since_1970 = task.file.partition[0]
+                month = months[Month(1970 + since_1970 // 12, since_1970 % 12 + 1)]
+                month.rows += task.file.record_count
+                month.fingerprints.add(fingerprint_in(task.file.file_path))
+        return months
+
     def has(self, connection: psycopg.Connection[Any], flat: FlatMonth) -> bool:
-        """Whether the table has exactly the files of this flat month among those of the month."""
+        """Return True if the table has all rows of this flat month, in files with its fingerprint."""
         table = self.open(connection)
         if table is None:
             return False
@@ -224,25 +239,14 @@ class LakeCommit:
 
 @dataclass
 class MonthInLake:
-    """The rows of a month in the table, and the first digits of the fingerprints of their flat months."""
+    """A month of the table: its rows, and the first digits of the fingerprints of the flat months that brought them."""
 
     rows: int = 0
     fingerprints: set[str] = field(default_factory=set)
 
     def is_of(self, rows: int, fingerprints: Iterable[str]) -> bool:
-        """Whether these are the rows of parts with this many rows, and these fingerprints."""
+        """Return True if it has this many rows, and all of them come from flat months with these fingerprints."""
         return self.rows == rows and self.fingerprints <= {fingerprint[:DIGITS] for fingerprint in fingerprints}
-
-
-def months_of_table(table: Table | None) -> dict[Month, MonthInLake]:
-    """What the table has of each month."""
-    months: dict[Month, MonthInLake] = defaultdict(MonthInLake)
-    for task in () if table is None else table.scan().plan_files():
-        since_1970 = task.file.partition[0]
-        month = months[Month(1970 + since_1970 // 12, since_1970 % 12 + 1)]
-        month.rows += task.file.record_count
-        month.fingerprints.add(fingerprint_in(task.file.file_path))
-    return months
 
 
 def _committed(
@@ -256,9 +260,8 @@ def _committed(
                 snapshot.delete_data_file(file)
             for staged in added:
                 snapshot.append_data_file(_data_file(staged, table))
-    current = table.current_snapshot()
     rows, size = sum(file.metadata.num_rows for file in added), sum(file.bytes for file in added)
-    return Committed(None if current is None else current.snapshot_id, len(added), rows, size)
+    return Committed(snapshot.snapshot_id, len(added), rows, size)
 
 
 def _taken_out(

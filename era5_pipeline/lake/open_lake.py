@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from era5_pipeline.lake.place import lake_errors
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import psycopg
-
-    from era5_pipeline.lake.months import Lake, MonthInLake
-    from era5_pipeline.model.months import Month
+    from era5_pipeline.lake.months import Lake
     from era5_pipeline.model.settings import Settings
 
 
 def wants_lake(settings: Settings) -> bool:
-    """Whether the settings name a lake.
+    """Return True if the settings name a lake.
 
     Raises:
         UsageError: if they do, and flat files are not Parquet.
@@ -43,18 +37,3 @@ def open_lake(settings: Settings) -> Lake:
         ) from error
     wants_lake(settings)
     return Lake.of(settings)
-
-
-def months_in_lake(settings: Settings, connection: psycopg.Connection[Any]) -> Mapping[Month, MonthInLake]:
-    """What the lake has of each month; nothing for all others.
-
-    Raises:
-        UsageError: see `open_lake`.
-        StoreError, TransientError: if the lake cannot be read.
-    """
-    lake = open_lake(settings)
-    from era5_pipeline.lake.months import months_of_table  # noqa: PLC0415  # as in `open_lake`
-
-    table = lake.open(connection)
-    with lake_errors(lake.place.address):
-        return months_of_table(table)

@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 
 from era5_pipeline.flat.flat_month import FLAT_FORM
 from era5_pipeline.flat.statistics import digest_of_rows, digest_text
-from era5_pipeline.lake.catalog import WarehouseCatalog
+from era5_pipeline.lake.catalog import IDENTIFIER, TABLE, WarehouseCatalog, lake_errors
 from era5_pipeline.lake.months import files_of
-from era5_pipeline.lake.place import IDENTIFIER, TABLE, lake_errors
 from era5_pipeline.runtime import progress
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ class LakeMonth:
 
 
 def lake_month(table: Table | None, month: Month) -> LakeMonth:
-    """What the table has of the month."""
+    """Count the month's files in the table, with their rows and bytes."""
     files = [] if table is None else files_of(table, month)
     return LakeMonth(
         month, len(files), sum(file.record_count for file in files), sum(file.file_size_in_bytes for file in files)

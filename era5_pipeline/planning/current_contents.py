@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.flat.flat_month import month_fingerprint
-from era5_pipeline.lake.open_lake import months_in_lake, wants_lake
+from era5_pipeline.lake.open_lake import open_lake, wants_lake
 from era5_pipeline.model.errors import Era5Error, NoDatabaseError, UsageError, disk_errors
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
@@ -157,7 +157,7 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
         held = {contents.month: contents.parts for contents in read_ledger(connection)}
         if wants_lake(settings):
             # A month that the lake lacks is run again, though the table has it.
-            in_lake = months_in_lake(settings, connection)
+            in_lake = open_lake(settings).months(connection)
             held = {month: parts for month, parts in held.items() if _is_in_lake(in_lake[month], parts)}
     if settings.force:
         return frozenset()

@@ -9,10 +9,18 @@ import pytest
 from psycopg import sql
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 
-from era5_pipeline.lake.catalog import WarehouseCatalog, prepare, schema_of_table
-from era5_pipeline.lake.place import IDENTIFIER, LakePlace
+from era5_pipeline.lake.catalog import (
+    IDENTIFIER,
+    LakePlace,
+    WarehouseCatalog,
+    lake_errors,
+    prepare,
+    schema_of_table,
+)
+from era5_pipeline.model.errors import StoreError, TransientError
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline_tests.servers import fresh_role
+from era5_pipeline_tests.stores import aws_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,3 +124,22 @@ def test_two_sessions_prepare_at_once(embedded_warehouse: Warehouse) -> None:
             with pytest.raises(psycopg.errors.LockNotAvailable):
                 prepare(other)
         prepare(other)
+
+
+def test_errors_of_a_folder_name_it() -> None:
+    with pytest.raises(StoreError, match="the lake /data/lake: Permission denied") as caught, lake_errors("/data/lake"):
+        raise PermissionError(13, "Permission denied", "/data/lake/weather")
+    assert "ERA5_LAKE" in caught.value.remedy
+
+
+def test_errors_of_a_bucket_keep_their_kind() -> None:
+    with pytest.raises(TransientError, match="the lake s3://bucket/lake") as caught, lake_errors("s3://bucket/lake"):
+        raise OSError("When reading information for key: AWS Error SLOW_DOWN during HeadObject operation")
+    assert "ERA5_LAKE" in caught.value.remedy
+
+
+def test_properties_have_the_address_of_a_server_and_no_keys() -> None:
+    with aws_environment("http://127.0.0.1:9000", "the-key", "the-secret"):
+        properties = LakePlace("s3://bucket/lake").properties
+    assert properties == {"s3.endpoint": "http://127.0.0.1:9000", "s3.region": "us-east-1"}
+    assert LakePlace("/data/lake").properties == {}

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from era5_pipeline.flat.bands import BAND_LOCATIONS
+from era5_pipeline.lake.catalog import LakePlace
 from era5_pipeline.lake.months import Committed, Lake, files_of
-from era5_pipeline.lake.place import LakePlace
 from era5_pipeline.lake.upkeep import clean, verify_month
 from era5_pipeline.model.errors import StoreError
 from era5_pipeline.model.location_set import LocationSet
