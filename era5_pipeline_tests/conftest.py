@@ -55,7 +55,7 @@ SLOW_MODULES = frozenset(
         "climate/test_trends.py",  # imports statsmodels
         "api/test_database.py",  # a server is started, and processes that import
         "api/test_python_page.py",  # a notebook runs
-        "maps/test_cells.py",  # many trends of places
+        "climate/test_cells.py",  # many trends of places
         "export/test_pieces.py",  # hundreds of boxes, cut and covered
         "draw/test_coverage.py",  # pictures
         "draw/test_animation.py",  # pictures

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from era5_pipeline.climate.question import YearPart
     from era5_pipeline.draw.animation import MapLook
-    from era5_pipeline.maps.question import MapQuestion, YearPart
+    from era5_pipeline.maps.question import MapQuestion
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.variables import Variable
 
@@ -90,8 +91,8 @@ def asked_map(
         UsageError: if they do not go together, or one is invalid.
     """
     from era5_pipeline.climate.anomalies import DEFAULT_BASELINE, parse_baseline
+    from era5_pipeline.climate.question import calendar_month, parse_year, parse_years
     from era5_pipeline.maps import question as questions
-    from era5_pipeline.maps.question import calendar_month, parse_year, parse_years
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.times import parse_day, parse_instant
 
@@ -151,7 +152,7 @@ def _require_fitting(which: str, options: dict[str, tuple[object | None, tuple[s
 
 
 def _part(season_name: str | None, month_number: int | None) -> "YearPart":
-    from era5_pipeline.maps.question import WHOLE_YEAR, calendar_month, season
+    from era5_pipeline.climate.question import WHOLE_YEAR, calendar_month, season
 
     if season_name is not None and month_number is not None:
         raise UsageError("--season and --calendar-month cannot be combined", remedy="Give one of them.")

@@ -1,15 +1,18 @@
-"""The question of a climate answer: a place or an area, a period, a baseline, and the time zone of its days."""
+"""The question of a climate answer: a place or an area, a period, a baseline, the zone of its days; parts of years."""
 
 from __future__ import annotations
 
+import re
+from calendar import monthrange
 from dataclasses import dataclass
 from datetime import date, time, timedelta
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from era5_pipeline.climate.anomalies import DEFAULT_BASELINE, parse_baseline
 from era5_pipeline.climate.answer import ClimatePlace, YearSpan
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Area
+from era5_pipeline.model.months import FIRST_YEAR, Month, require_calendar_month
 from era5_pipeline.model.question import asked_range, time_text
 from era5_pipeline.model.times import parse_offset
 
@@ -89,3 +92,114 @@ def climate_question(
     if local_time:
         return ClimateQuestion(place, period, years, DayChoice(zone=place.zone))
     return ClimateQuestion(place, period, years, DayChoice(parse_offset(utc_offset) if utc_offset is not None else 0))
+
+
+# --- Parts of the year: the whole year, a season, a calendar month; which months and how many hours each has ---
+
+
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+# A northern winter belongs to the year of its January.
+_SEASONS = {"DJF": 0, "MAM": 3, "JJA": 6, "SON": 9}
+PartPeriod = Literal["month", "season", "year"]
+# A statistic of the hours of a day, or of a part of a year.
+CellStatistic = Literal["mean", "min", "max", "sum"]
+_SPAN = re.compile(r"(\d{4})\s*[-/]\s*(\d{4})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class YearPart:
+    """Consecutive months of each year, from `first` to `last`: 1 is January, 0 December of the year before."""
+
+    first: int
+    last: int
+    name: str
+    period: PartPeriod
+
+    def starts(self, year: int) -> tuple[date, ...]:
+        """The first days of its months in a year."""
+        return tuple(date(*_year_and_month(year, number), 1) for number in range(self.first, self.last + 1))
+
+    def months(self, year: int) -> tuple[Month, ...]:
+        """Its months in a year, without those before ERA5 begins."""
+        numbers = [_year_and_month(year, number) for number in range(self.first, self.last + 1)]
+        return tuple(Month(of, month) for of, month in numbers if of >= FIRST_YEAR)
+
+    def hours(self, year: int) -> int:
+        """The number of hours of its months in a year."""
+        numbers = [_year_and_month(year, number) for number in range(self.first, self.last + 1)]
+        return sum(monthrange(of, month)[1] for of, month in numbers) * 24
+
+    def in_year(self, year: int) -> str:
+        """The part in one year, in words: `July 2023`, `December 2022 to February 2023`, `2023`."""
+        if self.period == "year":
+            return f"{year}"
+        if self.period == "month":
+            return f"{self.name} {year}"
+        first, *_, last = self.starts(year)
+        early = f" {first.year}" if first.year != last.year else ""
+        return f"{_MONTHS[first.month - 1]}{early} to {_MONTHS[last.month - 1]} {last.year}"
+
+    def in_years(self, years: YearSpan) -> str:
+        """The part over several years, in words: `July 1991-2020`."""
+        return f"{years}" if self.period == "year" else f"{self.name} {years}"
+
+
+WHOLE_YEAR = YearPart(1, 12, "year", "year")
+
+
+def calendar_month(number: int) -> YearPart:
+    """A calendar month, 1 to 12, as a part of the year.
+
+    Raises:
+        UsageError: if there is no such month.
+    """
+    require_calendar_month(number)
+    return YearPart(number, number, _MONTHS[number - 1], "month")
+
+
+def season(name: str) -> YearPart:
+    """A season of three months, DJF, MAM, JJA or SON, as a part of the year.
+
+    Raises:
+        UsageError: if the name is not one of these.
+    """
+    first = _SEASONS.get(name.strip().upper())
+    if first is None:
+        raise UsageError(
+            f"{name!r} is not a season",
+            remedy="Seasons are DJF (December to February, of the year of its January), MAM, JJA and SON.",
+        )
+    return YearPart(first, first + 2, f"{_MONTHS[first - 1]} to {_MONTHS[first + 1]}", "season")
+
+
+def parse_year(text: str) -> int:
+    """Parse a year, `2023`.
+
+    Raises:
+        UsageError: if the text is not a year, or the year is before ERA5 begins.
+    """
+    if not re.fullmatch(r"\d{4}", text.strip(), re.ASCII):
+        raise UsageError(f"{text!r} is not a year", remedy="A year has four digits, for example 2023.")
+    return Month(int(text), 1).year
+
+
+def parse_years(text: str) -> YearSpan:
+    """Parse a range of years, `1991-2020`.
+
+    Raises:
+        UsageError: if the text is not a range of years, or the range is reversed or begins before ERA5.
+    """
+    match = _SPAN.fullmatch(text.strip())
+    if not match:
+        raise UsageError(f"{text!r} is not a range of years", remedy="Years are FIRST-LAST, for example 1991-2020.")
+    years = YearSpan(Month(int(match[1]), 1).year, Month(int(match[2]), 1).year)
+    if years.first > years.last:
+        raise UsageError(f"the years {years} are empty", remedy="Give the earlier year first.")
+    return years
+
+
+def _year_and_month(year: int, number: int) -> tuple[int, int]:
+    return (year, number) if number > 0 else (year - 1, number + 12)

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from era5_pipeline.climate.anomalies import FEWEST_YEARS_OF_BASELINE, baseline_of
-from era5_pipeline.climate.days import HOURS_PER_DAY
-from era5_pipeline.climate.trends import FEWEST_YEARS, describe_years
-from era5_pipeline.maps.cells import (
+from era5_pipeline.climate.cells import (
     hours_of_day,
     is_complete,
     one_state,
@@ -20,6 +18,8 @@ from era5_pipeline.maps.cells import (
     read_years,
     trends_of_cells,
 )
+from era5_pipeline.climate.days import HOURS_PER_DAY
+from era5_pipeline.climate.trends import FEWEST_YEARS, describe_years
 from era5_pipeline.maps.fields import FieldMap, main_part
 from era5_pipeline.maps.question import AnomalyQuestion, DayQuestion, HourQuestion, PartQuestion
 from era5_pipeline.maps.remarks import (
@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.climate.answer import YearSpan
-    from era5_pipeline.maps.cells import CellTrends, CellValues, YearlyCells
-    from era5_pipeline.maps.question import MapQuestion, TrendQuestion, YearPart
+    from era5_pipeline.climate.cells import CellTrends, CellValues, YearlyCells
+    from era5_pipeline.climate.question import YearPart
+    from era5_pipeline.maps.question import MapQuestion, TrendQuestion
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.variables import Variable
 

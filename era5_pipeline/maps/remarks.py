@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import psycopg
 
-    from era5_pipeline.maps.cells import CellValues
+    from era5_pipeline.climate.cells import CellValues
+    from era5_pipeline.climate.question import CellStatistic
     from era5_pipeline.maps.fields import FieldMap
-    from era5_pipeline.maps.question import MapStatistic
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.variables import Variable
 
@@ -120,7 +120,7 @@ def _between(numbers: npt.NDArray[np.integer[Any]]) -> str:
 # --- The map that was read ---
 
 
-_WORDS: dict[MapStatistic, str] = {"mean": "mean", "min": "lowest hour", "max": "highest hour", "sum": "total"}
+_WORDS: dict[CellStatistic, str] = {"mean": "mean", "min": "lowest hour", "max": "highest hour", "sum": "total"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +173,7 @@ class MapReading:
         return f"{values.size:,} locations, {texts[0]} to {texts[1]} {self.table_unit}"
 
 
-def statistic_words(statistic: MapStatistic) -> str:
+def statistic_words(statistic: CellStatistic) -> str:
     """The wording of a statistic in figures."""
     return _WORDS[statistic]
 
@@ -183,7 +183,7 @@ def title_words(variable: Variable) -> str:
     return variable_title(variable)
 
 
-def unit_words(variable: Variable, statistic: MapStatistic, period: str) -> str:
+def unit_words(variable: Variable, statistic: CellStatistic, period: str) -> str:
     """The unit of a statistic for a colour bar: `mm in the day`; for a total's mean or extreme, `mm in an hour`."""
     unit = unit_text(variable.unit)
     if statistic == "sum":

@@ -17,17 +17,15 @@ from PIL import Image
 
 from era5_pipeline.cli.map import asked_map
 from era5_pipeline.climate.answer import YearSpan
+from era5_pipeline.climate.question import WHOLE_YEAR, calendar_month, season
 from era5_pipeline.draw.colour_scales import colour_scale
 from era5_pipeline.maps.question import (
-    WHOLE_YEAR,
     AnomalyQuestion,
     DayQuestion,
     HourQuestion,
     MapQuestion,
     PartQuestion,
     TrendQuestion,
-    calendar_month,
-    season,
 )
 from era5_pipeline.model.errors import LocalDiskError, UsageError
 from era5_pipeline.model.months import Month

@@ -11,21 +11,17 @@ from PIL import Image
 from scipy import stats
 
 from era5_pipeline.climate.answer import Trend, YearSpan
+from era5_pipeline.climate.question import WHOLE_YEAR, CellStatistic, YearPart, calendar_month, season
 from era5_pipeline.climate.trends import trend_of
 from era5_pipeline.draw.maps import map_figure, plot_map
 from era5_pipeline.maps.fields import FieldMap
 from era5_pipeline.maps.question import (
-    WHOLE_YEAR,
     AnomalyQuestion,
     DayQuestion,
     HourQuestion,
     MapQuestion,
-    MapStatistic,
     PartQuestion,
     TrendQuestion,
-    YearPart,
-    calendar_month,
-    season,
 )
 from era5_pipeline.maps.read import read_anomaly_map, read_day_map, read_map, read_part_map, read_trend_map
 from era5_pipeline.model.errors import NoDataError
@@ -47,7 +43,7 @@ DAY = date(2023, 7, 15)
 
 
 @pytest.mark.parametrize("statistic", ["mean", "min", "max"])
-def test_a_day_of_instants_is_that_of_00_to_23(connection: Connection, gulf: Any, statistic: MapStatistic) -> None:
+def test_a_day_of_instants_is_that_of_00_to_23(connection: Connection, gulf: Any, statistic: CellStatistic) -> None:
     found = read_day_map(connection, DayQuestion(DAY, statistic), DAY_TEMPERATURE, GULF_DAY)
     expected = getattr(gulf.sel(time="2023-07-15"), statistic)("time").sortby("latitude")
     np.testing.assert_array_equal(found.field.latitudes, expected.latitude)
@@ -142,7 +138,7 @@ NORMALS = YearSpan(1991, 2020)
 @pytest.mark.parametrize("statistic", ["mean", "min", "max"])
 @pytest.mark.parametrize(("part", "first", "last"), [(JULY_PART, 7, 7), (SUMMER, 6, 8)], ids=["month", "season"])
 def test_a_month_and_a_season_are_those_of_all_hours(
-    connection: Connection, gulf: Any, statistic: MapStatistic, part: YearPart, first: int, last: int
+    connection: Connection, gulf: Any, statistic: CellStatistic, part: YearPart, first: int, last: int
 ) -> None:
     found = read_part_map(connection, PartQuestion(part, 2023, statistic), PART_TEMPERATURE, GULF_PARTS)
     hours = gulf.sel(time=slice(f"2023-{first:02d}-01", f"2023-{last:02d}-31"))
@@ -188,7 +184,7 @@ def test_an_incomplete_year_is_drawn_and_said(connection: Connection, gulf: Any)
 )
 @pytest.mark.parametrize("statistic", ["mean", "sum"])
 def test_an_anomaly_is_from_the_mean_of_the_complete_years(
-    connection: Connection, made: Any, statistic: MapStatistic, part: YearPart, months: tuple[int, ...]
+    connection: Connection, made: Any, statistic: CellStatistic, part: YearPart, months: tuple[int, ...]
 ) -> None:
     variable = PART_RAIN if statistic == "sum" else PART_TEMPERATURE
     found = read_anomaly_map(connection, AnomalyQuestion(part, 2020, NORMALS, statistic), variable, MADE_PARTS)
@@ -269,7 +265,7 @@ PARTS = [(WHOLE_YEAR, tuple(range(1, 13))), (season("JJA"), (6, 7, 8)), (calenda
 @pytest.mark.parametrize(("part", "months"), PARTS, ids=["year", "season", "month"])
 @pytest.mark.parametrize("statistic", ["mean", "sum"])
 def test_a_trend_is_that_of_each_place(
-    connection: Connection, made: Any, part: YearPart, months: tuple[int, ...], statistic: MapStatistic
+    connection: Connection, made: Any, part: YearPart, months: tuple[int, ...], statistic: CellStatistic
 ) -> None:
     variable = TREND_RAIN if statistic == "sum" else TREND_TEMPERATURE
     found = read_trend_map(connection, TrendQuestion(part, TREND_YEARS, statistic), variable, None)

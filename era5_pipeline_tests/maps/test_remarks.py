@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from era5_pipeline.climate.answer import YearSpan
-from era5_pipeline.maps.cells import CellValues
+from era5_pipeline.climate.cells import CellValues
+from era5_pipeline.climate.question import WHOLE_YEAR, calendar_month
 from era5_pipeline.maps.fields import FieldMap
-from era5_pipeline.maps.question import WHOLE_YEAR, AnomalyQuestion, PartQuestion, TrendQuestion, calendar_month
+from era5_pipeline.maps.question import AnomalyQuestion, PartQuestion, TrendQuestion
 from era5_pipeline.maps.read import read_map
 from era5_pipeline.maps.remarks import (
     MapReading,
@@ -26,7 +27,7 @@ from era5_pipeline.read.fields import hour_field, placed
 from era5_pipeline.warehouse.load_month import load_month
 
 if TYPE_CHECKING:
-    from era5_pipeline.maps.question import MapStatistic
+    from era5_pipeline.climate.question import CellStatistic
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.flat_months import FlatMonths
 
@@ -122,7 +123,7 @@ def test_only_notes_of_grey_places_say_that_they_are() -> None:
         ("total_cloud_cover", "mean", "month", "fraction"),
     ],
 )
-def test_units_say_over_which_time_totals_are(column: str, statistic: MapStatistic, period: str, unit: str) -> None:
+def test_units_say_over_which_time_totals_are(column: str, statistic: CellStatistic, period: str, unit: str) -> None:
     assert unit_words(BY_COLUMN[column], statistic, period) == unit
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.climate.answer import YearSpan
-    from era5_pipeline.maps.question import MapStatistic, YearPart
+    from era5_pipeline.climate.question import CellStatistic, YearPart
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.variables import Variable
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 Number = TypeVar("Number", np.float32, np.float64, np.int32)
 
-_AGGREGATES: dict[MapStatistic, str] = {"mean": "avg", "min": "min", "max": "max", "sum": "sum"}
+_AGGREGATES: dict[CellStatistic, str] = {"mean": "avg", "min": "min", "max": "max", "sum": "sum"}
 # The neutral value of each statistic.
-_NOTHING: dict[MapStatistic, float] = {"mean": 0.0, "sum": 0.0, "min": np.inf, "max": -np.inf}
+_NOTHING: dict[CellStatistic, float] = {"mean": 0.0, "sum": 0.0, "min": np.inf, "max": -np.inf}
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def hours_of_day(variable: Variable, day: date) -> tuple[datetime, datetime]:
 
 
 def read_day(
-    connection: psycopg.Connection[Any], variable: Variable, day: date, statistic: MapStatistic, area: Area | None
+    connection: psycopg.Connection[Any], variable: Variable, day: date, statistic: CellStatistic, area: Area | None
 ) -> CellValues:
     """A statistic of the hours of a day in UTC, at each location of an area.
 
@@ -102,7 +102,7 @@ def read_part(
     variable: Variable,
     part: YearPart,
     year: int,
-    statistic: MapStatistic,
+    statistic: CellStatistic,
     area: Area | None,
 ) -> CellValues:
     """A statistic of a part of a year, from monthly summaries, at each location of an area.
@@ -119,7 +119,7 @@ def _read_month(
     connection: psycopg.Connection[Any],
     variable: Variable,
     start: date,
-    statistic: MapStatistic,
+    statistic: CellStatistic,
     area: Area | None,
 ) -> CellValues:
     query = sql.SQL(read_sql("cells_of_month")).format(
@@ -135,7 +135,7 @@ def _read_month(
         ) from None
 
 
-def _together(months: Iterable[CellValues], statistic: MapStatistic) -> CellValues:
+def _together(months: Iterable[CellValues], statistic: CellStatistic) -> CellValues:
     """The statistic of all hours of several months.
 
     Combined here: grouping a year of the globe on the server takes twice as long as reading its months.
@@ -223,7 +223,7 @@ def read_years(
     variable: Variable,
     part: YearPart,
     years: YearSpan,
-    statistic: MapStatistic,
+    statistic: CellStatistic,
     area: Area | None,
 ) -> YearlyCells:
     """Read a part of each of these years where it is complete; locations without any are left out.
@@ -265,28 +265,36 @@ _FEWEST_EFFECTIVE = 3.0
 
 @dataclass(frozen=True, eq=False)
 class CellTrends:
-    """Slopes (n,) per decade, NaN without a trend; `significant` (n,); the number of complete years of each, (n,)."""
+    """Slopes (n,) per decade, NaN without a trend; `half_widths` (n,) of their 95 % intervals; complete `years` (n,).
+
+    A slope is significant if its interval excludes zero.
+    """
 
     slopes: DoubleArray
-    significant: npt.NDArray[np.bool_]
+    half_widths: DoubleArray
     years: npt.NDArray[np.int64]
+
+    @property
+    def significant(self) -> npt.NDArray[np.bool_]:
+        """Where the trend is significant, (n,)."""
+        return np.abs(self.slopes) > self.half_widths
 
 
 def trends_of_cells(cells: YearlyCells) -> CellTrends:
     """The trend of each location with enough complete years; zero for values that never change."""
     years = np.asarray(cells.years, dtype=np.float64)
     starts = range(0, cells.location_ids.size, _BLOCK)
-    found = [_trends(years, cells.block(slice(start, start + _BLOCK))) for start in starts]
+    found = [trends_of_years(years, cells.block(slice(start, start + _BLOCK))) for start in starts]
     if not found:
-        return CellTrends(np.empty(0), np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.int64))
+        return CellTrends(np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
     return CellTrends(
         np.concatenate([one.slopes for one in found]),
-        np.concatenate([one.significant for one in found]),
+        np.concatenate([one.half_widths for one in found]),
         np.concatenate([one.years for one in found]),
     )
 
 
-def _trends(years: DoubleArray, values: DoubleArray) -> CellTrends:
+def trends_of_years(years: DoubleArray, values: DoubleArray) -> CellTrends:
     """Compute the trend of each place from values (k, n) of k consecutive years; an incomplete year is NaN."""
     from scipy import special  # noqa: PLC0415  # takes half a second; other maps do not need it
 
@@ -308,7 +316,6 @@ def _trends(years: DoubleArray, values: DoubleArray) -> CellTrends:
         error = np.sqrt(total / (effective - 2.0) / squares)
         half = special.stdtrit(effective - 2.0, _QUANTILE) * error
         is_constant = np.where(held, values, -np.inf).max(axis=0) == np.where(held, values, np.inf).min(axis=0)
-        slope = np.where(is_constant, 0.0, slope)
         known = (count >= FEWEST_YEARS) & (is_constant | (effective > _FEWEST_EFFECTIVE))
-        significant = known & ~is_constant & (np.abs(slope) > half)
-    return CellTrends(np.where(known, slope * _YEARS_PER_DECADE, np.nan), significant, count)
+    slope, half = (np.where(known, np.where(is_constant, 0.0, of), np.nan) for of in (slope, half))
+    return CellTrends(slope * _YEARS_PER_DECADE, half * _YEARS_PER_DECADE, count)

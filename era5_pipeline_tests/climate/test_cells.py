@@ -1,4 +1,4 @@
-"""Tests of `maps/cells`."""
+"""Tests of `climate/cells`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from era5_pipeline.climate import cells
 from era5_pipeline.climate.answer import Trend, YearSpan
+from era5_pipeline.climate.cells import YearlyCells, read_part, read_years, trends_of_cells
+from era5_pipeline.climate.question import WHOLE_YEAR, season
 from era5_pipeline.climate.trends import FEWEST_YEARS, trend_of
-from era5_pipeline.maps import cells
-from era5_pipeline.maps.cells import YearlyCells, read_part, read_years, trends_of_cells
-from era5_pipeline.maps.question import WHOLE_YEAR, season
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.monthly_tables import make_ready
 
 if TYPE_CHECKING:
-    from era5_pipeline.maps.question import MapStatistic
+    from era5_pipeline.climate.question import CellStatistic
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.flat_months import FlatMonths
 
@@ -47,7 +47,7 @@ def made_rows() -> Any:
 
 @pytest.mark.parametrize("statistic", ["mean", "min", "max"])
 def test_months_of_other_locations_are_put_together(
-    warehouse: Warehouse, flat_months: FlatMonths, statistic: MapStatistic
+    warehouse: Warehouse, flat_months: FlatMonths, statistic: CellStatistic
 ) -> None:
     load_month(warehouse, flat_months("2023-07", names=("t2m",)))
     table = made_rows()
