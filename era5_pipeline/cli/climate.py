@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from era5_pipeline.cli.climate_everywhere import EverywhereOptions, climate_everywhere
 from era5_pipeline.cli.climate_options import (
     DEFAULT_BASELINE,
     AreaOption,
@@ -30,6 +31,7 @@ from era5_pipeline.cli.options import (
 from era5_pipeline.model.errors import UsageError
 
 Format = Literal["table", "csv", "json"]
+EVERYWHERE = "With --everywhere"
 Table = Literal["yearly", "monthly", "daily", "seasons", "trends", "records"]
 
 
@@ -68,6 +70,46 @@ def climate(
         bool,
         typer.Option("--strict", help="Exit with code 4 if months or hours are missing; everything is still written."),
     ] = False,
+    everywhere: Annotated[
+        bool, typer.Option("--everywhere", help="Trend and normal at every place, or at those of --area.")
+    ] = False,
+    column: Annotated[
+        str, typer.Option("--column", metavar="NAME", help="With --everywhere: the column.", rich_help_panel=EVERYWHERE)
+    ] = "temperature_2m",
+    season: Annotated[
+        str | None,
+        typer.Option(
+            "--season",
+            metavar="NAME",
+            help="DJF, MAM, JJA or SON of each year.",
+            show_default="the year",
+            rich_help_panel=EVERYWHERE,
+        ),
+    ] = None,
+    calendar_month: Annotated[
+        int | None,
+        typer.Option(
+            "--calendar-month",
+            metavar="1-12",
+            help="This month of each year.",
+            show_default="the year",
+            rich_help_panel=EVERYWHERE,
+        ),
+    ] = None,
+    all_parts: Annotated[
+        bool, typer.Option("--all-parts", help="The year, its seasons and its months.", rich_help_panel=EVERYWHERE)
+    ] = False,
+    engine: Annotated[
+        Literal["warehouse", "dask", "spark"],
+        typer.Option(
+            "--engine",
+            help="From the warehouse's monthly summaries, or from the hours of the lake (ERA5_LAKE) by Dask or Spark.",
+            rich_help_panel=EVERYWHERE,
+        ),
+    ] = "warehouse",
+    save: Annotated[
+        bool, typer.Option("--save", help="Write the table weather_trend.", rich_help_panel=EVERYWHERE)
+    ] = False,
 ) -> None:
     """Print how the weather of a place has changed: warmer or not, by how much, how certain.
 
@@ -81,7 +123,26 @@ def climate(
       era5 climate --place Bremen --from 1979 --baseline 1961-1990 --table yearly
       era5 climate --area -5.5/106/-7/108 --format csv --table monthly > java.csv
       era5 climate --place Jakarta --out jakarta.png
+      era5 climate --everywhere --area 72/-12/34/40 --out europe.png --save
+      era5 climate --everywhere --engine dask --column tp --season JJA --out rain.parquet
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    if everywhere:
+        of_places = {"--place": place, "--lat": lat, "--lon": lon, "--days": days, "--utc-offset": utc_offset}
+        _refuse_with_everywhere({**of_places, "--table": table, "--format": format_, "--strict": strict or None})
+        climate_everywhere(
+            EverywhereOptions(
+                column, area, from_, to, baseline, season, calendar_month, all_parts, engine, out, title, save
+            )
+        )
+        return
+    _require_everywhere(
+        column=column != "temperature_2m",
+        season=season is not None,
+        calendar_month=calendar_month is not None,
+        all_parts=all_parts,
+        engine=engine != "warehouse",
+        save=save,
+    )
     from era5_pipeline.cli.climate_summary import print_answer
     from era5_pipeline.cli.series import surviving_closed_pipe
     from era5_pipeline.climate.reading import read_climate
@@ -112,3 +173,15 @@ def climate(
         with surviving_closed_pipe():
             print_answer(answer, format_ or "table", table)
     warn_of_gaps(list(answer.provenance.gaps), strict=strict)
+
+
+def _refuse_with_everywhere(options: dict[str, object]) -> None:
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise UsageError(f"{given[0]} does not go with --everywhere", remedy="Leave one of them out.")
+
+
+def _require_everywhere(**options: bool) -> None:
+    given = [name.replace("_", "-") for name, is_given in options.items() if is_given]
+    if given:
+        raise UsageError(f"--{given[0]} needs --everywhere", remedy="Add --everywhere, or leave it out.")

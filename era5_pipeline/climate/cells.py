@@ -126,8 +126,15 @@ def _read_month(
         column=sql.Identifier(f"{variable.column}_{statistic}"),
         hours=sql.Identifier(f"{variable.column}_{'sum_hours' if statistic == 'sum' else 'hours'}"),
     )
-    try:
+    with summaries_required(variable):
         return _read(connection, query, {"month": start}, area)
+
+
+@contextmanager
+def summaries_required(variable: Variable) -> Iterator[None]:
+    """Raise `NoDataError` if the database has no monthly summaries of the variable."""
+    try:
+        yield
     except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn):
         raise NoDataError(
             f"the database has no monthly summaries of {variable.column}: its months were loaded without them",

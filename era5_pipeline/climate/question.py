@@ -118,6 +118,13 @@ class YearPart:
     name: str
     period: PartPeriod
 
+    @property
+    def code(self) -> str:
+        """The part in tables: `year`, a season such as `JJA`, or a month from `01` to `12`."""
+        if self.period == "season":
+            return next(code for code, first in _SEASONS.items() if first == self.first)
+        return self.name if self.period == "year" else f"{self.first:02d}"
+
     def starts(self, year: int) -> tuple[date, ...]:
         """The first days of its months in a year."""
         return tuple(date(*_year_and_month(year, number), 1) for number in range(self.first, self.last + 1))
@@ -173,6 +180,11 @@ def season(name: str) -> YearPart:
             remedy="Seasons are DJF (December to February, of the year of its January), MAM, JJA and SON.",
         )
     return YearPart(first, first + 2, f"{_MONTHS[first - 1]} to {_MONTHS[first + 1]}", "season")
+
+
+def all_parts() -> tuple[YearPart, ...]:
+    """The whole year, its seasons and its months."""
+    return (WHOLE_YEAR, *map(season, _SEASONS), *map(calendar_month, range(1, 13)))
 
 
 def parse_year(text: str) -> int:

@@ -331,20 +331,14 @@ def read_trend_map(
             absent.append(f"at {dependent:,} locations each year depends too much on the one before for a trend")
         remarks += [*fewer, *without]
         drawn = cells.location_ids[is_drawn]
-    _, marks = placed(drawn, trends.significant[is_drawn].astype(np.float32))
     count = int(trends.significant.sum())
-    unit = unit_words(variable, question.statistic, part.period)
-    window, values = placed(drawn, trends.slopes[is_drawn])
-    field = FieldMap(
-        kind="trend",
-        variable=variable,
-        window=window,
-        values=values,
-        unit=f"{unit}, per decade" if " in " in unit else f"{unit} per decade".strip(),
-        title=f"{title_words(variable)}, trend",
-        when=f"{name}, {len(complete)} complete years; dots: significant (p < 0.05), pale: not",
-        is_difference=True,
-        stippled=marks == 1.0,
+    field = trend_field(
+        variable,
+        question,
+        drawn,
+        trends.slopes[is_drawn],
+        trends.significant[is_drawn],
+        f"{name}, {len(complete)} complete years",
     )
     return MapReading(
         field=field,
@@ -354,6 +348,31 @@ def read_trend_map(
         end=months[-1].end,
         summary=f"trend of {name} ({len(complete)} complete years), significant at {count:,} of {drawn.size:,}",
         table_unit=f"{variable.unit} per decade",
+    )
+
+
+def trend_field(
+    variable: Variable,
+    question: TrendQuestion,
+    location_ids: npt.NDArray[np.int32],
+    slopes: npt.NDArray[np.floating],
+    significant: npt.NDArray[np.bool_],
+    years: str,
+) -> FieldMap:
+    """The field of trends per decade (n,) at n locations; `years` says of which part of which years."""
+    _, marks = placed(location_ids, significant.astype(np.float32))
+    window, values = placed(location_ids, slopes)
+    unit = unit_words(variable, question.statistic, question.part.period)
+    return FieldMap(
+        kind="trend",
+        variable=variable,
+        window=window,
+        values=values,
+        unit=f"{unit}, per decade" if " in " in unit else f"{unit} per decade".strip(),
+        title=f"{title_words(variable)}, trend",
+        when=f"{years}; dots: significant (p < 0.05), pale: not",
+        is_difference=True,
+        stippled=marks == 1.0,
     )
 
 

@@ -1,0 +1,45 @@
+-- Trends and normals at many places, as `era5 climate --everywhere --save` computes them: a row for each location, variable,
+-- statistic and part of the year.
+CREATE TABLE IF NOT EXISTS {table} (
+    location_id integer NOT NULL,
+    latitude real NOT NULL,
+    longitude real NOT NULL,
+    variable text NOT NULL,
+    statistic text NOT NULL,
+    part text NOT NULL,
+    unit text NOT NULL,
+    first_year smallint,
+    last_year smallint,
+    years smallint NOT NULL,
+    slope real,
+    low real,
+    high real,
+    baseline_first smallint NOT NULL,
+    baseline_last smallint NOT NULL,
+    baseline_years smallint NOT NULL,
+    normal real,
+    computed_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (variable, statistic, part, location_id)
+);
+
+COMMENT ON TABLE {table} IS
+    'Trends and normals at each place, written by era5 climate --everywhere --save: as they were at computed_at';
+COMMENT ON COLUMN {table}.location_id IS 'Number of the grid point, as in weather';
+COMMENT ON COLUMN {table}.latitude IS 'Degrees north';
+COMMENT ON COLUMN {table}.longitude IS 'Degrees east';
+COMMENT ON COLUMN {table}.variable IS 'Column of weather that the numbers are of';
+COMMENT ON COLUMN {table}.statistic IS 'What a year has of its hours: their mean or, of totals, their sum';
+COMMENT ON COLUMN {table}.part IS 'Part of each year: year, a season (DJF, MAM, JJA, SON) or a month (01 to 12), UTC';
+COMMENT ON COLUMN {table}.unit IS 'Unit of normal; of slope, low and high per decade';
+COMMENT ON COLUMN {table}.first_year IS 'First complete year of the trend';
+COMMENT ON COLUMN {table}.last_year IS 'Last complete year of the trend';
+COMMENT ON COLUMN {table}.years IS 'Number of complete years: no more than a day of hours is missing';
+COMMENT ON COLUMN {table}.slope IS
+    'Change per decade, by ordinary least squares; NULL with fewer than 20 complete years, or if they depend too much on each other';
+COMMENT ON COLUMN {table}.low IS 'Lower end of the 95 % interval of slope, widened for the autocorrelation of the years';
+COMMENT ON COLUMN {table}.high IS 'Upper end of the 95 % interval of slope';
+COMMENT ON COLUMN {table}.baseline_first IS 'First year of the baseline';
+COMMENT ON COLUMN {table}.baseline_last IS 'Last year of the baseline';
+COMMENT ON COLUMN {table}.baseline_years IS 'Complete years of the baseline';
+COMMENT ON COLUMN {table}.normal IS 'Mean over the complete years of the baseline; NULL with fewer than 10';
+COMMENT ON COLUMN {table}.computed_at IS 'When the row was written'
