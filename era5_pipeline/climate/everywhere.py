@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -56,6 +57,8 @@ Engine = Literal["warehouse", "dask", "spark"]
 # Locations of a block, two parallels: 85 years of them are 35 MB in memory, and the globe is 361 blocks, enough for a
 # hundred executors. A lake's row group has 352 locations of a long month, so that few groups are read by two blocks.
 BLOCK_LOCATIONS = 2_880
+# Between looks at a cluster that has finished no block.
+_LOOK_SECONDS = 0.2
 _STATISTIC_COLUMNS = {"mean": ("mean", "hours"), "sum": ("sum", "sum_hours")}
 
 
@@ -281,20 +284,35 @@ def answers_of_dask(tasks: Sequence[LakeTask], scheduler: str | None) -> Iterato
         TransientError, UsageError: see `flat.cluster.connected`; TransientError if the cluster is lost.
         StoreError, TransientError: if a file cannot be read.
     """
-    from distributed import as_completed  # noqa: PLC0415  # takes half a second
-    from distributed.comm.core import CommClosedError  # noqa: PLC0415
+    from distributed import KilledWorker, as_completed  # noqa: PLC0415  # takes half a second
 
-    from era5_pipeline.flat.cluster import lost_scheduler  # noqa: PLC0415
+    from era5_pipeline.flat.cluster import WorkerWatch, lost_scheduler  # noqa: PLC0415
 
     with _dask(scheduler) as client:
-        try:
-            futures = [client.submit(compute, task, pure=False, retries=2) for task in tasks]
-            for number, future in enumerate(as_completed(futures, loop=client.loop)):
+        address = scheduler or "on this machine"
+        watch = WorkerWatch(client, address, "era5 climate --everywhere")
+        completed = as_completed(
+            [client.submit(compute, task, pure=False, retries=2) for task in tasks], loop=client.loop
+        )
+        done = 0
+        while not completed.is_empty():
+            if not completed.has_ready():
+                time.sleep(_LOOK_SECONDS)
+                watch.look()
+                continue
+            future = next(completed)
+            try:
                 yield future.result()
-                future.release()
-                progress.report("read", number + 1, len(tasks), "blocks")
-        except (CommClosedError, TimeoutError) as error:
-            raise lost_scheduler(scheduler or "of this process") from error
+            except CancelledError as error:
+                raise lost_scheduler(address) from error
+            except KilledWorker as error:
+                raise UsageError(
+                    "several Dask workers died, one after another, while they computed the same block",
+                    remedy="If their logs name the memory limit: give a worker 1 GB for each thread.",
+                ) from error
+            future.release()
+            done += 1
+            progress.report("read", done, len(tasks), "blocks")
 
 
 @contextmanager

@@ -165,6 +165,47 @@ def lost_scheduler(address: str) -> TransientError:
     )
 
 
+# Time limit without any worker: enough for one to restart, or a cluster to grow.
+NO_WORKERS_SECONDS = 60.0
+
+
+class WorkerWatch:
+    """Raises an error if a cluster has had no worker for a minute, as its tasks would then wait forever."""
+
+    def __init__(self, client: Client, address: str, work: str) -> None:
+        self._client = client
+        self._address = address
+        self._work = work
+        self._seen = time.monotonic()
+
+    def threads(self) -> dict[str, int]:
+        """The number of threads of each worker.
+
+        Raises:
+            TransientError: if the scheduler is lost.
+        """
+        try:
+            threads: dict[str, int] = self._client.nthreads(callback_timeout=ANSWER_SECONDS)  # type: ignore[no-untyped-call]
+        except (OSError, ValueError, RuntimeError, CancelledError) as error:
+            raise lost_scheduler(self._address) from error
+        return threads
+
+    def look(self) -> None:
+        """Look whether there are workers.
+
+        Raises:
+            TransientError: if there were none for a minute, or the scheduler is lost.
+        """
+        if self.threads():
+            self._seen = time.monotonic()
+        elif time.monotonic() - self._seen > NO_WORKERS_SECONDS:
+            raise TransientError(
+                f"{self._work}: the Dask cluster {self._address} has had no worker for {NO_WORKERS_SECONDS:.0f} s",
+                remedy=f"Start workers (dask worker {self._address} --nthreads 1). Nothing was left half-written: run "
+                "it again.",
+            )
+
+
 # --- On a Dask worker: open a month's raw files, read and merge one tile, and count it ---
 #
 # A month stays open between tiles, so that each worker process unpacks its ZIPs and inspects its files once.
@@ -281,8 +322,6 @@ def _close_all() -> None:
 
 # Tiles under way per worker thread: one is being read while another waits to be written.
 _TILES_A_THREAD = 2
-# Time limit without any worker: enough for one to restart, or a cluster to grow.
-NO_WORKERS_SECONDS = 60.0
 _LOOK_SECONDS = 1.0
 
 
@@ -306,6 +345,7 @@ class _Cluster:
         self._raw = raw
         self._receiver = receiver
         self._versions = own_versions()
+        self._watch = WorkerWatch(client, address, f"{raw.month}")
         self._keys = (f"era5-{raw.month}-{uuid.uuid4().hex[:12]}-{number}" for number in count())
 
     def in_order(self, tiles: Iterator[Tile]) -> Generator[CountedTile]:
@@ -321,7 +361,7 @@ class _Cluster:
 
     def _next(self, tiles: Iterator[Tile], under_way: int) -> Iterator[Tile]:
         """The tiles to submit now, as workers may join or leave at any time."""
-        room = max(_TILES_A_THREAD, _TILES_A_THREAD * sum(self._threads().values())) - under_way
+        room = max(_TILES_A_THREAD, _TILES_A_THREAD * sum(self._watch.threads().values())) - under_way
         for _ in range(room):
             tile = next(tiles, None)
             if tile is None:
@@ -335,7 +375,6 @@ class _Cluster:
         return self._receiver.submit(submitted.popleft().result) if submitted else None
 
     def _await(self, receiving: Future[CountedTile]) -> CountedTile:
-        seen = time.monotonic()
         while True:
             try:
                 return receiving.result(timeout=_LOOK_SECONDS)
@@ -355,20 +394,4 @@ class _Cluster:
                     remedy="If their logs name the memory limit: give a worker 2 GB for each thread "
                     "(dask worker --nthreads 1 --memory-limit 2GB). Then run the month again.",
                 ) from error
-            if self._threads():
-                seen = time.monotonic()
-            elif time.monotonic() - seen > NO_WORKERS_SECONDS:
-                raise TransientError(
-                    f"{self._raw.month}: the Dask cluster {self._address} has had no worker for "
-                    f"{NO_WORKERS_SECONDS:.0f} s",
-                    remedy=f"Start workers (dask worker {self._address} --nthreads 1). Nothing was left half-written: "
-                    "run the month again.",
-                )
-
-    def _threads(self) -> dict[str, int]:
-        """The number of threads of each worker."""
-        try:
-            threads: dict[str, int] = self._client.nthreads(callback_timeout=ANSWER_SECONDS)  # type: ignore[no-untyped-call]
-        except (OSError, ValueError, RuntimeError, CancelledError) as error:
-            raise lost_scheduler(self._address) from error
-        return threads
+            self._watch.look()

@@ -1,0 +1,241 @@
+"""Trends and normals at every place: by each engine the same as those of single places, from the hours by SQL."""
+
+from __future__ import annotations
+
+import csv
+import math
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import psycopg
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from era5_pipeline.climate import everywhere
+from era5_pipeline.climate.answer import Trend, YearSpan
+from era5_pipeline.climate.everywhere import EverywhereQuestion, LakeTask, MonthlySums, answer_of, blocks_of, compute
+from era5_pipeline.climate.question import WHOLE_YEAR, calendar_month, season
+from era5_pipeline.climate.trends import trend_of
+from era5_pipeline.model.errors import TransientError, UsageError
+from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline_tests.commands import assert_explained, new_home
+from era5_pipeline_tests.dask_clusters import dask_cluster, kill
+from era5_pipeline_tests.stores import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from era5_pipeline_tests.commands import Home
+
+YEARS = YearSpan(2000, 2021)
+# What a July has, by column: of totals those of the hours that end in it, and at the first instant of August.
+JULYS = {
+    "temperature_2m": "SELECT location_id, extract(year FROM time)::int, avg(temperature_2m::float8) FROM weather "
+    "WHERE extract(month FROM time) = 7 GROUP BY 1, 2",
+    "total_precipitation": "SELECT location_id, extract(year FROM time)::int, sum(total_precipitation::float8) "
+    "FROM weather WHERE extract(month FROM time - interval '1 hour') = 7 GROUP BY 1, 2",
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """A warehouse and a lake with 22 Julys and three Augusts at five by five places, a July without some of them."""
+    lake = tmp_path_factory.mktemp("lake")
+    with new_home() as home:
+        (home.path / ".env").write_text(f"ERA5_LAKE={lake}\n")
+        home.run("db", "start", "--port", str(free_port()))
+        sample = ("--source", "sample", "--area", "10/10/9/11")
+        home.run("load", "--from", "2000", "--to", "2021", "--calendar-month", "7", *sample)
+        home.run("load", "--from", "2019", "--to", "2021", "--calendar-month", "8", *sample)
+        home.run("drop", "--from", "2003-07", "--area", "10/10/9/10.25", "--yes")
+        yield home
+
+
+def july_trends(home: Home, column: str) -> dict[int, tuple[Any, float]]:
+    """The trend of each place by the scalar program, and its normal, from a table that SQL makes of the hours."""
+    with psycopg.connect(home.run("db", "url", "--tcp").out.strip()) as connection:
+        rows = connection.execute(JULYS[column].encode()).fetchall()
+    table = pd.DataFrame(rows, columns=["location_id", "year", "value"])
+    return {
+        int(place): (trend_of(values := of.set_index("year")["value"].sort_index()), values.mean())
+        for place, of in table.groupby("location_id")
+    }
+
+
+@pytest.mark.parametrize("column", JULYS)
+@pytest.mark.parametrize("engine", ["warehouse", "dask"])
+def test_each_place_has_the_trend_of_the_scalar_program(home: Home, tmp_path: Path, engine: str, column: str) -> None:
+    out = tmp_path / "july.csv"
+    printed = home.run(
+        *("climate", "--everywhere", "--calendar-month", "7", "--baseline", "2000-2021"),
+        *("--engine", engine, "--column", column, "--out", str(out)),
+    )
+    assert f"{column} July 2000-2021: a trend at 25 of 25 places" in printed.out
+    with out.open() as file:
+        rows = list(csv.DictReader(file))
+    wanted = july_trends(home, column)
+    assert {int(row["location_id"]) for row in rows} == set(wanted)
+    for row in rows:
+        trend, normal = wanted[int(row["location_id"])]
+        assert isinstance(trend, Trend)
+        for name in ("slope", "low", "high"):
+            assert float(row[name]) == pytest.approx(getattr(trend, name), rel=2e-5, abs=1e-5)
+        assert (int(row["first_year"]), int(row["last_year"])) == (trend.years.first, trend.years.last)
+        assert int(row["years"]) == int(row["baseline_years"]) == trend.count
+        assert float(row["normal"]) == pytest.approx(normal, rel=1e-6)
+    assert {int(row["years"]) for row in rows} == {21, 22}
+
+
+def test_all_parts_of_the_year_are_saved_and_saved_again(home: Home) -> None:
+    asked = ("climate", "--everywhere", "--all-parts", "--baseline", "2000-2021", "--save")
+    assert "wrote 50 rows into the table weather_trend" in home.run(*asked).out
+    url = home.run("db", "url", "--tcp").out.strip()
+    with psycopg.connect(url, autocommit=True) as connection:
+        of_parts = dict(connection.execute("SELECT part, count(*) FROM weather_trend GROUP BY part").fetchall())
+        assert of_parts == {"07": 25, "08": 25}
+        before = connection.execute("SELECT * FROM weather_trend ORDER BY part, location_id").fetchall()
+        home.run(*asked, "--engine", "dask", "--area", "9.5/10/9/11")
+        after = connection.execute("SELECT * FROM weather_trend ORDER BY part, location_id").fetchall()
+        assert [row[:-1] for row in after] == [row[:-1] for row in before]
+        # Only the rows of the area are new.
+        assert {row[1] for row, old in zip(after, before, strict=True) if row[-1] != old[-1]} == {9.0, 9.25, 9.5}
+        comments = connection.execute(
+            "SELECT count(*), count(col_description(attrelid, attnum)) FROM pg_attribute "
+            "WHERE attrelid = 'weather_trend'::regclass AND attnum > 0"
+        ).fetchone()
+    assert comments is not None
+    assert comments[0] == comments[1]
+
+
+def test_a_map_and_a_table_are_written(home: Home, tmp_path: Path) -> None:
+    july = ("climate", "--everywhere", "--calendar-month", "7")
+    home.run(*july, "--out", str(tmp_path / "trend.svg"), "--title", "Warmer Julys")
+    drawn = (tmp_path / "trend.svg").read_text()
+    assert "Warmer Julys" in drawn
+    assert "per decade" in drawn
+    home.run(*july, "--area", "9.5/10.5/9/11", "--out", str(tmp_path / "trend.parquet"))
+    assert pq.read_table(tmp_path / "trend.parquet").num_rows == 9
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ((), "--everywhere needs to know where its answer goes"),
+        (("--save", "--place", "Jakarta"), "--place does not go with --everywhere"),
+        (("--save", "--season", "JJA", "--calendar-month", "7"), "cannot be combined"),
+        (("--out", "map.png", "--all-parts"), "a map shows one part of the year"),
+        (("--save", "--column", "wind_speed_10m"), "wind_speed_10m is computed from hours"),
+        (("--save", "--from", "2020", "--to", "2010"), "the years 2020-2010 are empty"),
+        (("--save", "--engine", "spark"), "--engine spark needs pyspark"),
+        (("--out", "trend.xyz"), "--out"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(home: Home, options: tuple[str, ...], what: str) -> None:
+    assert_explained(home.run("climate", "--everywhere", *options, code=2), what)
+
+
+def test_years_or_places_that_are_not_there_are_an_error(home: Home, tmp_path: Path) -> None:
+    july = ("climate", "--everywhere", "--calendar-month", "7", "--out", str(tmp_path / "x.csv"))
+    for engine in ("warehouse", "dask"):
+        of_engine = (*july, "--engine", engine)
+        assert_explained(home.run(*of_engine, "--area", "50/0/49/1", code=3), "no place in the area is loaded")
+        early = ("--from", "1950", "--to", "1980", "--baseline", "1961-1990")
+        home.run(*of_engine, *early, code=3)
+    assert not (tmp_path / "x.csv").exists()
+    assert_explained(home.run("climate", "--save", "--place", "Jakarta", code=2), "--save needs --everywhere")
+
+
+def test_a_worker_that_is_killed_costs_nothing_and_a_lost_scheduler_is_said(home: Home) -> None:
+    """One worker of two dies with blocks in hand; later the scheduler does."""
+    tasks = many_tasks(home)
+    with dask_cluster(2) as cluster:
+        blocks = everywhere.answers_of_dask(tasks, cluster.address)
+        first = next(blocks)
+        kill(cluster.workers[0])
+        rows = everywhere.all_rows(tasks[0].question, [first, *blocks])
+        assert rows.num_rows == 25 * len(tasks)
+        blocks = everywhere.answers_of_dask(tasks, cluster.address)
+        next(blocks)
+        assert cluster.scheduler is not None
+        threading.Timer(0.1, kill, (cluster.scheduler,)).start()
+        with pytest.raises(TransientError, match="the connection to the Dask scheduler"):
+            deque(blocks)
+
+
+def many_tasks(home: Home) -> list[LakeTask]:
+    """The same block forty times."""
+    from era5_pipeline.lake.months import Lake
+    from era5_pipeline.model.settings import Settings
+
+    question = EverywhereQuestion(BY_COLUMN["temperature_2m"], "mean", (calendar_month(7),), YEARS, YEARS)
+    lake = Lake.of(Settings(_env_file=home.path / ".env", home=home.path))
+    with psycopg.connect(home.run("db", "url", "--tcp").out.strip()) as connection:
+        (task,) = everywhere.lake_tasks(connection, lake, question)
+    return [task] * 40
+
+
+def test_a_worker_of_another_version_is_refused(home: Home) -> None:
+    (task, *_) = many_tasks(home)
+    old = LakeTask(task.question, task.address, task.ids, task.files, version="0.0.1")
+    with pytest.raises(UsageError, match=r"this process 0\.0\.1"):
+        compute(old)
+
+
+# ---- without a server
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_sums_of_any_rows_give_the_mean_of_each_complete_part(data: st.DataObject) -> None:
+    """Hours that come in several pieces, of some of the months, at some of the places."""
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    part = data.draw(st.sampled_from([WHOLE_YEAR, season("DJF"), season("JJA"), calendar_month(2)]))
+    statistic: Any = data.draw(st.sampled_from(["mean", "sum"]))
+    years = YearSpan(1999, 1999 + data.draw(st.integers(0, 3)))
+    ids = np.sort(random.choice(np.arange(5, 40), 6, replace=False)).astype(np.int32)
+    question = EverywhereQuestion(BY_COLUMN["temperature_2m"], statistic, (part,), years, years)
+    sums = MonthlySums(question.months, ids)
+    rows = []
+    for number in range(question.months[0] - 1, question.months[-1] + 2):
+        full = pd.Period(year=number // 12, month=number % 12 + 1, freq="M").days_in_month * 24
+        for place in (*ids.tolist(), 3, 1000):
+            hours = int(random.choice([full, full - 24, full - 25, 0], p=[0.9, 0.04, 0.03, 0.03]))
+            cut = int(random.integers(0, hours + 1))
+            rows += [(number, place, float(random.normal()) * n, n) for n in (cut, hours - cut) if n]
+    table = pd.DataFrame(rows, columns=["month", "id", "sum", "hours"]).sample(frac=1.0, random_state=1)
+    sums.add(*(table[name].to_numpy(kind) for name, kind in zip(table, ("i4", "i4", "f8", "i4"), strict=True)))
+    found = sums.of_part(part, years, statistic)
+    for row, year in enumerate(range(years.first, years.last + 1)):
+        numbers = [day.year * 12 + day.month - 1 for day in part.starts(year)]
+        for column, place in enumerate(ids):
+            own = table[(table["id"] == place) & table["month"].isin(numbers)]
+            if part.hours(year) - own["hours"].sum() > 24:
+                assert math.isnan(found[row, column])
+            else:
+                total = own["sum"].sum()
+                wanted = total if statistic == "sum" else total / own["hours"].sum()
+                assert found[row, column] == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+
+
+def test_places_without_any_complete_year_have_no_row() -> None:
+    question = EverywhereQuestion(BY_COLUMN["temperature_2m"], "mean", (calendar_month(7),), YEARS, YEARS)
+    sums = MonthlySums(question.months, np.array([1, 2], dtype=np.int32))
+    sums.add(2005 * 12 + 6, np.array([2], dtype=np.int32), np.array([744.0]), np.array([744], dtype=np.int32))
+    (row,) = answer_of(question, sums).to_pylist()
+    assert (row["location_id"], row["first_year"], row["last_year"], row["years"]) == (2, 2005, 2005, 1)
+    assert row["slope"] is row["low"] is row["normal"] is None
+
+
+def test_blocks_cover_the_locations_once() -> None:
+    places = LocationSet.of_ids([*range(1, 4000), 700_000])
+    blocks = blocks_of(places)
+    assert [block.size for block in blocks] == [2880, 1120]
+    assert LocationSet.of_ids(np.concatenate(blocks)) == places
+    assert blocks_of(LocationSet()) == []
