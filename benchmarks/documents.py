@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.asking import ALL_HOURS, CLIMATE, MEANS_OF_HOURS, MEANS_OF_MONTHS, NETCDF, WITH, WITHOUT, YEAR
 from benchmarks.cells import median_of
-from benchmarks.lake import ALONE, BANDS, BOTH, ENGINES, ONE_FILE
+from benchmarks.lake import ALL_CORES, ALONE, BANDS, BOTH, ENGINES, ONE_FILE, ONE_WORKER
 from benchmarks.layouts import COMPRESSED_AFTERWARDS
 from benchmarks.pipeline import ALL_STAGES, AS_BATCHES, FLATTEN, LOADER, SEVERAL, STAGES
 from benchmarks.reaching import AT_MOST, AT_RATE, DATASET, FIELD, FRAME, FRAME_OF_ALL, GZIP, ROW_BY_ROW, SAME, UNCHANGED
 from benchmarks.suites import SUITES
 from benchmarks.tables import advice_table, days, markdown_table, rate_of_cell, rows_per_second, short, summary_table
+from era5_pipeline.climate.everywhere import BLOCK_LOCATIONS
+from era5_pipeline.model.grid import N_LOCATIONS
+from era5_pipeline.model.months import Month
 from era5_pipeline.warehouse.layouts import LAYOUTS
 
 if TYPE_CHECKING:
@@ -247,10 +250,49 @@ def _lake(results: Results) -> Part:
         lines += markdown_table(["", "one place's year", "the mean of July", "the trend at every place"], table)
         table = [
             [way, _rate(cells, way), _number(median_of(cells, way, "bytes_per_row"))]
-            for way in (ONE_FILE, BANDS, ALONE, BOTH)
+            for way in (ONE_FILE, BANDS, ALONE, BOTH, ONE_WORKER, ALL_CORES)
+            if way in cells
         ]
         lines += ["", *markdown_table(["", "rows/s", "bytes a row"], table)]
     return lines[1:] or None
+
+
+# The lake of all of ERA5 to the end of 2024, and executors to share it.
+_ALL = range(1940, 2025)
+_EXECUTORS = (1, 10, 100)
+
+
+def _executors(results: Results) -> Part:
+    """How long the trends at every place of the globe would take, by the rate of one worker."""
+    servers = _by_layout(results, "lake").values()
+    cells = [cells[ONE_WORKER] for _, cells in servers if ONE_WORKER in cells]
+    if not cells:
+        return None
+    cell = max(cells, key=lambda cell: cell["rows"])
+    seconds, size = (float(cell["medians"][name][1]) for name in ("seconds", "bytes_per_row"))
+    rate = cell["rows"] / seconds
+    rows = N_LOCATIONS * sum(Month(year, month).hours for year in _ALL for month in range(1, 13))
+    blocks = -(-N_LOCATIONS // BLOCK_LOCATIONS)
+    lines = [
+        f"One worker reads {rate / 1e6:,.0f} million rows a second ({cell['rows']:,} rows in {seconds:,.1f} s, "
+        f"{results.hardware}), and {size:.1f} bytes of each. All of {_ALL[0]}-{_ALL[-1]} are {rows / 1e9:,.0f} billion "
+        f"rows, {rows * size / 1e12:,.1f} TB to read and {rows / rate / 3600:,.1f} core-hours, in {blocks} blocks:",
+        "",
+    ]
+    table = [
+        [
+            f"{executors}",
+            f"{-(-blocks // executors)}",
+            _span(-(-blocks // executors) * rows / blocks / rate),
+            f"{min(executors, blocks) * rate * size / 1e9:,.2f} GB/s",
+        ]
+        for executors in _EXECUTORS
+    ]
+    return lines + markdown_table(["executors", "blocks one after another", "time", "read from the store"], table)
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds / 3600:,.1f} h" if seconds >= 7200 else f"{seconds / 60:,.0f} min"
 
 
 def _questions(results: Results, suite: str, words: Mapping[str, str], more: Mapping[str, str]) -> Part:
@@ -327,6 +369,7 @@ _PARTS: dict[str, Callable[[Results], Part]] = {
     "ask": _ask,
     "reach": _reach,
     "lake": _lake,
+    "executors": _executors,
     "orchestration": _orchestration,
     "suites": _suites,
 }

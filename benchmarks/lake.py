@@ -6,6 +6,7 @@ its time would be that of starting.
 
 from __future__ import annotations
 
+import calendar
 import importlib
 import os
 import shutil
@@ -19,13 +20,19 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from benchmarks.cells import CannotRunError, Measured, PlannedCell, rate_ratio
 from benchmarks.others import COLUMN, MEAN_MONTH, GeneratedYear, database_files, forget_cached, fresh_folder
 from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES
+from era5_pipeline.climate import everywhere
+from era5_pipeline.climate.answer import YearSpan
+from era5_pipeline.climate.everywhere import EverywhereQuestion
+from era5_pipeline.climate.question import WHOLE_YEAR
 from era5_pipeline.flat.flatten import flatten_month
 from era5_pipeline.lake.open_lake import open_lake
 from era5_pipeline.model.settings import Settings
+from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.warehouse.layouts import LAYOUTS
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.space import read_space
@@ -355,6 +362,50 @@ class Clickhouse(_BySql):
         return [[float(value) for value in line.split(",")] for line in text.split()]
 
 
+# One process reads all of the lake as a worker of Dask or an executor of Spark would; and one for each core do.
+ONE_WORKER, ALL_CORES = (
+    "era5 climate --everywhere, one worker",
+    "era5 climate --everywhere, Dask on all cores, with its start",
+)
+
+
+def _everywhere(loaded: _Loaded, *, on_dask: bool) -> Measured:
+    """Compute the trends at all places from the lake's hours; a year gives none, but is read as any other."""
+    years = YearSpan(loaded.year.months[0].year, loaded.year.months[0].year)
+    question = EverywhereQuestion(BY_COLUMN[COLUMN], "mean", (WHOLE_YEAR,), years, years)
+    lake = loaded.lake
+    with loaded.context.target.connect() as connection:
+        tasks = everywhere.lake_tasks(connection, lake, question)
+    forget_cached(path for path in loaded.folder.rglob("*") if path.is_file())
+    started = time.monotonic()
+    blocks = everywhere.answers_of_dask(tasks, None) if on_dask else map(everywhere.compute, tasks)
+    places = everywhere.all_rows(question, blocks).num_rows
+    seconds = time.monotonic() - started
+    rows = sum(flat.rows for flat in loaded.year.flat)
+    if places * _YEAR_HOURS[calendar.isleap(years.first)] != rows:
+        raise CannotRunError(f"it has {places:,} places for {rows:,} rows")
+    figures = {"seconds": seconds, "blocks": float(len(tasks)), "bytes_per_row": _bytes_read(loaded.folder) / rows}
+    return Measured(rows, figures, notes={"cold": "files dropped from the page cache"})
+
+
+_YEAR_HOURS = {False: 8_760, True: 8_784}
+
+
+def _bytes_read(folder: Path) -> int:
+    """The compressed bytes of the columns that a trend needs, and of the footers."""
+    size = 0
+    for path in folder.rglob("*.parquet"):
+        metadata = pq.read_metadata(path)
+        size += metadata.serialized_size
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            columns = (group.column(index) for index in range(group.num_columns))
+            size += sum(
+                column.total_compressed_size for column in columns if column.path_in_schema in ("location_id", COLUMN)
+            )
+    return size
+
+
 _SLOPE = "covarPop(mean, toFloat64(month)) / varPop(toFloat64(month))"
 ENGINES: tuple[type[Engine], ...] = (Warehouse, Duckdb, Polars, PyArrow, Clickhouse)
 
@@ -372,6 +423,8 @@ def lake_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
         BANDS: lambda: loaded.flatten(for_lake=True)[1],
         ALONE: lambda: loaded.load(for_lake=False),
         BOTH: lambda: loaded.load(for_lake=True),
+        ONE_WORKER: lambda: _everywhere(loaded, on_dask=False),
+        ALL_CORES: lambda: _everywhere(loaded, on_dask=True),
     }
     rows = 12 * context.rows
     yield [

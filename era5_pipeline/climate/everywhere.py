@@ -291,12 +291,11 @@ def answers_of_dask(tasks: Sequence[LakeTask], scheduler: str | None) -> Iterato
     with _dask(scheduler) as client:
         address = scheduler or "on this machine"
         watch = WorkerWatch(client, address, "era5 climate --everywhere")
-        completed = as_completed(
-            [client.submit(compute, task, pure=False, retries=2) for task in tasks], loop=client.loop
-        )
+        futures = [client.submit(compute, task, pure=False, retries=2) for task in tasks]
+        completed = as_completed(futures, loop=client.loop)  # type: ignore[no-untyped-call]
         done = 0
-        while not completed.is_empty():
-            if not completed.has_ready():
+        while not completed.is_empty():  # type: ignore[no-untyped-call]
+            if not completed.has_ready():  # type: ignore[no-untyped-call]
                 time.sleep(_LOOK_SECONDS)
                 watch.look()
                 continue

@@ -49,7 +49,7 @@ def list_files(lake: Lake, connection: psycopg.Connection) -> tuple[LakeFile, ..
         files = [task.file for task in table.scan().plan_files()]
     found = []
     for file in files:
-        low, high = (from_bytes(IntegerType(), of[_LOCATION]) for of in (file.lower_bounds, file.upper_bounds))
+        low, high = (int(from_bytes(IntegerType(), of[_LOCATION])) for of in (file.lower_bounds, file.upper_bounds))
         month = Month.from_number(Month(1970, 1).number + file.partition[0])
         found.append(LakeFile(file.file_path, month, low, high, file.record_count))
     return tuple(sorted(found, key=lambda file: (file.month, file.first_id, file.path)))

@@ -21,9 +21,14 @@ from era5_pipeline.climate.answer import Trend, YearSpan
 from era5_pipeline.climate.everywhere import EverywhereQuestion, LakeTask, MonthlySums, answer_of, blocks_of, compute
 from era5_pipeline.climate.question import WHOLE_YEAR, calendar_month, season
 from era5_pipeline.climate.trends import trend_of
-from era5_pipeline.model.errors import TransientError, UsageError
+from era5_pipeline.lake.catalog import LakePlace
+from era5_pipeline.lake.months import Lake
+from era5_pipeline.model.errors import StoreError, TransientError, UsageError
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.runtime.stores import open_store
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.commands import assert_explained, new_home
 from era5_pipeline_tests.dask_clusters import dask_cluster, kill
 from era5_pipeline_tests.stores import free_port
@@ -32,7 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.commands import Home
+    from era5_pipeline_tests.flat_months import FlatMonths
 
 YEARS = YearSpan(2000, 2021)
 # What a July has, by column: of totals those of the hours that end in it, and at the first instant of August.
@@ -63,10 +70,8 @@ def july_trends(home: Home, column: str) -> dict[int, tuple[Any, float]]:
     with psycopg.connect(home.run("db", "url", "--tcp").out.strip()) as connection:
         rows = connection.execute(JULYS[column].encode()).fetchall()
     table = pd.DataFrame(rows, columns=["location_id", "year", "value"])
-    return {
-        int(place): (trend_of(values := of.set_index("year")["value"].sort_index()), values.mean())
-        for place, of in table.groupby("location_id")
-    }
+    julys = {place: of.set_index("year")["value"].sort_index() for place, of in table.groupby("location_id")}
+    return {int(str(place)): (trend_of(values), float(values.mean())) for place, values in julys.items()}
 
 
 @pytest.mark.parametrize("column", JULYS)
@@ -98,7 +103,9 @@ def test_all_parts_of_the_year_are_saved_and_saved_again(home: Home) -> None:
     assert "wrote 50 rows into the table weather_trend" in home.run(*asked).out
     url = home.run("db", "url", "--tcp").out.strip()
     with psycopg.connect(url, autocommit=True) as connection:
-        of_parts = dict(connection.execute("SELECT part, count(*) FROM weather_trend GROUP BY part").fetchall())
+        of_parts: dict[str, int] = dict(
+            connection.execute("SELECT part, count(*) FROM weather_trend GROUP BY part").fetchall()
+        )
         assert of_parts == {"07": 25, "08": 25}
         before = connection.execute("SELECT * FROM weather_trend ORDER BY part, location_id").fetchall()
         home.run(*asked, "--engine", "dask", "--area", "9.5/10/9/11")
@@ -172,7 +179,6 @@ def test_a_worker_that_is_killed_costs_nothing_and_a_lost_scheduler_is_said(home
 def many_tasks(home: Home) -> list[LakeTask]:
     """The same block forty times."""
     from era5_pipeline.lake.months import Lake
-    from era5_pipeline.model.settings import Settings
 
     question = EverywhereQuestion(BY_COLUMN["temperature_2m"], "mean", (calendar_month(7),), YEARS, YEARS)
     lake = Lake.of(Settings(_env_file=home.path / ".env", home=home.path))
@@ -186,6 +192,28 @@ def test_a_worker_of_another_version_is_refused(home: Home) -> None:
     old = LakeTask(task.question, task.address, task.ids, task.files, version="0.0.1")
     with pytest.raises(UsageError, match=r"this process 0\.0\.1"):
         compute(old)
+
+
+def test_hours_of_a_lake_on_s3_are_read_and_a_lost_file_is_said(
+    store_address: str, warehouse: Warehouse, flat_months: FlatMonths, tmp_path: Path
+) -> None:
+    lake = Lake(LakePlace(store_address), open_store(store_address), tmp_path)
+    flat = flat_months(points=(2, 3))
+    with warehouse.connect() as connection:
+        lake.require(connection)
+    load_month(warehouse, flat, alongside=lake.prepared(warehouse, flat))
+    years = YearSpan(2023, 2023)
+    for column, statistic in (("temperature_2m", "mean"), ("total_precipitation", "sum"), ("snowfall", "sum")):
+        question = EverywhereQuestion(BY_COLUMN[column], statistic, (calendar_month(7),), years, years)  # type: ignore[arg-type]
+        with warehouse.connect() as connection:
+            (task,) = everywhere.lake_tasks(connection, lake, question)
+        # No month has the last column.
+        assert compute(task).num_rows == (0 if column == "snowfall" else 6)
+    for file in lake.store.objects():
+        if file.key.endswith(".parquet"):
+            lake.store.remove(file.key)
+    with pytest.raises(StoreError, match="the lake"):
+        compute(task)
 
 
 # ---- without a server

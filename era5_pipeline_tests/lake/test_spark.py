@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -46,6 +47,16 @@ spark.stop()
 """
 
 
+# A cluster on this machine, of two executors with a core and a gigabyte each.
+_CLUSTER = {
+    "PYSPARK_SUBMIT_ARGS": "--master local-cluster[2,1,1024] --conf spark.ui.enabled=false pyspark-shell",
+    "SPARK_LOCAL_IP": "127.0.0.1",
+}
+# The command era5 and its executors: this environment, and pyspark from the other.
+(_PACKAGES,) = (SPARK / "venv" / "lib").glob("python3*/site-packages")
+_ENVIRONMENT = {**_CLUSTER, "PYTHONPATH": str(_PACKAGES), "PYSPARK_PYTHON": sys.executable}
+
+
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[Any], list[Any]]]:
     """What Spark and the warehouse answer, on four Julys of nine by nine places."""
@@ -63,7 +74,14 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[An
                 for name, (_, query) in QUESTIONS.items()
             }
         found = _by_spark(folder, url, lake)
-    return {name: (found[name], [list(row) for row in rows]) for name, rows in wanted.items()}
+        july = ("climate", "--everywhere", "--calendar-month", "7", "--from", "2020", "--to", "2023", "--out")
+        for column in ("t2m", "tp"):
+            for engine, more in (("warehouse", {}), ("spark", _ENVIRONMENT)):
+                out = folder / f"{engine}-{column}.csv"
+                home.run(*july, str(out), "--column", column, "--engine", engine, code=0, **lake, **more)
+                found[f"{engine} {column}"] = [out.read_text().splitlines()]
+    answers = {name: (found[name], [list(row) for row in rows]) for name, rows in wanted.items()}
+    return answers | {f"everywhere {of}": (found[f"spark {of}"], found[f"warehouse {of}"]) for of in ("t2m", "tp")}
 
 
 def _by_spark(folder: Path, url: str, lake: dict[str, str]) -> dict[str, list[Any]]:
@@ -82,9 +100,7 @@ def _by_spark(folder: Path, url: str, lake: dict[str, str]) -> dict[str, list[An
             **lake,
             "JDBC": f"jdbc:postgresql://{parts.hostname}:{parts.port}{parts.path}?user={parts.username}"
             f"&password={parts.password}",
-            # A cluster on this machine, of two executors with a core and a gigabyte each.
-            "PYSPARK_SUBMIT_ARGS": "--master local-cluster[2,1,1024] --conf spark.ui.enabled=false pyspark-shell",
-            "SPARK_LOCAL_IP": "127.0.0.1",
+            **_CLUSTER,
             "PYSPARK_PYTHON": str(SPARK / "venv" / "bin" / "python"),
         },
         capture_output=True,
@@ -96,6 +112,15 @@ def _by_spark(folder: Path, url: str, lake: dict[str, str]) -> dict[str, list[An
     (line,) = (line for line in ran.stdout.splitlines() if line.startswith("ANSWERS"))
     answers: dict[str, list[Any]] = json.loads(line.removeprefix("ANSWERS"))
     return answers
+
+
+@pytest.mark.parametrize("column", ["t2m", "tp"])
+def test_climate_everywhere_by_spark_is_that_of_the_warehouse(
+    answers: dict[str, tuple[list[Any], list[Any]]], column: str
+) -> None:
+    (found,), (wanted,) = answers[f"everywhere {column}"]
+    assert len(wanted) == 1 + 81
+    assert found == wanted
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
