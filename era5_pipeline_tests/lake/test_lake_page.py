@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.flat_months import FlatMonths
 
 PAGE = (ROOT / "docs" / "lake.md").read_text(encoding="utf-8")
-# That of Spark runs in `test_spark`.
-PYTHON = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "pyspark" not in block]
+# Those of Spark and ClickHouse run in `test_spark` and `test_clickhouse`.
+PYTHON = [
+    block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if not re.search(r"pyspark|chdb", block)
+]
 SQL = [
     statement
     for block in re.findall(r"```sql\n-- duckdb\n(.*?)```", PAGE, re.DOTALL)
