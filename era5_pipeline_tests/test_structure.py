@@ -74,7 +74,7 @@ TOPICS = {
     "api": {"test_python_page"},
     "draw": {"test_plots"},
     "export": {"test_export_faults", "test_export_memory"},
-    "lake": {"test_buckets_that_fail", "test_engines", "test_lake_page", "test_spark"},
+    "lake": {"test_buckets_that_fail", "test_clickhouse", "test_engines", "test_lake_page", "test_spark"},
     "report": {"test_page_in_chromium"},
     "serving": {"test_fuzzed", "test_http_page"},
     "sources": {"test_ncar"},
