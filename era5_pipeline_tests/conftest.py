@@ -14,6 +14,9 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# Runs in the network of a cluster: docker/kubernetes/try.
+collect_ignore = [] if os.environ.get("ERA5_TEST_KUBERNETES") else ["test_kubernetes_cluster.py"]
+
 # No deadline: how long an example takes depends on the machine's other work. In CI every run uses the same examples, so
 # that a change is judged by what it changed; on a desk each run uses new ones, which finds bugs.
 settings.register_profile("era5", deadline=None, max_examples=40)
