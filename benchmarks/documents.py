@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.asking import ALL_HOURS, CLIMATE, MEANS_OF_HOURS, MEANS_OF_MONTHS, NETCDF, WITH, WITHOUT, YEAR
 from benchmarks.cells import median_of
+from benchmarks.formats import GRIB_1, GRIB_2, NETCDF_4
 from benchmarks.lake import ALL_CORES, ALONE, BANDS, BOTH, ENGINES, ONE_FILE, ONE_WORKER
 from benchmarks.layouts import COMPRESSED_AFTERWARDS
 from benchmarks.pipeline import ALL_STAGES, AS_BATCHES, FLATTEN, LOADER, SEVERAL, STAGES
@@ -291,6 +292,34 @@ def _executors(results: Results) -> Part:
     return lines + markdown_table(["executors", "blocks one after another", "time", "read from the store"], table)
 
 
+def _millions(value: float | None) -> str:
+    return "null" if value is None else f"{value / 1e6:.3g} M"
+
+
+def _formats(results: Results) -> Part:
+    """How fast each format is flattened."""
+    found = list(_by_layout(results, "formats").values())
+    if not found:
+        return None
+    _, cells = found[0]
+    rows = max(cell["rows"] for cell in cells.values())
+    table = [
+        [
+            name,
+            _number(median_of(cells, name, "seconds")),
+            _millions(median_of(cells, name, "values_per_s")),
+            _number(median_of(cells, name, "bytes_per_value")),
+        ]
+        for name in (NETCDF_4, GRIB_1, GRIB_2)
+        if name in cells
+    ]
+    return [
+        f"{rows:,} rows of two variables, {results.hardware}:",
+        "",
+        *markdown_table(["flattened from", "seconds", "values a second", "bytes a value"], table),
+    ]
+
+
 def _span(seconds: float) -> str:
     return f"{seconds / 3600:,.1f} h" if seconds >= 7200 else f"{seconds / 60:,.0f} min"
 
@@ -370,6 +399,7 @@ _PARTS: dict[str, Callable[[Results], Part]] = {
     "reach": _reach,
     "lake": _lake,
     "executors": _executors,
+    "formats": _formats,
     "orchestration": _orchestration,
     "suites": _suites,
 }

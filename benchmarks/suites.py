@@ -30,6 +30,7 @@ from benchmarks.figures import (
     draw_suite,
     draw_sustained,
 )
+from benchmarks.formats import formats_bytes, formats_cells, formats_ratios
 from benchmarks.lake import lake_bytes, lake_cells, lake_ratios
 from benchmarks.layouts import layout_bytes, layout_cells, layout_ratios, scale_bytes, scale_cells, scale_ratios
 from benchmarks.methods import unknown
@@ -246,6 +247,16 @@ SUITES: tuple[Suite, ...] = (
         repeats=3,
         bytes=pipeline_bytes,
         ratios=pipeline_ratios,
+    ),
+    Suite(
+        name="formats",
+        summary="a day of the globe from netCDF-4, GRIB 1 and GRIB 2",
+        load="24 hours of the globe, two variables",
+        plan=formats_cells,
+        rows=24 * _HOUR,
+        repeats=5,
+        bytes=formats_bytes,
+        ratios=formats_ratios,
     ),
     Suite(
         name="orchestration",

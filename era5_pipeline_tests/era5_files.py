@@ -21,6 +21,7 @@ from era5_pipeline.flat.flatten import flatten_month
 from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.files import sha256_of
 from era5_pipeline.sources.source import RawFile, RawMonth
+from era5_pipeline_tests.grib_files import Form, Message, encoded, half_step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -137,7 +138,7 @@ class Layout:
         "NETCDF4", "NETCDF4_CLASSIC", "NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"
     ] = "NETCDF4"
     time: Literal["valid_time", "time", "days", "scalar"] = "valid_time"
-    packed: Literal["no", "i2", "u2", "float32 attributes"] = "no"
+    packed: Literal["no", "i2", "u2", "float32 attributes", "as GRIB"] = "no"
     expver: Literal["absent", "scalar", "per time", "dimension", "not a coordinate"] = "per time"
     longitudes: Literal["as given", "0..360", "-180..180"] = "as given"
     south_first: bool = False
@@ -151,6 +152,7 @@ class Layout:
     single_points_without_dimensions: bool = False
     chunks: tuple[int, int, int] | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
+    grib: Form | None = None
 
     def __str__(self) -> str:
         return self.name
@@ -195,6 +197,19 @@ LAYOUTS = (
     Layout("legacy, not packed", "NETCDF3_64BIT_OFFSET", "time", "no", "absent"),
     Layout("time in days", "NETCDF4", "days", "no", "absent"),
 )
+_GRIB = Layout("GRIB 1", packed="as GRIB", suffix=".grib", grib=Form())
+GRIB_LAYOUTS = (
+    _GRIB,
+    replace(_GRIB, name="GRIB 1, 16 bits", grib=Form(bits=16)),
+    replace(_GRIB, name="GRIB 1, variable by variable", one_variable_per_file=True),
+    replace(_GRIB, name="GRIB 1, hour by hour", one_hour_per_file=True),
+    replace(_GRIB, name="GRIB 1, in a ZIP", zipped=True, suffix=".zip"),
+    replace(_GRIB, name="GRIB 1, south first", grib=Form(scan=(False, True, False, False))),
+    replace(_GRIB, name="GRIB 1, by columns, from the south-east", grib=Form(scan=(True, True, True, False))),
+    replace(_GRIB, name="GRIB 2", grib=Form(2)),
+    replace(_GRIB, name="GRIB 2, CCSDS", grib=Form(2, packing="grid_ccsds")),
+    replace(_GRIB, name="GRIB 2, back and forth", grib=Form(2, scan=(False, False, False, True))),
+)
 
 
 def write(folder: Path, of: Weather, layout: Layout = CURRENT, *, stem: str = "era5") -> list[Path]:
@@ -207,9 +222,9 @@ def write(folder: Path, of: Weather, layout: Layout = CURRENT, *, stem: str = "e
         pieces = [_one_hour(piece, position) for piece in pieces for position in range(of.hours.size)]
     paths = []
     for number, piece in enumerate(pieces):
-        path = folder / (f"{stem}-{number}.nc" if len(pieces) > 1 or layout.zipped else f"{stem}{layout.suffix}")
-        write_netcdf(path, piece, layout)
-        paths.append(path)
+        write_one, suffix = (write_grib, ".grib") if layout.grib else (write_netcdf, ".nc")
+        path = folder / (f"{stem}-{number}{suffix}" if len(pieces) > 1 or layout.zipped else f"{stem}{layout.suffix}")
+        paths.append(write_one(path, piece, layout))
     return [into_zip(folder / f"{stem}{layout.suffix}", paths)] if layout.zipped else paths
 
 
@@ -255,6 +270,20 @@ def write_netcdf(path: Path, of: Weather, layout: Layout = CURRENT) -> Path:
         _write_expver(dataset, of, layout, axes[0])
         for name, values in of.fields.items():
             _write_variable(dataset, name, values, of, layout, axes)
+    return path
+
+
+def write_grib(path: Path, of: Weather, layout: Layout) -> Path:
+    """Write one GRIB file: a message for each variable and hour, totals as ERA5's forecasts of the hour before."""
+    assert layout.grib
+    with path.open("wb") as file:
+        for name, values in of.fields.items():
+            step = (11, 12) if ALL_VARIABLES[name][1].startswith(("m of", "J")) or name == "tp" else None
+            for number, (at, version) in enumerate(zip(of.hours.tolist(), versions_of(of), strict=True)):
+                message = Message(
+                    *(ALL_VARIABLES[name][2], at, of.latitudes, of.longitudes, values[number], version, step)
+                )
+                file.write(encoded(message, layout.grib))
     return path
 
 
@@ -442,6 +471,11 @@ def half_steps_of(of: Weather, layout: Layout) -> dict[str, float]:
     """Compute half the packing step of each column in a file of this layout, in the units of the table."""
     if layout.packed == "no":
         return {}
+    if layout.grib:
+        return {
+            VARIABLES[name][0]: 1.0001 * half_step(values, layout.grib) * VARIABLES[name][3]
+            for name, values in of.fields.items()
+        }
     return {
         VARIABLES[name][0]: 0.5001 * packing_of(values, layout)[0] * VARIABLES[name][3]
         for name, values in of.fields.items()

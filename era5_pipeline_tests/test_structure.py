@@ -50,6 +50,7 @@ ANSWERS = {"read", "climate", "maps", "draw", "report", "export", "api"}
 ONLY_IN = {
     "dagster": {"defs", "definitions"},
     "ecmwf": {"sources"},
+    "eccodes": {"netcdf"},
     "fastapi": {"serving"},
     "matplotlib": {"draw", "report", "benchmarks"},  # benchmarks: figures of results, which no other command draws
     "netCDF4": {"netcdf"},

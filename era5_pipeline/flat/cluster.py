@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from distributed import Future as Submitted
 
     from era5_pipeline.flat.tiles import PieceHours, Tile
-    from era5_pipeline.netcdf.field_reader import FieldReader
+    from era5_pipeline.netcdf.field_reader import Reader
     from era5_pipeline.sources.source import RawMonth
 
     Task = Submitted[CountedTile]
@@ -251,7 +251,7 @@ class _OpenMonth:
     inventory: Inventory
     parts: Mapping[str, tuple[PieceHours, ...]]
     rules: Mapping[str, ColumnRules]
-    readers: Mapping[NetcdfFile, FieldReader]
+    readers: Mapping[NetcdfFile, Reader]
 
 
 @dataclass(eq=False)

@@ -33,7 +33,7 @@ from era5_pipeline.flat.tiles import (
 )
 from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.model.grid import latitudes_of, location_ids
-from era5_pipeline.netcdf.field_reader import FieldReader
+from era5_pipeline.netcdf.field_reader import Reader, open_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -102,7 +102,7 @@ def month_parts(inventory: Inventory) -> Mapping[str, tuple[PieceHours, ...]]:
 def fill(
     tile: Tile,
     parts: Mapping[str, Sequence[PieceHours]],
-    readers: Mapping[NetcdfFile, FieldReader],
+    readers: Mapping[NetcdfFile, Reader],
     hours: npt.NDArray[np.int64],
 ) -> FilledTile:
     """Read and merge one tile of the month.
@@ -123,7 +123,7 @@ def fill(
     return FilledTile(tile, placed, values, versions)
 
 
-def filled_tiles(inventory: Inventory, readers: Mapping[NetcdfFile, FieldReader]) -> Iterator[FilledTile]:
+def filled_tiles(inventory: Inventory, readers: Mapping[NetcdfFile, Reader]) -> Iterator[FilledTile]:
     """Read and merge the month, tile by tile.
 
     Raises:
@@ -166,7 +166,7 @@ def _portions(filled: FilledTile, inventory: Inventory, rules: Mapping[str, Colu
         yield RowBlock(latitude_index, longitude_index, values, present, sums)
 
 
-def _read(placed: Sequence[Placed], readers: Mapping[NetcdfFile, FieldReader]) -> tuple[Floats, ...]:
+def _read(placed: Sequence[Placed], readers: Mapping[NetcdfFile, Reader]) -> tuple[Floats, ...]:
     lazy = [
         readers[p.part.piece.file].lazy(p.part.piece.field, p.part.file_hours, p.file_latitudes, p.file_longitudes)
         for p in placed
@@ -194,12 +194,12 @@ def _compute(placed: Sequence[Placed], arrays: Sequence[da.Array | Delayed]) -> 
 
 
 @contextmanager
-def open_readers(inventory: Inventory) -> Iterator[Mapping[NetcdfFile, FieldReader]]:
-    """Open every netCDF file of the inventory once."""
+def open_readers(inventory: Inventory) -> Iterator[Mapping[NetcdfFile, Reader]]:
+    """Open every file of the inventory once."""
     with ExitStack() as stack:
-        readers: dict[NetcdfFile, FieldReader] = {}
+        readers: dict[NetcdfFile, Reader] = {}
         for piece in inventory.pieces:
             if piece.file not in readers:
-                readers[piece.file] = FieldReader(piece.file, by_chunks=inventory.is_large)
+                readers[piece.file] = open_reader(piece.file, by_chunks=inventory.is_large)
                 stack.callback(readers[piece.file].close)
         yield readers

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.settings import FlatFormat
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.netcdf.archive import NetcdfFile
-    from era5_pipeline.netcdf.field_reader import FieldReader
+    from era5_pipeline.netcdf.field_reader import Reader
     from era5_pipeline.sources.source import RawMonth
 
     Floats = npt.NDArray[np.float32]
@@ -299,7 +299,7 @@ class _Flattening:
         with remote_tiles(dask_scheduler, self.raw, cut_tiles(self.inventory)) as tiles:
             yield tiles
 
-    def _read_here(self, readers: Mapping[NetcdfFile, FieldReader]) -> Generator[CountedTile]:
+    def _read_here(self, readers: Mapping[NetcdfFile, Reader]) -> Generator[CountedTile]:
         """Read the tiles in this process, the next one while one is written."""
         rules = {column: statistics.rules for column, statistics in self.statistics.items()}
         # Stop the prefetching thread before the files are closed.

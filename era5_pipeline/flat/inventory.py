@@ -16,7 +16,8 @@ from era5_pipeline.model.source_kinds import PRELIMINARY, source_kind
 from era5_pipeline.model.times import describe_hours, hour_of
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files, scratch_folder
-from era5_pipeline.netcdf.contents import Field, Problem, hours_of, inspect
+from era5_pipeline.netcdf.contents import Field, Problem, hours_of
+from era5_pipeline.netcdf.field_reader import contents_of
 from era5_pipeline.netcdf.recognise import special_kind
 from era5_pipeline.runtime.compiled import pays_off
 
@@ -186,7 +187,7 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
     for raw_file in raw.files:
         _require_unchanged(raw_file)
     for file in netcdf_files((file.path for file in raw.files), scratch):
-        contents = inspect(file)
+        contents = contents_of(file)
         problems += (p for p in contents.problems if p.concerns(raw.month, raw.wanted_columns))
         pieces += _relevant(file, contents.fields, raw, latitudes, longitudes)
     for problem in problems:

@@ -130,6 +130,9 @@ class Settings(BaseSettings):
     refetch: bool = Field(
         default=False, description="Sources cds, arco, point: fetch months again, even if they are stored here"
     )
+    cds_format: Literal["netcdf", "grib"] = Field(
+        default="netcdf", description="Source cds: the format of its files; GRIB needs the extra era5-pipeline[grib]"
+    )
     cds_poll_seconds: float = Field(
         default=60.0,
         gt=0,

@@ -1,4 +1,4 @@
-"""Provide netCDF files to open: plain ones in place, ZIP members unpacked, CSV point series converted."""
+"""Provide files to open: netCDF and GRIB in place, ZIP members unpacked, CSV point series converted to netCDF."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Literal
 
 import netCDF4
 import numpy as np
@@ -245,7 +245,7 @@ def _only(table: pa.Table, name: str, file: CsvFile) -> float:
     return float(values[0]) if values.size else float("nan")
 
 
-# --- Provide netCDF files to open: plain ones in place, ZIP members unpacked, CSV point series converted ---
+# --- Provide files to open: plain ones in place, ZIP members unpacked, CSV point series converted ---
 #
 # Unpacked and converted files get a generated name in a scratch folder, so that a member's name cannot escape from it.
 # Members are streamed, never beyond `_LARGEST_MEMBER_BYTES` or the size stated in the ZIP's directory.
@@ -260,11 +260,16 @@ _COPY_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class NetcdfFile:
-    """A netCDF file to open at `path`; messages call it `shown` (for a member: `archive.zip!member.nc`)."""
+    """A netCDF or GRIB file to open at `path`; messages call it `shown` (for a member: `archive.zip!member.nc`).
+
+    `index_folder` is where the index of a GRIB file is kept.
+    """
 
     path: Path
     source: Path
     member: str | None = None
+    kind: Literal["netcdf", "grib"] = "netcdf"
+    index_folder: Path | None = None
 
     @property
     def shown(self) -> str:
@@ -293,7 +298,9 @@ def scratch_folder(home: Path) -> Iterator[Path]:
 
 
 def netcdf_files(paths: Iterable[Path], scratch: Path) -> Iterator[NetcdfFile]:
-    """Yield the netCDF files among and inside `paths`; ZIP members and point series are written into `scratch`.
+    """Yield the netCDF and GRIB files among and inside `paths`; ZIP members and point series go into `scratch`.
+
+    `scratch` is one of `scratch_folder`; indices of GRIB files are kept in the catalogue of the same home.
 
     Raises:
         BadFileError: if a file has another type, a ZIP is damaged or has no data, or a CSV is unreadable.
@@ -303,6 +310,8 @@ def netcdf_files(paths: Iterable[Path], scratch: Path) -> Iterator[NetcdfFile]:
         kind = kind_of(path)
         if kind == "netcdf":
             yield NetcdfFile(path=path, source=path)
+        elif kind == "grib":
+            yield NetcdfFile(path, path, kind="grib", index_folder=scratch.parent.parent / "catalogue")
         elif kind == "zip":
             yield from _members(path, scratch)
         elif kind == "csv":
@@ -323,15 +332,15 @@ def _members(path: Path, scratch: Path) -> Iterator[NetcdfFile]:
                     kind = kind_of_bytes(member.read(HEAD_BYTES))
                 if kind == "csv":
                     yield _converted(CsvFile.at(path, info.filename), scratch)
-                elif kind == "netcdf":
-                    yield NetcdfFile(path=_unpack(archive, info, path, scratch), source=path, member=info.filename)
-                found = found or kind in ("csv", "netcdf")
+                elif kind in ("netcdf", "grib"):
+                    yield NetcdfFile(_unpack(archive, info, path, scratch), path, info.filename, kind)
+                found = found or kind in ("csv", "netcdf", "grib")
     except Era5Error:
         raise
     except Exception as error:  # zipfile and the decompressors raise nearly anything for damaged files
         raise BadFileError(path, f"is a damaged ZIP ({error})", remedy="Download it again.") from error
     if not found:
-        raise BadFileError(path, "is a ZIP without netCDF or a point series", remedy="Move it out of the folder.")
+        raise BadFileError(path, "is a ZIP without netCDF, GRIB or a point series", remedy="Move it out of the folder.")
 
 
 def _converted(file: CsvFile, scratch: Path) -> NetcdfFile:

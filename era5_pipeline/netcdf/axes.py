@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import xarray as xr
 
-ProblemKind = Literal["unreadable", "grid", "units", "dimensions", "time", "aggregate", "packing", "nothing"]
+ProblemKind = Literal["unreadable", "grid", "units", "dimensions", "time", "aggregate", "packing", "nothing", "library"]
 
 # Hours since 1970-01-01 UTC.
 FIRST_HOUR = hour_of(Month(FIRST_YEAR, 1).start)

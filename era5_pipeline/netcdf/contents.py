@@ -163,28 +163,51 @@ def _require_complete(path: Path) -> None:
 
 
 def _inspect_dataset(dataset: xr.Dataset, shown: str, unwritten: frozenset[str]) -> Contents:
-    fields: list[Field] = []
-    problems: list[Problem] = []
     stated = aggregates_stated_by(dataset.attrs)
-    for name, variable in _our_variables(dataset):
+    ours = [(dataset[name], variable) for name, variable in _our_variables(dataset)]
+    return describe_fields(ours, map(str, dataset.data_vars), shown, stated, unwritten).contents
+
+
+@dataclass(frozen=True)
+class Described:
+    """The contents of a file, and which of its fields come from which array."""
+
+    contents: Contents
+    by_array: tuple[tuple[xr.DataArray, tuple[Field, ...]], ...]
+
+
+def describe_fields(
+    arrays: Iterable[tuple[xr.DataArray, Variable]],
+    names: Iterable[str],
+    shown: str,
+    stated: tuple[Aggregate, ...] = (),
+    unwritten: frozenset[str] = frozenset(),
+) -> Described:
+    """Describe our variables of a file, by their axes and attributes, and say which cannot be used.
+
+    `names` are those of all its variables, `stated` is what the file says of all, `unwritten` those without values.
+    """
+    found: list[tuple[xr.DataArray, tuple[Field, ...]]] = []
+    problems: list[Problem] = []
+    for array, variable in arrays:
+        name = array.name
         try:
-            _require_written(dataset[name], unwritten)
-            fields += _fields_of(dataset[name], variable, stated)
+            _require_written(array, unwritten)
+            found.append((array, _fields_of(array, variable, stated)))
         except ProblemError as error:
             problems.append(
-                Problem(
-                    shown, error.kind, error.text, error.remedy, _months_if_known(dataset[name]), (variable.column,)
-                )
+                Problem(shown, error.kind, error.text, error.remedy, _months_if_known(array), (variable.column,))
             )
         except Exception as error:  # noqa: BLE001  # reading coordinates of a damaged file raises nearly anything
             problems.append(
                 Problem(shown, "unreadable", f"{name} cannot be read ({error})", AGAIN, columns=(variable.column,))
             )
-    if not fields and not problems:
-        text = f"holds none of the variables of the catalogue; it holds {_described_names(dataset)}"
+    if not found and not problems:
+        text = f"holds none of the variables of the catalogue; it holds {_described_names(names)}"
         remedy = "Move it out of the folder, or add one that does (era5 variables lists them)."
         problems.append(Problem(shown, "nothing", text, remedy))
-    return Contents(tuple(fields), tuple(_merged(problems)))
+    fields = tuple(one for _, of_array in found for one in of_array)
+    return Described(Contents(fields, tuple(_merged(problems))), tuple(found))
 
 
 def _merged(problems: Iterable[Problem]) -> Iterator[Problem]:
@@ -196,9 +219,9 @@ def _merged(problems: Iterable[Problem]) -> Iterator[Problem]:
         yield replace(problem, columns=tuple(own))
 
 
-def _described_names(dataset: xr.Dataset) -> str:
+def _described_names(held: Iterable[str]) -> str:
     """Names of the variables in the file, and why the known ones cannot be used."""
-    names = sorted(str(name) for name in dataset.data_vars)
+    names = sorted(set(held))
     reasons = [f"{name} {why}" for name in names if (why := why_unsupported(name.casefold())) is not None]
     return (", ".join(names) or "nothing") + (f" ({reasons[0]})" if reasons else "")
 

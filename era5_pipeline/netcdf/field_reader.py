@@ -1,9 +1,9 @@
-"""Read the values of a field lazily with dask, in the table's units."""
+"""Look into a file of any kind, and read the values of its fields lazily with dask, in the table's units."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import dask.array as da
 import netCDF4
@@ -12,6 +12,7 @@ import xarray as xr
 from dask.delayed import delayed
 
 from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.netcdf.contents import inspect
 from era5_pipeline.netcdf.decoding import Decoding
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from dask.delayed import Delayed
 
     from era5_pipeline.netcdf.archive import NetcdfFile
-    from era5_pipeline.netcdf.contents import Field
+    from era5_pipeline.netcdf.contents import Contents, Field
     from era5_pipeline.netcdf.raw_chunks import RawChunks
 
     Floats = npt.NDArray[np.float32]
@@ -28,6 +29,37 @@ if TYPE_CHECKING:
 # Values per read: 16 MB of float32.
 _DASK_CHUNK_VALUES = 4_000_000
 _CHUNK_CACHE_BYTES = 1 << 20
+
+
+class Reader(Protocol):
+    """Reads fields of one file. Close it when done."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+    def lazy(self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions) -> da.Array | Delayed:
+        """The values at these file positions, which dask computes: float32 (latitude, longitude, hour).
+
+        Positions must ascend along each axis. Missing values are NaN; units are the table's.
+        """
+
+
+def contents_of(file: NetcdfFile) -> Contents:
+    """Find our variables in a file. An unusable file never raises, but gives a `Problem`."""
+    if file.kind == "grib":
+        from era5_pipeline.netcdf.grib import inspect_grib  # noqa: PLC0415  # most homes have no GRIB
+
+        return inspect_grib(file)
+    return inspect(file)
+
+
+def open_reader(file: NetcdfFile, *, by_chunks: bool) -> Reader:
+    """Open a file to read its fields; netCDF with `by_chunks` without libhdf5 where possible."""
+    if file.kind == "grib":
+        from era5_pipeline.netcdf.grib import GribReader  # noqa: PLC0415  # most homes have no GRIB
+
+        return GribReader(file)
+    return FieldReader(file, by_chunks=by_chunks)
 
 
 class FieldReader:

@@ -1,4 +1,4 @@
-"""Cut the hours of one month out of a file of several months, a netCDF or a ZIP of netCDFs.
+"""Cut the hours of one month out of a file of several months, a netCDF, a ZIP of netCDFs, or GRIB.
 
 Values are copied as stored, with their types, attributes, compression and `expver`. For which months are requested
 together see `sources.cds`.
@@ -17,6 +17,8 @@ from era5_pipeline.model.errors import BadFileError, Era5Error, disk_errors
 from era5_pipeline.netcdf.archive import netcdf_files
 from era5_pipeline.netcdf.cds_files import close_anyway, emptied_on_error, full_disk_named, move_into_zip
 from era5_pipeline.netcdf.contents import hours_of, inspect
+from era5_pipeline.netcdf.grib import read_index
+from era5_pipeline.netcdf.recognise import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,12 +47,15 @@ class _Member:
 
 
 def cut_months(path: Path, months: Sequence[Month], scratch: Path) -> Iterator[tuple[Month, Path]]:
-    """Write one file per month into the folder `scratch`: a ZIP if `path` is one, otherwise a netCDF.
+    """Write one file per month into the folder `scratch`, of the type of `path`.
 
     Raises:
         BadFileError: if the layout is unknown, or one of the months has no hour in the file.
         LocalDiskError: if the disk is full or not writable.
     """
+    if kind_of(path) == "grib":
+        yield from _cut_messages(path, months, scratch)
+        return
     members = [_member(file) for file in netcdf_files([path], scratch)]
     for month in months:
         if not any(np.isin(member.hours, hours_of(month)).any() for member in members):
@@ -66,6 +71,26 @@ def cut_months(path: Path, months: Sequence[Month], scratch: Path) -> Iterator[t
                 continue
             target = folder / path.with_suffix(".zip").name
             move_into_zip(cut, target)
+        yield month, target
+
+
+def _cut_messages(path: Path, months: Sequence[Month], scratch: Path) -> Iterator[tuple[Month, Path]]:
+    """Copy the messages of each month."""
+    index = read_index(path)
+    own = {month: np.unique(index.places[np.isin(index.minutes // 60, hours_of(month))], axis=0) for month in months}
+    for month, places in own.items():
+        if not places.size:
+            raise BadFileError(path, f"has no hour of {month}", remedy=_REMEDY)
+    for month, places in own.items():
+        target = scratch / str(month) / path.name
+        with disk_errors(f"{month}: cutting it out of {path.name}", scratch):
+            target.parent.mkdir()
+            with path.open("rb") as whole, target.open("wb") as part:
+                for offset, size, number, _ in places.tolist():
+                    if number:
+                        continue  # a field of the message before
+                    whole.seek(offset)
+                    part.write(whole.read(size))
         yield month, target
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from pathlib import Path
 
-Kind = Literal["netcdf", "zip", "csv", "other"]
+Kind = Literal["netcdf", "grib", "zip", "csv", "other"]
 
 # A CSV with this column is a point series; `archive` checks the other columns.
 TIME_COLUMN = "valid_time"
@@ -19,9 +19,12 @@ HEAD_BYTES = 4096
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _NETCDF = (_HDF5, b"CDF\x01", b"CDF\x02", b"CDF\x05")
+_GRIB = b"GRIB"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 # Suffixes of data files; a folder of ERA5 files may also contain notes and scripts.
-_CLAIMS = frozenset({".nc", ".nc3", ".nc4", ".netcdf", ".cdf", ".h5", ".hdf5", ".zip", ".grib", ".grib2", ".grb"})
+_CLAIMS = frozenset(
+    {".nc", ".nc3", ".nc4", ".netcdf", ".cdf", ".h5", ".hdf5", ".zip", ".grib", ".grib2", ".grb", ".grb2"}
+)
 _GET_NETCDF = "Download it again as netCDF from the Climate Data Store, or move it out of the folder."
 
 
@@ -62,6 +65,8 @@ def kind_of_bytes(head: bytes) -> Kind:
     """Detect the type from the first bytes: at least eight, for a CSV the first line."""
     if head.startswith(_NETCDF):
         return "netcdf"
+    if head.startswith(_GRIB):
+        return "grib"
     if head.startswith(_ZIP):
         return "zip"
     # Accept any separator: a series rewritten by a spreadsheet program gets a specific error later.
@@ -85,13 +90,11 @@ def claims_to_be_data(path: Path) -> bool:
 
 
 def describe_other(path: Path) -> tuple[str, str]:
-    """Describe a file that is not netCDF, ZIP or a point series: what it is instead, and the remedy."""
+    """Describe a file that is not netCDF, GRIB, ZIP or a point series: what it is instead, and the remedy."""
     with path.open("rb") as file:
         head = file.read(512)
     if not head:
         return "is empty", _GET_NETCDF
-    if head.startswith(b"GRIB"):
-        return "is GRIB, not netCDF", 'Request "data_format": "netcdf" from the Climate Data Store, or convert it.'
     if head.startswith(b"version https://git-lfs"):
         return (
             "is a Git LFS pointer, not the data itself",
@@ -106,7 +109,7 @@ def describe_other(path: Path) -> tuple[str, str]:
         # The cut at 512 bytes may split a character; the rest must be text.
         head.decode("utf-8", errors="strict" if len(head) < 512 else "ignore")
     except UnicodeDecodeError:
-        return "is neither netCDF nor ZIP", _GET_NETCDF
+        return "is neither netCDF, GRIB nor ZIP", _GET_NETCDF
     if b"\x00" in head:
-        return "is neither netCDF nor ZIP", _GET_NETCDF
+        return "is neither netCDF, GRIB nor ZIP", _GET_NETCDF
     return f"is text, neither netCDF nor a point series as CSV (which has a column {TIME_COLUMN})", _GET_NETCDF

@@ -377,7 +377,7 @@ def _stated_by_variable(array: xr.DataArray, variable: Variable) -> Iterator[Agg
     if str(members).isdigit() and int(members) > 1:
         yield Aggregate("values of an ensemble", "ensemble", f"GRIB_totalNumber {members}")
     step_type = attributes.get(STEP_TYPE)
-    if step_type is not None and step_type != variable.step_type:
+    if step_type not in (None, variable.step_type, variable.file_step_type):
         what = _LONG_MEANS.get(str(step_type), "other values")
         yield Aggregate(what, "time", f"{STEP_TYPE} {step_type}, of hours it is {variable.step_type}")
     yield from _in_cell_methods(str(attributes.get("cell_methods", "")), variable)

@@ -13,7 +13,9 @@ import numpy as np
 from era5_pipeline.model.errors import BadFileError, LocalDiskError
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.netcdf.archive import netcdf_files, scratch_folder
-from era5_pipeline.netcdf.contents import Problem, inspect
+from era5_pipeline.netcdf.contents import Problem
+from era5_pipeline.netcdf.field_reader import contents_of
+from era5_pipeline.netcdf.grib import is_installed
 from era5_pipeline.netcdf.recognise import claims_to_be_data, describe_other, kind_of, special_kind
 from era5_pipeline.runtime.file_store import LOCAL
 from era5_pipeline.runtime.files import (
@@ -114,7 +116,7 @@ def fetch_object(month: Month, file: RawFile) -> None:
 
 # Increase the number whenever the form of the entries or the rules for inspecting files change. Changes to the
 # catalogue of variables invalidate entries too.
-_FORM = [5, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
+_FORM = [6, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
 
 
 _MOVE_AWAY = "Copy the data into a file, or move it out of the folder."
@@ -165,11 +167,13 @@ class CatalogueEntry:
 
 
 def _entry_of(value: Any) -> CatalogueEntry | None:  # noqa: ANN401  # JSON is any
-    """The entry in a cache file; None if it is damaged or has another form."""
+    """The entry in a cache file; None if it is damaged, has another form, or a library was installed since."""
     try:
-        return CatalogueEntry.from_json(value) if value["form"] == _FORM else None
+        entry = CatalogueEntry.from_json(value) if value["form"] == _FORM else None
     except (TypeError, KeyError, AttributeError):
         return None
+    lacks_library = entry is not None and any(problem.kind == "library" for problem in entry.problems)
+    return None if lacks_library and is_installed() else entry
 
 
 class Catalogue:
@@ -255,7 +259,7 @@ class Catalogue:
         with scratch_folder(self._home) as scratch:
             try:
                 for file in netcdf_files([path], scratch):
-                    contents = inspect(file)
+                    contents = contents_of(file)
                     problems += contents.problems
                     fields += contents.fields
                     if file.is_scratch:

@@ -20,7 +20,8 @@ from era5_pipeline.model.times import describe_hours, hour_of, hours_of_month, s
 from era5_pipeline.model.variables import variable_names
 from era5_pipeline.netcdf.archive import netcdf_files, scratch_folder
 from era5_pipeline.netcdf.cds_files import point_netcdf
-from era5_pipeline.netcdf.contents import inspect, open_netcdf
+from era5_pipeline.netcdf.contents import open_netcdf
+from era5_pipeline.netcdf.field_reader import contents_of
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.files import digest_of, replacing
 from era5_pipeline.sources.cds.note import Query, RequestFiles
@@ -104,7 +105,7 @@ def _read(path: Path, place: Location, home: Path, columns: frozenset[str], _: t
     values: dict[str, Floats] = {}
     with scratch_folder(home) as scratch:
         for file in netcdf_files([path], scratch):
-            contents = inspect(file)
+            contents = contents_of(file)
             for problem in contents.problems:
                 if problem.kind != "nothing" and (not problem.columns or not columns.isdisjoint(problem.columns)):
                     raise BadFileError(path, problem.text, remedy=_AGAIN)

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TextIO, runtime_checkable
 
 from era5_pipeline.model.errors import disk_errors
 from era5_pipeline.model.months import Month
@@ -147,7 +147,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """The variables, and the area or points, to fetch for any month.
+    """The variables, and the area or points, to fetch for any month; and the format, if the source has several.
 
     `named` and `is_open` are as in `VariableChoice`.
     """
@@ -157,6 +157,7 @@ class Request:
     points: tuple[Location, ...] = ()
     named: frozenset[str] = frozenset()
     is_open: bool = False
+    data_format: Literal["netcdf", "grib"] = "netcdf"
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -168,8 +169,8 @@ class Request:
         choice = settings.variable_choice
         area, points = settings.wanted_area, settings.wanted_points
         if choice is None:
-            return cls(None, area, points)
-        return cls(choice.variables, area, points, choice.named, choice.is_open)
+            return cls(None, area, points, data_format=settings.cds_format)
+        return cls(choice.variables, area, points, choice.named, choice.is_open, settings.cds_format)
 
     @property
     def columns(self) -> tuple[str, ...] | None:

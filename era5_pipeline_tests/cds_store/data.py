@@ -14,9 +14,10 @@ from era5_pipeline.model.grid import Area
 from era5_pipeline.model.variables import STEP_TYPES, VARIABLES, in_table_order
 from era5_pipeline.netcdf.cds_files import Axes, CdsFilePart, suffix_of, write_cds
 from era5_pipeline.sources.sample_weather import SampleWeather
+from era5_pipeline_tests.grib_files import Form, Message, encoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from era5_pipeline.model.variables import StepType, Variable
@@ -78,10 +79,33 @@ def produce(
     hours = range(asked.start, min(asked.stop, _hour(availability.newest) + 1))
     parts = tuple(_parts(inputs, hours, availability, says_expver=says_expver))
     axes = Axes.of(Area(*(float(text) for text in inputs.get("area", (90, -180, -90, 180)))))
+    variables = [variable for part in parts for variable in part.variables]
+    blocks = _blocks(axes, hours, availability, variables)
+    if inputs.get("data_format") == ["grib"]:
+        return _write_grib(folder / f"{number}.grib", parts, axes, blocks)
     target = folder / f"{number}{suffix_of(parts)}"
     attributes = {"Conventions": "CF-1.7", "title": "Generated, not ERA5", "history": f"made as number {number}"}
-    variables = [variable for part in parts for variable in part.variables]
-    write_cds(target, parts, axes, attributes, _blocks(axes, hours, availability, variables))
+    write_cds(target, parts, axes, attributes, blocks)
+    return target
+
+
+def _write_grib(target: Path, parts: Sequence[CdsFilePart], axes: Axes, blocks: Iterable[Block]) -> Path:
+    """One file with all messages, hour by hour, as the archive writes them: edition 1, 16 bits."""
+    with target.open("wb") as file:
+        for block, fields in blocks:
+            for part in parts:
+                for variable in part.variables:
+                    for number, hour in enumerate(block):
+                        if hour not in part.hours:
+                            continue
+                        instant = part.step_type == "instant"
+                        version = part.expver[part.hours.index(hour)] if part.expver else FINAL
+                        values = fields[variable.column][number].astype(np.float64)
+                        message = Message(
+                            *(variable.param_id, hour, axes.latitudes, axes.longitudes, values, version),
+                            *(None if instant else (5, 6), part.step_type),
+                        )
+                        file.write(encoded(message, Form(bits=16)))
     return target
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 16_384
 _LAG = timedelta(days=5)
+_TYPES = {".zip": "application/zip", ".nc": "application/netcdf", ".grib": "application/x-grib"}
 
 
 @dataclass
@@ -409,7 +410,7 @@ class _Handler(BaseHTTPRequestHandler):
         # As the service writes it: a number, whose leading zeros are lost.
         checksum = f"{int(hashlib.md5(job.content).hexdigest(), 16):x}"
         value = {
-            "type": "application/zip" if job.name.endswith(".zip") else "application/netcdf",
+            "type": _TYPES[f".{job.name.rpartition('.')[2]}"],
             "href": f"/store/{job.id}/{job.name}?X-Signature=a-secret" if faults.href is None else faults.href,
             "file:checksum": "0" * 32 if faults.use("wrong_checksum") else checksum,
             "file:size": size + 1 if faults.use("wrong_size") else size,

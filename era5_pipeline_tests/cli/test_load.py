@@ -265,6 +265,29 @@ def test_bad_file_is_named(here: InProcess, era5_samples: Path, name: str) -> No
     assert printed.out == ""
 
 
+def test_grib_is_loaded_and_refused_without_its_library_with_the_command_that_installs_it(
+    on_server: InProcess, era5_samples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = era5_samples / "uk-2019-03-grib"
+    files = ("load", "--files-dir", str(folder), "--allow-incomplete")
+    with monkeypatch.context() as patch:
+        # What Python finds where the package is not installed.
+        patch.setitem(sys.modules, "eccodes", None)
+        printed = on_server.run(*files, code=3)
+        assert_explained(printed, str(folder / "t2m.grib"), "pip install 'era5-pipeline[grib]'")
+        # It is known now why; the file is not opened again for that.
+        assert_explained(on_server.run(*files, code=3), "ecCodes", "pip install 'era5-pipeline[grib]'")
+    assert table_of(on_server.run(*files).out)["2019-03"][:3] == ["incomplete", f"{24 * 33 * 49:,}", "24/744"]
+    assert table_of(on_server.run(*files).out) == {"2019-03": ["unchanged"]}
+
+
+def test_a_process_that_has_read_grib_ends_well(home: Home, era5_samples: Path) -> None:
+    """Both ecCodes and psycopg bring a libldap, which took each other's memory at the end of the process."""
+    folder = era5_samples / "uk-2019-03-grib"
+    for _ in range(2):
+        home.run("load", "--files-dir", str(folder), "--allow-incomplete", "--force", "--replace", code=0)
+
+
 def test_folder_without_files(here: InProcess) -> None:
     (here.home / "empty").mkdir()
     assert_explained(here.run("load", "--files-dir", "empty", code=3), "there is no ERA5 file in it")

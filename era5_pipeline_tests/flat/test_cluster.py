@@ -35,6 +35,7 @@ from era5_pipeline_tests.commands import ROOT, InProcess
 from era5_pipeline_tests.dask_clusters import dask_cluster, kill
 from era5_pipeline_tests.era5_files import (
     CURRENT,
+    GRIB_LAYOUTS,
     LAYOUTS,
     LEGACY,
     Layout,
@@ -310,6 +311,7 @@ def month_of_weather(folder: Path, layout: Layout = CURRENT, hours: int = 30) ->
 FEW_LAYOUTS = [layout for layout in LAYOUTS if layout.one_hour_per_file or layout.zipped or layout.chunks] + [
     CURRENT,
     LEGACY,
+    GRIB_LAYOUTS[0],
     *(layout for layout in LAYOUTS if layout.expver == "dimension" and layout.file_format == "NETCDF4"),
 ]
 

@@ -32,6 +32,7 @@ from era5_pipeline.sources.source import Request
 from era5_pipeline_tests.era5_files import (
     COLUMNS,
     CURRENT,
+    GRIB_LAYOUTS,
     LAYOUTS,
     LEGACY,
     OTHER_VARIABLES,
@@ -305,7 +306,7 @@ def digest_of(rows: Rows, column: str) -> str:
 # ---- the same values in every layout
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("layout", [*LAYOUTS, *GRIB_LAYOUTS], ids=str)
 def test_every_layout_gives_the_same_rows(tmp_path: Path, layout: Layout) -> None:
     of = weather(
         hours_from("2023-06-30T20", 9),
@@ -335,7 +336,8 @@ def layouts_and_weather(draw: st.DrawFn) -> tuple[Layout, Weather]:
     of = weather(
         hours, latitudes, longitudes, names, seed=draw(st.integers(0, 9)), missing=draw(st.sampled_from([0, 0.3]))
     )
-    return draw(st.sampled_from([layout for layout in LAYOUTS if not layout.one_hour_per_file])), of
+    layouts = [layout for layout in (*LAYOUTS, *GRIB_LAYOUTS) if not layout.one_hour_per_file]
+    return draw(st.sampled_from(layouts)), of
 
 
 @settings(max_examples=60, deadline=None)

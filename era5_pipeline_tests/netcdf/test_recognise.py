@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline.netcdf.recognise import claims_to_be_data, describe_other, kind_of
-from era5_pipeline_tests.era5_files import LAYOUTS, Layout, hours_from, weather, write
+from era5_pipeline_tests.era5_files import GRIB_LAYOUTS, LAYOUTS, Layout, hours_from, weather, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("layout", [*LAYOUTS, *GRIB_LAYOUTS], ids=str)
 def test_every_layout_is_recognised_under_any_file_name(tmp_path: Path, layout: Layout) -> None:
     path, *_ = write(tmp_path, weather(hours_from("2023-07-01T00", 2)), layout)
-    assert kind_of(path.rename(tmp_path / "anything")) == ("zip" if layout.zipped else "netcdf")
+    assert kind_of(path.rename(tmp_path / "anything")) == (
+        "zip" if layout.zipped else "grib" if layout.grib else "netcdf"
+    )
 
 
 OTHERS = {
     "empty": (b"", "is empty"),
-    "GRIB": (b"GRIB\x00\x00\x9e\x02" + bytes(99), "is GRIB"),
     "gzip": (gzip.compress(b"CDF\x01" * 100), "is compressed"),
     "bzip2": (bz2.compress(b"CDF\x01" * 100), "is compressed"),
     "xz": (lzma.compress(b"CDF\x01" * 100), "is compressed"),
@@ -32,8 +33,8 @@ OTHERS = {
     "a table": (b"time,t2m\n2023-07-01,300.1\n" * 100, "is text"),
     "a table in German": ("Temperatur in °C für Köln,".encode() * 100, "is text"),
     "a cut character": (("x" * 511 + "ü").encode(), "is text"),
-    "numbers": (bytes(range(256)) * 4, "neither netCDF nor ZIP"),
-    "zeros": (bytes(4096), "neither netCDF nor ZIP"),
+    "numbers": (bytes(range(256)) * 4, "neither netCDF, GRIB nor ZIP"),
+    "zeros": (bytes(4096), "neither netCDF, GRIB nor ZIP"),
     "less than a name": (b"CD", "is text"),
 }
 

@@ -28,6 +28,7 @@ from era5_pipeline.sources.source import RawMonth, Request, Source
 from era5_pipeline_tests.commands import as_nobody
 from era5_pipeline_tests.era5_files import (
     CURRENT,
+    GRIB_LAYOUTS,
     LEGACY,
     Layout,
     Weather,
@@ -41,6 +42,7 @@ from era5_pipeline_tests.era5_files import (
     weather,
     without_pictures,
     write,
+    write_grib,
     write_netcdf,
 )
 from era5_pipeline_tests.samples import DATA
@@ -285,8 +287,9 @@ def text_of(content: bytes) -> Callable[[Path], Path]:
     return write_text
 
 
-def cut(path: Path, layout: object, part: float) -> Path:
-    write_netcdf(path, weather(hours_from("2023-07-01T00", 100)), layout)  # type: ignore[arg-type]
+def cut(path: Path, layout: Layout, part: float) -> Path:
+    write_one = write_grib if layout.grib else write_netcdf
+    write_one(path, weather(hours_from("2023-07-01T00", 100)), layout)
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * part)])
     return path
 
@@ -307,7 +310,8 @@ BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
     "page": (text_of(b"<!DOCTYPE html><title>502</title>"), "web page"),
     "csv": (text_of(b"time,t2m\n1,2\n"), "is text"),
     "pointer": (text_of(b"version https://git-lfs.github.com/spec/v1\n"), "Git LFS"),
-    "grib": (text_of(b"GRIB\x00\x00\x00\x02" + bytes(100)), "GRIB"),
+    "grib": (text_of(b"GRIB\x00\x00\x00\x02" + bytes(100)), "cut off or damaged"),
+    "cut GRIB": (lambda path: cut(path, GRIB_LAYOUTS[0], 0.705), "cut off or damaged"),
     "gzip": (text_of(gzip.compress(b"CDF\x01")), "compressed"),
     "cut netCDF-4": (lambda path: cut(path, CURRENT, 0.7), "cut off or damaged"),
     "cut netCDF-3": (lambda path: cut(path, LEGACY, 0.7), "cut off or damaged"),
@@ -395,6 +399,7 @@ def test_real_bad_files_are_classified_and_good_ones_beside_them_are_used(folder
     kinds = {Path(problem.file).name: problem.kind for problem in source.problems()}
     assert kinds == {
         "csv-named-nc.nc": "unreadable",
+        "era5-land.grib": "aggregate",
         "latlon-allfill.nc": "grid",
         "lfs-pointer.nc": "unreadable",
         "sf-is-streamfunction.nc": "units",

@@ -115,7 +115,7 @@ def inputs_of(
         "month": [f"{month.month:02d}" for month in months],
         "day": [f"{day:02d}" for day in range(1, max(month.hours for month in months) // 24 + 1)],
         "time": list(_HOURS if time_order is None else time_order),
-        "data_format": "netcdf",
+        "data_format": request.data_format,
         "download_format": "unarchived",
     }
     if (area := request.area) is not None and (

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from era5_pipeline.model.errors import BadFileError, Era5Error, MonthFailedError, NotYetAvailableError, disk_errors
 from era5_pipeline.model.times import spoken
+from era5_pipeline.netcdf.grib import ec_codes
 from era5_pipeline.netcdf.month_cut import cut_months
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.files import sha256_of, temporary_folder
@@ -235,7 +236,13 @@ def _job_of(note: Note) -> str | None:
 
 
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> CdsSource:
-    """Open the source described by the settings."""
+    """Open the source described by the settings.
+
+    Raises:
+        UsageError: if they want GRIB, and the library that reads it is not installed.
+    """
+    if request.data_format == "grib":
+        ec_codes()
     retries = RetrySettings(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
     folder = settings.home / "raw" / CdsSource.name
     return CdsSource(

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import MonthFailedError
+from era5_pipeline.netcdf.grib import read_index
 from era5_pipeline.netcdf.recognise import describe_other, kind_of, kind_of_bytes
 from era5_pipeline.sources.cds.retry_policy import RetryableError
 
@@ -36,7 +37,7 @@ def validate_download(subject: Month | str, path: Path) -> str:
     """Read the whole file, verifying the checksums of a ZIP's members.
 
     Returns:
-        The suffix for its name, `.nc` or `.zip`.
+        The suffix for its name: `.nc`, `.grib` or `.zip`.
 
     Raises:
         RetryableError: if it is damaged; a new request may give an intact one.
@@ -45,6 +46,12 @@ def validate_download(subject: Month | str, path: Path) -> str:
     kind = kind_of(path)
     if kind == "netcdf":
         return ".nc"
+    if kind == "grib":
+        try:
+            read_index(path)
+        except ValueError as error:
+            raise damaged(f"the downloaded GRIB is cut off or damaged ({error})") from error
+        return ".grib"
     if kind == "csv":
         raise damaged(_CSV)
     if kind == "other":

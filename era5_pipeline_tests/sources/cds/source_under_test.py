@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from era5_pipeline.flat.inventory import Inventory, take_inventory
 from era5_pipeline.model.grid import Area
@@ -47,14 +47,21 @@ class SourceUnderTest:
     while_asleep: Callable[[], None] = lambda: None
     file_store: FileStore = LOCAL
 
-    def source(self, *names: str, refetch: bool = False, area: Area | None = AREA, **retries: Any) -> CdsSource:
+    def source(
+        self,
+        *names: str,
+        refetch: bool = False,
+        area: Area | None = AREA,
+        data_format: Literal["netcdf", "grib"] = "netcdf",
+        **retries: Any,
+    ) -> CdsSource:
         def sleep(seconds: float) -> None:
             self.slept.append(seconds)
             self.while_asleep()
 
         return CdsSource(
             self.folder,
-            Request(in_table_order(names) if names else None, area),
+            Request(in_table_order(names) if names else None, area, data_format=data_format),
             refetch=refetch,
             retry_settings=RetrySettings(**{"poll_seconds": 60.0, "retry_seconds": 30.0, "sleep": sleep, **retries}),
             say=self.said.append,
@@ -68,7 +75,7 @@ class SourceUnderTest:
     def leftovers(self) -> list[str]:
         """Files besides data files, notes and locks."""
         return sorted(
-            path.name for path in self.folder.iterdir() if path.suffix not in (".json", ".lock", ".nc", ".zip")
+            path.name for path in self.folder.iterdir() if path.suffix not in (".json", ".lock", ".nc", ".grib", ".zip")
         )
 
 

@@ -7,7 +7,8 @@ import os
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 import xarray as xr
@@ -30,22 +31,27 @@ def asked_months(cds: SourceUnderTest) -> list[list[str]]:
     return [inputs["month"] for inputs in cds.server.submissions]
 
 
-def test_months_requested_together_are_files_of_a_month(cds: SourceUnderTest, tmp_path: Path) -> None:
-    assert cds.source().months_together(MONTH) == TOGETHER
-    cds.source().ask_together(TOGETHER)
-    cds.source().ask_together(TOGETHER)
-    cds.source().ask(MONTH)
-    raws = [cds.fetch(month) for month in TOGETHER]
+@pytest.mark.parametrize("data_format", ["netcdf", "grib"])
+def test_months_requested_together_are_files_of_a_month(
+    cds: SourceUnderTest, tmp_path: Path, data_format: Literal["netcdf", "grib"]
+) -> None:
+    source = partial(cds.source, data_format=data_format)
+    assert source().months_together(MONTH) == TOGETHER
+    source().ask_together(TOGETHER)
+    source().ask_together(TOGETHER)
+    source().ask(MONTH)
+    raws = [source().fetch(month) for month in TOGETHER]
     assert asked_months(cds) == [["01", "02", "03"]]
-    assert [cds.source().known(month) for month in TOGETHER] == raws
+    assert [source().known(month) for month in TOGETHER] == raws
     for month, raw in zip(TOGETHER, raws, strict=True):
         held = inventory(raw, tmp_path)
         assert (held.hours.size, len(held.columns)) == (month.hours, 6)
         assert held.expver["temperature_2m"] == {"0001": month.hours}
     # Of the whole answer, nothing is left; and there is nothing to ask for.
-    assert sorted(cds.folder.glob("*.zip")) == [raw.files[0].path for raw in raws]
+    suffix = {"netcdf": ".zip", "grib": ".grib"}[data_format]
+    assert sorted(cds.folder.glob(f"*{suffix}")) == [raw.files[0].path for raw in raws]
     assert cds.leftovers == []
-    cds.source().ask_together(TOGETHER)
+    source().ask_together(TOGETHER)
     assert len(cds.server.submissions) == 1
 
 

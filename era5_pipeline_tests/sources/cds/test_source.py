@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 import time_machine
 
+from era5_pipeline.flat.flatten import flatten_month
 from era5_pipeline.model.errors import LocalDiskError, MonthFailedError, NotYetAvailableError, SourceError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
@@ -26,6 +27,7 @@ from era5_pipeline.model.variables import VARIABLES, in_table_order
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.sources.cds.note import read_note
 from era5_pipeline_tests.cds_store.faults import LIMITED
+from era5_pipeline_tests.era5_files import assert_same_rows, flat_rows
 from era5_pipeline_tests.sources.cds.source_under_test import (
     AREA,
     LARGER,
@@ -63,6 +65,37 @@ def test_variables_of_one_step_type_come_as_netcdf(cds: SourceUnderTest, tmp_pat
     assert raw.files[0].path.suffix == ".nc"
     assert raw.variables == ("temperature_2m",)
     assert inventory(raw, tmp_path).columns == ("temperature_2m",)
+
+
+def test_a_month_as_grib_has_the_same_values(cds: SourceUnderTest, tmp_path: Path) -> None:
+    netcdf, grib = (cds.fetch(data_format=form) for form in ("netcdf", "grib"))
+    assert [inputs["data_format"] for inputs in cds.server.submissions] == ["netcdf", "grib"]
+    assert grib.files[0].path.suffix == ".grib"
+    assert cds.source(data_format="grib").known(MONTH) == grib
+    assert cds.fetch(data_format="grib") == grib
+    assert len(cds.server.submissions) == 2
+    held = inventory(grib, tmp_path)
+    assert (held.hours.size, len(held.columns)) == (MONTH.hours, 6)
+    halves = {piece.field.column: piece.field.half_step for piece in held.pieces}
+    one, other = (
+        flat_rows(flatten_month(raw, tmp_path / raw.files[0].path.suffix, home=tmp_path, flat_format="parquet").path)
+        for raw in (netcdf, grib)
+    )
+    # A message of nine values has its own least value, which edition 1 rounds, too.
+    assert_same_rows(other, one.sorted(), {column: 1.01 * half + 5e-4 for column, half in halves.items()})
+    assert cds.leftovers == []
+
+
+def test_a_grib_that_is_cut_off_is_requested_again_once(cds: SourceUnderTest, tmp_path: Path) -> None:
+    whole = cds.fetch(data_format="grib", area=LARGER).files[0].path
+    cut = tmp_path / "cut.grib"
+    cut.write_bytes(whole.read_bytes()[:-1000])
+    cds.server.faults.answer_with = cut
+    with pytest.raises(MonthFailedError, match="GRIB is cut off or damaged"):
+        cds.fetch(data_format="grib")
+    assert len(cds.server.submissions) == 1 + 2
+    cds.server.faults.answer_with = None
+    assert cds.fetch(data_format="grib").files[0].path.suffix == ".grib"
 
 
 def test_a_month_in_the_folder_is_not_requested_again(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:

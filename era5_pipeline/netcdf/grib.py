@@ -1,0 +1,568 @@
+"""Read GRIB files, the store's own format, with ECMWF's ecCodes (the extra `grib`): what they hold, and their values.
+
+A file's messages, each the field of a variable at one hour, are listed once in an index. From it the same description
+is made as of a netCDF file, by the same rules. Values are decoded message by message, in several threads, when the
+month's first tile is read; tiles are then cut from memory or, for large months, from a temporary file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import sys
+import tempfile
+import threading
+import zlib
+from collections import defaultdict
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from zipfile import BadZipFile
+
+import numpy as np
+import xarray as xr
+from dask.delayed import delayed
+
+from era5_pipeline.model.errors import UsageError, disk_errors
+from era5_pipeline.model.times import from_datetime64
+from era5_pipeline.model.variables import BY_COLUMN, BY_PARAM_ID
+from era5_pipeline.netcdf.axes import AGAIN, times_along
+from era5_pipeline.netcdf.contents import Contents, Field, Problem, describe_fields, months_of
+from era5_pipeline.netcdf.decoding import Decoding
+from era5_pipeline.netcdf.refusals import GET_HOURS
+from era5_pipeline.runtime.files import replacing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+    import numpy.typing as npt
+    from dask.delayed import Delayed
+
+    from era5_pipeline.netcdf.archive import NetcdfFile
+
+    Floats = npt.NDArray[np.float32]
+    Positions = npt.NDArray[np.intp]
+
+_INSTALL = "pip install 'era5-pipeline[grib]'"
+
+
+def is_installed() -> bool:
+    """Whether there is the library that reads GRIB."""
+    return find_spec("eccodes") is not None
+
+
+def ec_codes() -> ModuleType:
+    """The library.
+
+    Raises:
+        UsageError: if it is not installed.
+    """
+    try:
+        with _libraries_apart():
+            import eccodes  # noqa: PLC0415  # optional
+    except (ImportError, RuntimeError) as error:
+        raise UsageError(
+            f"GRIB files are read by ecCodes, which is not installed ({error})",
+            remedy=f"Install it: {_INSTALL}; or download the data as netCDF.",
+        ) from error
+    library: ModuleType = eccodes
+    return library
+
+
+@contextmanager
+def _libraries_apart() -> Iterator[None]:
+    """Load the libraries of ecCodes' wheel so that other libraries do not see their symbols.
+
+    By itself (findlibs) it makes all of them global, among them a libldap. psycopg's wheel has another, and a process
+    with both crashed when it ended.
+    """
+    wheels = [find_spec(name) for name in ("eccodeslib", "eckitlib")]
+    folders = [Path(place) for wheel in wheels if wheel is not None for place in wheel.submodule_search_locations or ()]
+    found = [path for folder in folders for path in folder.glob("lib*/libeckit_geo.so")]
+    if "eccodes" in sys.modules or len(folders) != len(wheels) or not found:
+        yield
+        return
+    ctypes.CDLL(str(found[0]))  # and those that it needs
+    settings = {"FINDLIBS_DISABLE_PACKAGE": "yes", "ECCODES_DIR": str(folders[0])}
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+# --- The index: where each message is, and what its headers say ---
+
+# Increase the number whenever the form of a kept index, or the keys that it has, change.
+_FORM = 2
+# What makes messages one variable: all but the hour. By the names that cfgrib gives to attributes, if it has one.
+_KEYS = (
+    *("paramId", "shortName", "name", "units", "class", "stream", "type", "levtype", "typeOfLevel", "level"),
+    *("expver", "stepType", "number", "numberOfForecastsInEnsemble", "edition"),
+)
+_GRID = (
+    *("gridType", "Ni", "Nj", "iScansNegatively", "jScansPositively", "jPointsAreConsecutive"),
+    *("alternativeRowScanning", "latitudeOfFirstGridPointInDegrees", "longitudeOfFirstGridPointInDegrees"),
+    *("latitudeOfLastGridPointInDegrees", "longitudeOfLastGridPointInDegrees"),
+)
+# The attributes that cfgrib gives to variables.
+_ATTRIBUTES = {
+    "paramId": "GRIB_paramId",
+    "stepType": "GRIB_stepType",
+    "type": "GRIB_dataType",
+    "stream": "GRIB_stream",
+    "typeOfLevel": "GRIB_typeOfLevel",
+    "numberOfForecastsInEnsemble": "GRIB_totalNumber",
+    "units": "units",
+    "name": "long_name",
+}
+# Of MARS, ECMWF's archive.
+_CLASSES = {
+    "l5": "ERA5-Land",
+    "od": "ECMWF's operational forecasts",
+    "ei": "ERA-Interim",
+    "e4": "ERA-40",
+    "ep": "CERA-20C",
+    "s2": "forecasts of weeks (S2S)",
+    "c3": "seasonal forecasts (C3S)",
+    "mc": "CAMS",
+    "ti": "TIGGE",
+}
+_LEVELS = {"isobaricInhPa": "pressure levels", "isobaricInPa": "pressure levels", "hybrid": "model levels"}
+_WAVES = ("wave", "ewda", "wamo", "wamd", "ewmm", "ewmo")
+_MINUTES_A_DAY = 1440
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the messages of one variable on one grid have in common: keys of ecCodes, None where a message lacks it."""
+
+    keys: tuple[Any, ...]
+    grid: tuple[Any, ...]
+    step_hours: int
+
+    def key(self, name: str) -> Any:  # noqa: ANN401  # text or number
+        """The value of a key."""
+        return dict(zip((*_KEYS, *_GRID), (*self.keys, *self.grid), strict=True))[name]
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """The messages of a file: their group, valid time (minutes since 1970), place in the file, and packing step.
+
+    `places` (n, 4) are byte offset, length, the number of the field in a message with several, and the message's
+    CRC-32: GRIB has no checksum of its own, and a disk may give back another bit than it was given.
+    """
+
+    groups: tuple[Group, ...]
+    group: npt.NDArray[np.int32]
+    minutes: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
+    steps: npt.NDArray[np.float64]
+
+    def save(self, path: Path, state: tuple[int, int]) -> None:
+        """Keep it in a file, with the state of the file that it is of."""
+        about = json.dumps({"form": _FORM, "state": state, "groups": [asdict(group) for group in self.groups]})
+        arrays = {name: getattr(self, name) for name in ("group", "minutes", "places", "steps")}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary, temporary.open("wb") as target:
+            np.savez(target, about=np.array(about), **arrays)
+
+    @classmethod
+    def load(cls, path: Path, state: tuple[int, int]) -> Self | None:
+        """The kept index; None if there is none, or it is damaged, of another form or of another state of the file."""
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
+                about = json.loads(str(kept["about"]))
+                if (about["form"], tuple(about["state"])) != (_FORM, state):
+                    return None
+                groups = tuple(Group(tuple(of["keys"]), tuple(of["grid"]), of["step_hours"]) for of in about["groups"])
+                return cls(groups, *(kept[name] for name in ("group", "minutes", "places", "steps")))
+        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
+            return None
+
+
+def index_of(file: NetcdfFile) -> Index:
+    """The index of a GRIB file, kept below the folder of its catalogue so that it is made once.
+
+    Raises:
+        UsageError: if ecCodes is not installed.
+        ValueError: if the file is cut off or damaged, saying where.
+        OSError: if it cannot be read.
+    """
+    stat = file.path.stat()
+    return _index(file.path, None if file.is_scratch else file.index_folder, (stat.st_size, stat.st_mtime_ns))
+
+
+@lru_cache(maxsize=16)
+def _index(path: Path, folder: Path | None, state: tuple[int, int]) -> Index:
+    if folder is None:
+        return read_index(path)
+    kept = folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.grib.npz"
+    index = Index.load(kept, state)
+    if index is None:
+        index = read_index(path)
+        index.save(kept, state)
+    return index
+
+
+def read_index(path: Path) -> Index:
+    """Read all of a GRIB file, and list its messages.
+
+    Raises:
+        UsageError: if ecCodes is not installed.
+        ValueError: if the file is cut off or damaged, saying where.
+        OSError: if it cannot be read.
+    """
+    codes = ec_codes()
+    groups: dict[Group, int] = {}
+    rows: list[tuple[int, int, int, int, int, int, float]] = []
+    offset, number, check = -1, 0, 0
+    with path.open("rb") as source, _multi_support(codes):
+        while True:
+            try:
+                handle = codes.codes_grib_new_from_file(source)
+            except codes.CodesInternalError as error:
+                after = rows[-1][2] + rows[-1][3] if rows else 0
+                raise ValueError(f"message {len(rows) + 1}, after {after:,} bytes: {error.msg}") from error
+            if handle is None:
+                break
+            try:
+                at = int(codes.codes_get_message_offset(handle))
+                number = number + 1 if at == offset else 0
+                size = int(codes.codes_get(handle, "totalLength"))
+                if not number:
+                    check = zlib.crc32(os.pread(source.fileno(), size, at))
+                offset = at
+                group = groups.setdefault(_group_of(codes, handle), len(groups))
+                step = 2.0 ** codes.codes_get(handle, "binaryScaleFactor")
+                step *= 10.0 ** -codes.codes_get(handle, "decimalScaleFactor")
+                rows.append((group, _minutes(codes, handle), at, size, number, check, step))
+            except codes.CodesInternalError as error:
+                raise ValueError(f"message {len(rows) + 1}, at byte {offset:,}: {error.msg}") from error
+            finally:
+                codes.codes_release(handle)
+    if not rows:
+        raise ValueError("it has no message")
+    table = np.array(rows, dtype=np.float64).reshape(-1, 7)
+    integers = table[:, :6].astype(np.int64)
+    return Index(tuple(groups), integers[:, 0].astype(np.int32), integers[:, 1], integers[:, 2:], table[:, 6])
+
+
+_lock = threading.Lock()
+
+
+@contextmanager
+def _multi_support(codes: ModuleType) -> Iterator[None]:
+    """Read messages with several fields field by field; a setting of the whole process."""
+    with _lock:
+        codes.codes_grib_multi_support_on()
+        try:
+            yield
+        finally:
+            codes.codes_grib_multi_support_off()
+
+
+def _group_of(codes: ModuleType, handle: int) -> Group:
+    hours = 0
+    if codes.codes_get(handle, "stepType") != "instant":
+        start, end = (codes.codes_get(handle, name) for name in ("startStep", "endStep"))
+        hours = end - start
+    return Group(
+        tuple(_key(codes, handle, name) for name in _KEYS), tuple(_key(codes, handle, name) for name in _GRID), hours
+    )
+
+
+def _key(codes: ModuleType, handle: int, name: str) -> Any:  # noqa: ANN401  # text or number
+    try:
+        return codes.codes_get(handle, name)
+    except codes.KeyValueNotFoundError:
+        return None
+
+
+def _minutes(codes: ModuleType, handle: int) -> int:
+    """The valid time in minutes since 1970-01-01 UTC: of forecasts, that of the step's end."""
+    day, clock = codes.codes_get(handle, "validityDate"), codes.codes_get(handle, "validityTime")
+    date = np.datetime64(f"{day // 10000:04d}-{day // 100 % 100:02d}-{day % 100:02d}")
+    return int(date.astype(np.int64)) * _MINUTES_A_DAY + int(clock // 100 * 60 + clock % 100)
+
+
+# --- Contents: the variables of a file, described as those of a netCDF file ---
+
+
+@dataclass(frozen=True)
+class GribField(Field):
+    """A field whose hours are messages of a GRIB file; `places` (n, 4) as in `Index`, `grid` as in `Group`."""
+
+    places: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 4), dtype=np.int64))
+    grid: tuple[Any, ...] = ()
+
+
+def inspect_grib(file: NetcdfFile) -> Contents:
+    """Find our variables in a GRIB file. An unusable file never raises, but gives a `Problem`."""
+    try:
+        index = index_of(file)
+        arrays = list(_arrays(file, index))
+    except UsageError as error:
+        return Contents(fields=(), problems=(Problem(file.shown, "library", error.message, error.remedy),))
+    except Exception as error:  # noqa: BLE001  # headers of a damaged file may say anything
+        text = f"cannot be read, it is cut off or damaged ({' '.join(str(error).split())})"
+        return Contents(fields=(), problems=(Problem(file.shown, "unreadable", text, AGAIN),))
+    messages = {id(array): (places, group) for array, places, group in arrays}
+    ours = [(array, BY_PARAM_ID[group.key("paramId")]) for array, _, group in arrays if _is_ours(group)]
+    described = describe_fields(ours, [str(array.name) for array, *_ in arrays], file.shown)
+    fields = []
+    for array, of_array in described.by_array:
+        places, group = messages[id(array)]
+        fields += [GribField(**vars(one), places=places, grid=group.grid) for one in of_array]
+    refused = [problem for array, _, group in arrays if (problem := _refusal(file, array, group)) is not None]
+    # That a file has none of our variables says less than what it has instead.
+    problems = (
+        *refused,
+        *(problem for problem in described.contents.problems if problem.kind != "nothing" or not refused),
+    )
+    return Contents(tuple(fields), problems)
+
+
+def _is_ours(group: Group) -> bool:
+    return group.key("paramId") in BY_PARAM_ID and _foreign(group) is None
+
+
+def _foreign(group: Group) -> tuple[str, str] | None:
+    """Why values of a group are not hours of ERA5's single levels: what they are, and what they are not."""
+    name = group.key("class")
+    if name not in (None, "ea", "unknown"):
+        return f"values of {_CLASSES.get(name, 'another data set')} (class {name})", "of ERA5"
+    if group.key("typeOfLevel") in _LEVELS:
+        return f"values at {_LEVELS[group.key('typeOfLevel')]}", "of single levels"
+    if group.key("stream") in _WAVES:
+        return f"values of ocean waves (stream {group.key('stream')})", "of the atmosphere"
+    if group.step_hours > 1:
+        return f"values of {group.step_hours} hours at once (steps of forecasts)", "of hours"
+    return None
+
+
+def _refusal(file: NetcdfFile, array: xr.DataArray, group: Group) -> Problem | None:
+    foreign = _foreign(group)
+    if foreign is None:
+        return None
+    what, wanted = foreign
+    variable = BY_PARAM_ID.get(group.key("paramId"))
+    return Problem(
+        file.shown,
+        "aggregate",
+        f"{array.name} holds {what}, not {wanted}",
+        GET_HOURS,
+        months_of(from_datetime64(times_along(array))),
+        () if variable is None else (variable.column,),
+    )
+
+
+def _arrays(file: NetcdfFile, index: Index) -> Iterator[tuple[xr.DataArray, npt.NDArray[np.int64], Group]]:
+    """Each variable as xarray would open it, without values: axes, attributes, packing; with its messages.
+
+    A variable that is in the file on several grids, in several versions, or otherwise twice, is several.
+    """
+    for number, group in enumerate(index.groups):
+        own = np.flatnonzero(index.group == number)
+        own = _without_copies(file, own[np.argsort(index.minutes[own], kind="stable")], index)
+        attributes = {name: group.key(key) for key, name in _ATTRIBUTES.items()}
+        axes = _axes(group)
+        times = (index.minutes[own] * 60).astype("datetime64[s]").astype("datetime64[ns]")
+        version = {} if group.key("expver") in (None, "unknown") else {"expver": ((), group.key("expver"))}
+        array = xr.DataArray(
+            np.broadcast_to(np.float32(0.0), (own.size, *(degrees.size for _, degrees, _ in axes.values()))),
+            {"valid_time": ("valid_time", times), **axes, **version},
+            ("valid_time", *axes),
+            name=group.key("shortName"),
+            attrs={name: value for name, value in attributes.items() if value is not None},
+        )
+        array.encoding["scale_factor"] = float(index.steps[own].max(initial=0.0))
+        yield array, index.places[own], group
+
+
+def _axes(group: Group) -> dict[str, tuple[str, npt.NDArray[np.float64], dict[str, str]]]:
+    """Latitudes and longitudes in degrees, in the order of the scan; none of a grid that is not of such lines."""
+    is_clear = not (group.key("alternativeRowScanning") and group.key("jPointsAreConsecutive"))
+    if group.key("gridType") != "regular_ll" or not is_clear:
+        return {}
+    north, south = (group.key(f"latitudeOf{end}GridPointInDegrees") for end in ("First", "Last"))
+    west, east = (group.key(f"longitudeOf{end}GridPointInDegrees") for end in ("First", "Last"))
+    if group.key("iScansNegatively"):
+        east -= 360.0 * (east > west)
+    else:
+        east += 360.0 * (east < west)
+    latitudes, longitudes = np.linspace(north, south, group.key("Nj")), np.linspace(west, east, group.key("Ni"))
+    longitudes = np.where(longitudes >= 360.0, longitudes - 360.0, longitudes)
+    longitudes = np.where(longitudes < -180.0, longitudes + 360.0, longitudes)
+    return {
+        "latitude": ("latitude", latitudes, {"units": "degrees_north"}),
+        "longitude": ("longitude", longitudes, {"units": "degrees_east"}),
+    }
+
+
+def _without_copies(file: NetcdfFile, own: Positions, index: Index) -> Positions:
+    """The messages, by hour, without those that are the same as another; others of the same hour stay.
+
+    Files that were put together may have a message twice. What differs is refused as in netCDF files.
+    """
+    if np.unique(index.minutes[own]).size == own.size:
+        return own
+    kept: dict[int, list[bytes]] = defaultdict(list)
+    found = []
+    with closing(_Messages(file)) as messages:
+        for position in own:
+            of_hour = kept[int(index.minutes[position])]
+            data = messages.read(index.places[position]).tobytes()
+            if data not in of_hour:
+                of_hour.append(data)
+                found.append(position)
+    return np.array(found, dtype=np.intp)
+
+
+# --- Values ---
+
+# Of a month and variable: beyond this, they are kept in a temporary file (256 MB of float32).
+_MOST_IN_MEMORY = 64_000_000
+# A number that no value has; ecCodes writes it where a bitmap says that there is none.
+_MISSING = 1e34
+
+
+class _Messages:
+    """Decodes messages of one file, from any thread."""
+
+    def __init__(self, file: NetcdfFile) -> None:
+        self._codes = ec_codes()
+        self._path = file.path
+        self._descriptor = os.open(file.path, os.O_RDONLY)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def read(self, place: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """The values of a message, (n,), in the order of the scan; `_MISSING` where there is none.
+
+        Raises:
+            ValueError: if the message is damaged, or is another than the index is of.
+        """
+        offset, size, number, check = (int(one) for one in place)
+        codes = self._codes
+        message = os.pread(self._descriptor, size, offset)
+        if zlib.crc32(message) != check:
+            raise ValueError(f"the message at byte {offset:,} is not as it was when the file was found")
+        try:
+            if number:
+                return self._read_part(offset, number)
+            handle = codes.codes_new_from_message(message)
+            return self._values(handle)
+        except codes.CodesInternalError as error:
+            raise ValueError(f"the message at byte {offset:,}: {error.msg}") from error
+
+    def _read_part(self, offset: int, number: int) -> npt.NDArray[np.float64]:
+        """The values of one field of a message with several."""
+        codes = self._codes
+        with _multi_support(codes), self._path.open("rb") as source:
+            source.seek(offset)
+            for _ in range(number):
+                codes.codes_release(codes.codes_grib_new_from_file(source))
+            return self._values(codes.codes_grib_new_from_file(source))
+
+    def _values(self, handle: int) -> npt.NDArray[np.float64]:
+        codes = self._codes
+        try:
+            if codes.codes_get(handle, "bitmapPresent"):
+                codes.codes_set(handle, "missingValue", _MISSING)
+            values: npt.NDArray[np.float64] = codes.codes_get_values(handle)
+            return values
+        finally:
+            codes.codes_release(handle)
+
+
+class GribReader:
+    """Reads fields of one GRIB file. Close it when done."""
+
+    def __init__(self, file: NetcdfFile) -> None:
+        self._file = file
+        self._messages = _Messages(file)
+        self._decoded: dict[tuple[int, bytes], _Decoded] = {}
+
+    def close(self) -> None:
+        """Close the file, and remove temporary ones."""
+        self._messages.close()
+        self._decoded.clear()
+
+    def lazy(self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions) -> Delayed:
+        """The values at these positions, which dask computes: float32 (latitude, longitude, hour).
+
+        Positions must ascend along each axis. Missing values are NaN; units are the table's.
+        """
+        assert isinstance(field, GribField)  # noqa: S101  # made by `inspect_grib`
+        key = (id(field), hours.tobytes())
+        if key not in self._decoded:
+            folder = self._file.index_folder or self._file.path.parent
+            self._decoded[key] = _Decoded(self._messages, field, hours, folder)
+        decoded = self._decoded[key]
+        cut: Delayed = delayed(decoded.cut, pure=False)(latitudes, longitudes, *decoded.reads())
+        return cut
+
+
+class _Decoded:
+    """The values of a field at some of its hours, (hour, latitude, longitude), decoded when first needed."""
+
+    def __init__(self, messages: _Messages, field: GribField, hours: Positions, folder: Path) -> None:
+        self._messages = messages
+        self._field = field
+        self._hours = hours
+        self._decoding = Decoding.of({"_FillValue": _MISSING}, BY_COLUMN[field.column])
+        shape = (hours.size, field.latitude_index.size, field.longitude_index.size)
+        if hours.size * shape[1] * shape[2] <= _MOST_IN_MEMORY:
+            self._values: Floats = np.empty(shape, dtype=np.float32)
+        else:
+            with disk_errors(f"decoding {field.name}", folder), tempfile.TemporaryFile(dir=folder) as file:
+                # Reserved now: a full disk would otherwise end the process when a page is written.
+                os.posix_fallocate(file.fileno(), 0, 4 * hours.size * shape[1] * shape[2])
+                self._values = np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
+        self._is_complete = False
+
+    def reads(self) -> list[Delayed]:
+        """What must be computed before `cut`: a task for each hour, none if that was done."""
+        read = delayed(self._read, pure=False)
+        return [] if self._is_complete else [read(number) for number in range(self._hours.size)]
+
+    def cut(self, latitudes: Positions, longitudes: Positions, *_: None) -> Floats:
+        """The values of a tile: float32 (latitude, longitude, hour)."""
+        self._is_complete = True
+        rows, columns = _as_slice(latitudes), _as_slice(longitudes)
+        return np.ascontiguousarray(self._values[:, rows][:, :, columns].transpose(1, 2, 0))
+
+    def _read(self, number: int) -> None:
+        values = self._messages.read(self._field.places[self._hours[number]])
+        key = dict(zip(_GRID, self._field.grid, strict=True))
+        if values.size != key["Ni"] * key["Nj"]:
+            raise ValueError(f"{values.size:,} values of a grid of {key['Ni']} x {key['Nj']}")
+        if key["jPointsAreConsecutive"]:
+            values = values.reshape(key["Ni"], key["Nj"]).T
+        else:
+            values = values.reshape(key["Nj"], key["Ni"])
+        if key["alternativeRowScanning"]:
+            values[1::2] = values[1::2, ::-1].copy()
+        # A value beyond float32 becomes infinite, and is counted as out of bounds.
+        with np.errstate(over="ignore"):
+            self._values[number] = self._decoding.decode(values)
+
+
+def _as_slice(positions: Positions) -> slice | Positions:
+    """A slice if the ascending positions have no gap: it copies nothing."""
+    first, last = int(positions[0]), int(positions[-1])
+    return slice(first, last + 1) if last - first + 1 == positions.size else positions

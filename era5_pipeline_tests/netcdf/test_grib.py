@@ -1,0 +1,392 @@
+"""GRIB: values as ecCodes and cfgrib read them independently, any form of message, and what is refused by name."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from era5_pipeline.model.errors import BadFileError, InputError
+from era5_pipeline.model.variables import BY_PARAM_ID
+from era5_pipeline.netcdf.archive import NetcdfFile
+from era5_pipeline.netcdf.grib import inspect_grib
+from era5_pipeline_tests.commands import ROOT
+from era5_pipeline_tests.era5_files import (
+    GRIB_LAYOUTS,
+    Rows,
+    assert_same_rows,
+    expected_rows,
+    flat_rows,
+    flatten,
+    half_steps_of,
+    hour,
+    hours_from,
+    location_id,
+    weather,
+    write,
+)
+from era5_pipeline_tests.grib_files import Form, Message, eccodes, encoded, together
+from era5_pipeline_tests.samples import DATA, more_real_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from era5_pipeline.netcdf.contents import Contents
+
+GRIB = GRIB_LAYOUTS[0]
+UK = DATA / "era5" / "uk-2019-03-grib" / "t2m.grib"
+GOOD = [
+    UK,
+    *more_real_files("t2m-2019-03-uk.grib"),
+    *more_real_files("five-2024-02-03T17-south-america.grib"),
+]
+NORTH, EAST = np.array([10.5, 10.25, 10.0]), np.array([20.0, 20.25, 20.5, 20.75])
+
+
+def contents(path: Path) -> Contents:
+    return inspect_grib(NetcdfFile(path, path, kind="grib"))
+
+
+def message(param: int = 167, at: str = "2023-07-01T05", seed: int = 1, **more: Any) -> Message:
+    values = np.random.default_rng(seed).uniform(0.0, 1.0, (NORTH.size, EAST.size)) + (270.0 if param == 167 else 0.0)
+    return Message(
+        **{"param": param, "hour": hour(at), "latitudes": NORTH, "longitudes": EAST, "values": values, **more}
+    )
+
+
+def written(path: Path, *messages: Message, form: Form | None = None) -> Path:
+    path.write_bytes(b"".join(encoded(one, form or Form()) for one in messages))
+    return path
+
+
+def by_ec_codes(path: Path, month: str) -> Rows:
+    """The rows of a month, with the coordinates of each value that ecCodes itself computes."""
+    found: dict[str, dict[tuple[int, int], float]] = {}
+    with path.open("rb") as file:
+        while (handle := eccodes.codes_grib_new_from_file(file)) is not None:
+            day, clock = (eccodes.codes_get(handle, f"validity{part}") for part in ("Date", "Time"))
+            at = hour(f"{str(day)[:4]}-{str(day)[4:6]}-{str(day)[6:]}T{clock // 100:02d}")
+            variable = BY_PARAM_ID[eccodes.codes_get(handle, "paramId")]
+            values = eccodes.codes_get_values(handle) * variable.scale + variable.offset
+            places = [eccodes.codes_get_array(handle, name) for name in ("latitudes", "longitudes")]
+            if str(np.datetime64(at, "h"))[:7] == month:
+                of_column = found.setdefault(variable.column, {})
+                for north, east, value in zip(*places, values, strict=True):
+                    of_column[location_id(north, east), at] = value
+            eccodes.codes_release(handle)
+    keys = sorted({key for of_column in found.values() for key in of_column})
+    return Rows(
+        np.array([place for place, _ in keys]),
+        np.array([at for _, at in keys]),
+        {column: np.array([of_column[key] for key in keys]) for column, of_column in found.items()},
+    )
+
+
+# ---- values
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
+def test_values_of_real_files_are_those_of_ec_codes(path: Path, tmp_path: Path) -> None:
+    (month,) = {month for field in contents(path).fields for month in field.months}
+    wanted = by_ec_codes(path, month)
+    flat = flatten([path], month, tmp_path, variables=tuple(wanted.values))
+    found = flat_rows(flat.path)
+    lacking = dict.fromkeys(found.values.keys() - wanted.values.keys(), np.full(found.hours.size, np.nan))
+    assert_same_rows(found, Rows(wanted.locations, wanted.hours, wanted.values | lacking))
+    assert {tuple(column.expver) for column in flat.columns if column.values} == {("0001",)}
+
+
+def test_values_of_a_real_file_are_those_of_cfgrib(tmp_path: Path) -> None:
+    rows = flat_rows(flatten([UK], "2019-03", tmp_path).path).sorted()
+    with xr.open_dataset(UK, engine="cfgrib", backend_kwargs={"indexpath": ""}) as dataset:
+        wanted = dataset["t2m"].transpose("latitude", "longitude", "time")
+        numbers = [
+            location_id(float(north), float(east)) for north in wanted["latitude"] for east in wanted["longitude"]
+        ]
+        order = np.argsort(numbers)
+        assert np.unique(rows.locations).tolist() == sorted(numbers)
+        np.testing.assert_allclose(
+            rows.values["temperature_2m"].reshape(len(numbers), 24),
+            wanted.to_numpy().reshape(len(numbers), 24)[order] - 273.15,
+            atol=2e-5,
+        )
+
+
+@pytest.mark.parametrize("edition", [1, 2])
+def test_a_month_is_the_same_as_netcdf_to_the_rounding_of_its_packing(tmp_path: Path, edition: int) -> None:
+    of = weather(hours_from("2023-07-01T00", 744), names=["t2m", "tp"], missing=0.05)
+    layout = replace(GRIB, grib=Form(edition, bits=16))
+    (netcdf,), (grib,) = write(tmp_path / "a", of), write(tmp_path / "b", of, layout)
+    one, other = (flat_rows(flatten([path], "2023-07", path.parent).path) for path in (netcdf, grib))
+    assert_same_rows(other, one.sorted(), half_steps_of(of, layout))
+    halves = {field.column: field.half_step for field in contents(grib).fields}
+    assert halves["temperature_2m"] == pytest.approx(half_steps_of(of, layout)["temperature_2m"], rel=0.6)
+
+
+def test_a_field_back_and_forth_is_that_of_ec_codes(tmp_path: Path) -> None:
+    """Whose coordinates of such a message ignore the order; so it turns the lines first."""
+    path = written(tmp_path / "a.grib", message(), form=Form(2, scan=(False, False, False, True)))
+    handle = eccodes.codes_new_from_message(path.read_bytes())
+    eccodes.codes_set(handle, "swapScanningAlternativeRows", 1)
+    turned = tmp_path / "b" / "b.grib"
+    turned.parent.mkdir()
+    turned.write_bytes(eccodes.codes_get_message(handle))
+    eccodes.codes_release(handle)
+    found = flat_rows(flatten([path], "2023-07", tmp_path).path)
+    assert_same_rows(found, by_ec_codes(turned, "2023-07"))
+
+
+def test_lines_back_and_forth_by_columns_are_refused(tmp_path: Path) -> None:
+    """Programs do not agree on what that means."""
+    path = written(tmp_path / "a.grib", message(), form=Form(2, scan=(False, False, True, True)))
+    (problem,) = contents(path).problems
+    assert problem.columns == ("temperature_2m",)
+
+
+def test_fields_of_one_message_are_read(tmp_path: Path) -> None:
+    several = [message(167), message(165, seed=2), message(166, seed=3)]
+    path = together(tmp_path / "a.grib", several, Form(2))
+    with path.open("ab") as file:
+        file.write(encoded(message(167, "2023-07-01T06", seed=4), Form(2)))
+    found = contents(path)
+    assert {(field.column, field.hours.size) for field in found.fields} == {
+        *(("temperature_2m", 2), ("zonal_wind_10m", 1), ("meridional_wind_10m", 1))
+    }
+    rows = flat_rows(flatten([path], "2023-07", tmp_path).path)
+    first = rows.hours == hour("2023-07-01T05")
+    for one in several:
+        variable = BY_PARAM_ID[one.param]
+        stored = np.sort(rows.values[variable.column][first])
+        np.testing.assert_allclose(stored, np.sort(one.values.reshape(-1)) + variable.offset, atol=1e-4)
+
+
+@pytest.mark.parametrize("more", [b"\0" * 200, b"7777 GRI and something else", b"\n"])
+def test_bytes_between_and_after_messages_are_nothing(tmp_path: Path, more: bytes) -> None:
+    path = tmp_path / "a.grib"
+    of = weather(hours_from("2023-07-01T00", 3))
+    parts = [
+        encoded(Message(167, at, of.latitudes, of.longitudes, values), Form())
+        for at, values in zip(of.hours.tolist(), of.fields["t2m"], strict=True)
+    ]
+    path.write_bytes(more.join(parts) + more)
+    rows = flat_rows(flatten([path], "2023-07", tmp_path).path)
+    assert_same_rows(rows, expected_rows(of, "2023-07"), half_steps_of(of, GRIB))
+
+
+@pytest.mark.parametrize(
+    ("param", "step", "step_type", "column"),
+    [
+        (228, (11, 12), "accum", "total_precipitation"),
+        (228, (0, 1), "accum", "total_precipitation"),
+        (228029, (11, 11), "instant", "instantaneous_wind_gust_10m"),
+        (201, (6, 7), "max", "maximum_temperature_2m"),
+        (202, (6, 7), "max", "minimum_temperature_2m"),
+        (49, (6, 7), "max", "wind_gust_10m"),
+    ],
+)
+def test_steps_of_forecasts_become_valid_times(
+    tmp_path: Path, param: int, step: tuple[int, int], step_type: str, column: str
+) -> None:
+    path = written(tmp_path / "a.grib", message(param, "2023-07-01T17", step=step, step_type=step_type))
+    (field,) = contents(path).fields
+    assert (field.column, field.hours.tolist(), field.states_step_type) == (column, [hour("2023-07-01T17")], True)
+
+
+def test_versions_are_those_of_each_message(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-07-01T00", 6), expver=("0001",) * 4 + ("0005",) * 2)
+    flat = flatten(write(tmp_path, of, GRIB), "2023-07", tmp_path)
+    (facts,) = (column for column in flat.columns if column.values)
+    assert sorted(facts.expver) == ["0001", "0005"]
+    assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"), half_steps_of(of, GRIB))
+
+
+# ---- the index
+
+
+def test_the_index_is_made_once_and_kept(tmp_path: Path) -> None:
+    (path,) = write(tmp_path, weather(hours_from("2023-07-01T00", 5)), GRIB)
+    file = NetcdfFile(path, path, kind="grib", index_folder=tmp_path / "catalogue")
+    program = (
+        "import sys, pickle, pathlib\n"
+        "from era5_pipeline.netcdf.grib import inspect_grib\n"
+        "found = inspect_grib(pickle.loads(bytes.fromhex(sys.argv[1])))\n"
+        "print([(field.column, field.hours.size) for field in found.fields], 'eccodes' in sys.modules)\n"
+    )
+    printed = []
+    for _ in range(2):
+        ran = subprocess.run(
+            [sys.executable, "-c", program, pickle.dumps(file).hex()],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        )
+        printed.append(ran.stdout.strip())
+    assert printed == ["[('temperature_2m', 5)] True", "[('temperature_2m', 5)] False"]
+    # A file that changed is looked at again, and so is one whose index is damaged.
+    (kept,) = (tmp_path / "catalogue").iterdir()
+    kept.write_bytes(kept.read_bytes()[:100])
+    assert [field.hours.size for field in inspect_grib(file).fields] == [5]
+    write(tmp_path, weather(hours_from("2023-07-01T00", 7)), GRIB)
+    assert [field.hours.size for field in inspect_grib(file).fields] == [7]
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"class": "l5"}, "ERA5-Land (class l5)"),
+        ({"class": "od"}, "operational forecasts (class od)"),
+        ({"class": "s2"}, "(class s2)"),
+        ({"class": "ei"}, "ERA-Interim (class ei)"),
+        ({"stream": "moda"}, "monthly means"),
+        ({"stream": "mnth"}, "monthly means"),
+        ({"stream": "enda"}, "ensemble"),
+        ({"stream": "wave"}, "ocean waves"),
+        ({"levtype": "pl", "level": 500}, "pressure levels"),
+        ({"dataType": "em"}, "means of an ensemble"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else "-".join(map(str, value.values())),
+)
+def test_what_is_no_hour_of_era5_is_refused_by_name(tmp_path: Path, keys: dict[str, Any], said: str) -> None:
+    path = written(tmp_path / "a.grib", message(), form=Form(keys=keys))
+    found = contents(path)
+    assert not found.fields
+    (problem,) = found.problems
+    assert said in problem.text
+    assert problem.months == ("2023-07",)
+    assert "reanalysis-era5-single-levels" in problem.remedy
+    with pytest.raises(InputError):
+        flatten([path], "2023-07", tmp_path)
+
+
+def test_totals_of_a_day_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.grib", message(228, "2023-07-02T00", step=(0, 24)))
+    (problem,) = contents(path).problems
+    assert "24 hours at once" in problem.text
+
+
+REAL = {
+    "era5-land.grib": ("ERA5-Land (class l5)", 4),
+    "wind.grib": ("longitude 25.9 is not on ERA5's 0.25 degree grid", 1),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_files_that_do_not_fit_are_refused_by_name(name: str) -> None:
+    (path,) = (DATA / "era5").rglob(name)
+    said, number = REAL[name]
+    found = contents(path)
+    assert not found.fields
+    assert len(found.problems) == number
+    assert all(said in problem.text for problem in found.problems)
+
+
+MORE = {
+    "five-2020-06-23T18.grib": "is not on ERA5's 0.25 degree grid",
+    "six-2018-2025-mixed-versions.grib": "is not on ERA5's 0.25 degree grid",
+    "wind-2015-point-37-25.9.grib": "is not on ERA5's 0.25 degree grid",
+    "era5-land-2016-10-16.grib": "ERA5-Land",
+    "pressure-levels-1-degree.grib": "pressure levels",
+    "pressure-levels-cut-off.grib": "cut off",
+}
+
+
+@pytest.mark.parametrize("path", [path for name in MORE for path in more_real_files(name)])
+def test_more_real_files_are_refused_by_name(path: Path) -> None:
+    found = contents(path)
+    assert not found.fields
+    assert found.problems
+    assert all(MORE[path.name] in problem.text for problem in found.problems)
+
+
+# ---- damage
+
+
+@pytest.mark.parametrize("left", [4, 7, 60, 200, -1, -4, -200])
+def test_a_file_that_is_cut_off_is_found(tmp_path: Path, left: int) -> None:
+    (path,) = write(tmp_path, weather(hours_from("2023-07-01T00", 5)), GRIB)
+    data = path.read_bytes()
+    size = len(data) // 5
+    path.write_bytes(data[: 3 * size + left] if left > 0 else data[:left])
+    (problem,) = contents(path).problems
+    assert "cut off or damaged" in problem.text
+    assert problem.kind == "unreadable"
+
+
+def test_a_file_that_ends_between_messages_lacks_hours(tmp_path: Path) -> None:
+    (path,) = write(tmp_path, weather(hours_from("2023-07-01T00", 5)), GRIB)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 5 * 3])
+    assert flatten([path], "2023-07", tmp_path).missing_hours == ("2023-07-01T03 to 2023-07-31T23",)
+
+
+@pytest.mark.parametrize("position", [20, 0.1, 0.5, 0.99])
+def test_a_bit_that_flips_after_the_file_was_found_is_found(tmp_path: Path, position: float) -> None:
+    (path,) = write(tmp_path, weather(hours_from("2023-07-01T00", 5)), GRIB)
+    flatten([path], "2023-07", tmp_path)
+    data, state = bytearray(path.read_bytes()), path.stat()
+    data[int(position if position >= 1 else position * len(data))] ^= 4
+    path.write_bytes(data)
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    with pytest.raises(BadFileError, match="is not as it was when the file was found"):
+        flatten([path], "2023-07", tmp_path)
+
+
+def test_no_flipped_bit_of_the_headers_ends_in_a_traceback(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-07-01T00", 2))
+    (good,) = write(tmp_path, of, GRIB)
+    data = good.read_bytes()
+    wanted = expected_rows(of, "2023-07")
+    for position in range(8, 120):
+        for bit in (position % 8,):
+            path = tmp_path / "bad" / "a.grib"
+            path.parent.mkdir(exist_ok=True)
+            changed = bytearray(data)
+            changed[position] ^= 1 << bit
+            path.write_bytes(changed)
+            found = contents(path)
+            assert found.fields or found.problems
+            if not found.fields:
+                continue
+            try:
+                rows = flat_rows(flatten([path], "2023-07", tmp_path / "out").path)
+            except InputError:
+                continue
+            # It says another value, place or hour; but there is no more than what was written.
+            assert rows.hours.size <= 2 * wanted.hours.size
+
+
+# ---- the same twice
+
+
+def test_the_same_message_twice_is_one(tmp_path: Path) -> None:
+    one, two = message(), message(at="2023-07-01T06", seed=2)
+    twice = flatten([written(tmp_path / "a.grib", one, two, one)], "2023-07", tmp_path)
+    once = flatten([written(tmp_path / "b.grib", one, two)], "2023-07", tmp_path / "once")
+    assert_same_rows(flat_rows(twice.path), flat_rows(once.path).sorted())
+
+
+def test_the_same_hour_with_different_values_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.grib", message(), message(seed=2))
+    with pytest.raises(InputError, match="2023-07-01T05:00 occurs more than once"):
+        flatten([path], "2023-07", tmp_path)
+
+
+def test_messages_of_two_grids_are_both_loaded_where_they_agree(tmp_path: Path) -> None:
+    east = EAST + 1.0
+    other = message(seed=2, longitudes=east)
+    flat = flatten([written(tmp_path / "a.grib", message(), other)], "2023-07", tmp_path)
+    assert flat.rows == 2 * NORTH.size * EAST.size
+    overlapping = message(seed=2, longitudes=EAST + 0.25)
+    with pytest.raises(InputError):
+        flatten([written(tmp_path / "b.grib", message(), overlapping)], "2023-07", tmp_path / "b")
