@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -229,7 +229,7 @@ def read_index(path: Path) -> Index:
     groups: dict[Group, int] = {}
     rows: list[tuple[int, int, int, int, int, int, float]] = []
     offset, number, check = -1, 0, 0
-    with path.open("rb") as source, _multi_support(codes):
+    with path.open("rb") as source, _fields_one_by_one(codes, source):
         while True:
             try:
                 handle = codes.codes_grib_new_from_file(source)
@@ -264,13 +264,19 @@ _lock = threading.Lock()
 
 
 @contextmanager
-def _multi_support(codes: ModuleType) -> Iterator[None]:
-    """Read messages with several fields field by field; a setting of the whole process."""
+def _fields_one_by_one(codes: ModuleType, source: BinaryIO) -> Iterator[None]:
+    """Read messages with several fields field by field; a setting of the whole process.
+
+    ecCodes keeps the fields that were not read by the address of the C file, which the next file may have, too: without
+    the resets, that one would begin with them.
+    """
     with _lock:
         codes.codes_grib_multi_support_on()
+        codes.codes_grib_multi_support_reset_file(source)
         try:
             yield
         finally:
+            codes.codes_grib_multi_support_reset_file(source)
             codes.codes_grib_multi_support_off()
 
 
@@ -472,7 +478,7 @@ class _Messages:
     def _read_part(self, offset: int, number: int) -> npt.NDArray[np.float64]:
         """The values of one field of a message with several."""
         codes = self._codes
-        with _multi_support(codes), self._path.open("rb") as source:
+        with self._path.open("rb") as source, _fields_one_by_one(codes, source):
             source.seek(offset)
             for _ in range(number):
                 codes.codes_release(codes.codes_grib_new_from_file(source))

@@ -151,20 +151,26 @@ def test_lines_back_and_forth_by_columns_are_refused(tmp_path: Path) -> None:
 
 
 def test_fields_of_one_message_are_read(tmp_path: Path) -> None:
-    several = [message(167), message(165, seed=2), message(166, seed=3)]
-    path = together(tmp_path / "a.grib", several, Form(2))
-    with path.open("ab") as file:
-        file.write(encoded(message(167, "2023-07-01T06", seed=4), Form(2)))
-    found = contents(path)
-    assert {(field.column, field.hours.size) for field in found.fields} == {
-        *(("temperature_2m", 2), ("zonal_wind_10m", 1), ("meridional_wind_10m", 1))
+    """Of thirty messages with three fields each, which threads read in any order."""
+    of = weather(hours_from("2023-07-01T00", 30), names=["t2m", "u10", "v10"])
+    path = tmp_path / "a.grib"
+    with path.open("wb") as file:
+        for number, at in enumerate(of.hours.tolist()):
+            several = [
+                Message(param, at, of.latitudes, of.longitudes, of.fields[name][number])
+                for name, param in (("t2m", 167), ("u10", 165), ("v10", 166))
+            ]
+            file.write(together(tmp_path / "one", several, Form(2)).read_bytes())
+    assert {(field.column, field.hours.size) for field in contents(path).fields} == {
+        *(("temperature_2m", 30), ("zonal_wind_10m", 30), ("meridional_wind_10m", 30))
     }
-    rows = flat_rows(flatten([path], "2023-07", tmp_path).path)
-    first = rows.hours == hour("2023-07-01T05")
-    for one in several:
-        variable = BY_PARAM_ID[one.param]
-        stored = np.sort(rows.values[variable.column][first])
-        np.testing.assert_allclose(stored, np.sort(one.values.reshape(-1)) + variable.offset, atol=1e-4)
+    for _ in range(3):
+        flat = flatten([path], "2023-07", tmp_path)
+        assert_same_rows(
+            flat_rows(flat.path),
+            expected_rows(of, "2023-07"),
+            half_steps_of(of, replace(GRIB, grib=Form(2))),
+        )
 
 
 @pytest.mark.parametrize("more", [b"\0" * 200, b"7777 GRI and something else", b"\n"])
