@@ -326,6 +326,8 @@ UNREACHABLE = (
 )
 _SERVER_FAULTS = range(500, 600)
 _NO_SPACE = 507
+_OTHER_REGION = {"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException"}
+_REDIRECTED_OR_BAD = (301, 400)
 
 
 @contextmanager
@@ -358,6 +360,13 @@ def error_of_s3(doing: str, where: str, text: str) -> Era5Error:
         return TransientError(
             message,
             remedy=UNREACHABLE,
+        )
+    # A request without an answer's body, such as for a file's size, says no more than 400.
+    if names & _OTHER_REGION or (status in _REDIRECTED_OR_BAD and "No response body" in text):
+        return StoreError(
+            message,
+            remedy="Set AWS_REGION to the region of the bucket, or of its server (AWS_ENDPOINT_URL); this request was "
+            f"for {os.environ.get('AWS_REGION') or os.environ.get('AWS_DEFAULT_REGION') or 'the default region'}.",
         )
     if name == "NO_SUCH_BUCKET":
         return StoreError(message, remedy="Create the bucket, or correct ERA5_STORE: era5 creates none.")
