@@ -272,8 +272,8 @@ def _run_load(
             session=session,
             alongside=lake_commit,
         )
-    if lake_commit is not None:
-        loaded = replace(loaded, notes=(*loaded.notes, *lake_commit.notes))
+    if lake is not None and lake_commit is not None:
+        loaded = replace(loaded, notes=(*loaded.notes, *lake_commit.notes, *lake.publish_or_say(warehouse)))
     started = time.monotonic()
     connection = None if session is None else session.connection
     differences = verify_month(warehouse, flat, connection=connection, is_read_back=loaded.is_read_back)

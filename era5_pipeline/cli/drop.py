@@ -85,6 +85,8 @@ def drop(
             )
             if not as_json:
                 print_line(f"{month.month}  removed {done[-1].rows:,} rows")
+        for note in () if lake is None else lake.publish_or_say(warehouse):
+            typer.echo(note, err=True)
     if as_json:
         print_line(json.dumps([_as_json(month) for month in done], indent=1))
 

@@ -93,6 +93,37 @@ def verify(
         )
 
 
+@lake.command("publish", cls=ResultsCommand)
+def publish(*, as_json: _JsonOption = False) -> None:
+    """Tell the REST catalog of ERA5_LAKE_CATALOG of all months, as each load does.
+
+    \b
+    Examples:
+      era5 lake publish
+    """  # noqa: D301
+    import json
+    from dataclasses import asdict
+
+    from era5_pipeline.lake.open_lake import open_lake
+    from era5_pipeline.model.errors import NoDataError, UsageError
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.postgres.server_errors import server_errors
+
+    settings = read_settings()
+    own = open_lake(settings)
+    if own.follower is None:
+        raise UsageError("there is no REST catalog", remedy="Name it: ERA5_LAKE_CATALOG=https://host/path.")
+    with open_warehouse(settings) as warehouse, warehouse.connect() as connection, server_errors("reading the lake"):
+        done = own.publish(connection)
+    if done is None:
+        raise NoDataError("the lake has no month yet", remedy="Load one, with ERA5_LAKE set: era5 load.")
+    if as_json:
+        print_line(json.dumps(asdict(done)))
+        return
+    print_line(f"{own.follower.shown}: {done.snapshots} snapshots, {done.added} added, {done.removed} removed")
+
+
 @lake.command("clean", cls=ResultsCommand)
 def clean(
     *,

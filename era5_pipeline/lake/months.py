@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +28,8 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from era5_pipeline.flat.bands import BandSink, band_of
 from era5_pipeline.flat.formats import KEYS, ParquetSink, schema_of
 from era5_pipeline.lake.catalog import IDENTIFIER, TABLE, LakePlace, WarehouseCatalog, lake_errors, prepare
-from era5_pipeline.model.errors import UsageError
+from era5_pipeline.lake.rest_catalog import RestFollower
+from era5_pipeline.model.errors import Era5Error, UsageError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.server_errors import server_errors
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.lake.rest_catalog import Published
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.runtime.stores import ObjectStore
@@ -66,11 +68,12 @@ class Committed:
 
 @dataclass(frozen=True)
 class Lake:
-    """The lake at a folder or `s3://bucket/prefix`; `home` is for temporary files."""
+    """The lake at a folder or `s3://bucket/prefix`; `home` is for temporary files, `follower` a REST catalog."""
 
     place: LakePlace
     store: ObjectStore
     home: Path
+    follower: RestFollower | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> Lake:
@@ -85,7 +88,10 @@ class Lake:
                 "there is no lake",
                 remedy="Name it in the environment or .env: ERA5_LAKE=folder or s3://bucket/prefix.",
             )
-        return cls(LakePlace(address), open_store(address, settings.store_patience_seconds), settings.home)
+        store = open_store(address, settings.store_patience_seconds)
+        catalog = settings.lake_catalog
+        follower = None if catalog is None else RestFollower(catalog, settings.lake_catalog_token_file)
+        return cls(LakePlace(address), store, settings.home, follower)
 
     def require(self, connection: psycopg.Connection[Any]) -> None:
         """Create the catalog's tables, if they do not exist; require that the folder or bucket can be read.
@@ -120,6 +126,35 @@ class Lake:
                 month.rows += task.file.record_count
                 month.fingerprints.add(fingerprint_in(task.file.file_path))
         return months
+
+    def publish(self, connection: psycopg.Connection[Any]) -> Published | None:
+        """Bring the REST catalog up to date, if there is one, and the table.
+
+        Raises:
+            UsageError, StoreError, TransientError: see `RestFollower.publish`.
+        """
+        if self.follower is None:
+            return None
+        follower = replace(self.follower, properties=self.place.properties)
+        with connection.transaction():
+            # One at a time, each with what is newest by then: an older view would take back what another load told.
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('era5.lake.publish', 0))")
+            table = self.open(connection)
+            if table is None:
+                return None
+            with lake_errors(self.place.address):
+                return follower.publish(table)
+
+    def publish_or_say(self, warehouse: Warehouse) -> tuple[str, ...]:
+        """Bring the REST catalog up to date after a load; if that fails, return a note, as the month is loaded."""
+        if self.follower is None:
+            return ()
+        try:
+            with warehouse.connect() as connection, server_errors("telling the lake's REST catalog"):
+                self.publish(connection)
+        except Era5Error as error:
+            return (f"{error.message}: the next load tells it of this month, or era5 lake publish",)
+        return ()
 
     def has(self, connection: psycopg.Connection[Any], flat: FlatMonth) -> bool:
         """Return True if the table has all rows of this flat month, in files with its fingerprint."""

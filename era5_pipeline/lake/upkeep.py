@@ -129,7 +129,7 @@ def clean(
     Files that were written within `orphans_after` stay: a load may be about to commit them.
 
     Raises:
-        StoreError, TransientError: if the lake cannot be read or written.
+        StoreError, TransientError: if the lake cannot be read or written, or its REST catalog does not answer.
         psycopg.Error: any error of the server.
     """
     catalog = WarehouseCatalog(connection, lake.place)
@@ -146,6 +146,11 @@ def clean(
                     table.maintenance.expire_snapshots().older_than(oldest.replace(tzinfo=None)).commit()
                 expired = before - len(catalog.load_table(IDENTIFIER).metadata.snapshots)
             used = set(_used(catalog.load_table(IDENTIFIER)))
+            if lake.follower is not None:
+                # Before the files of what expired go; and its own metadata lies beside the table's.
+                if not dry_run:
+                    lake.publish(connection)
+                used |= lake.follower.own_files()
     files = size = 0
     latest = time.time_ns() - int(orphans_after.total_seconds() * 1e9)
     for found in lake.store.objects():

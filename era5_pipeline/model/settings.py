@@ -39,6 +39,7 @@ Order = Literal["newest", "oldest"]
 _PREFIX = "ERA5_"
 _ENV_FILE = ".env"
 _SCHEDULER = re.compile(r"(tcp|tls|ws|wss)://[^/\s]+:\d{1,5}/?")
+_CATALOG = re.compile(r"https?://[^\s/?]+(/[^\s?]*)?(\?\S*)?")
 # Similarity from which a name counts as misspelt: it includes ERA5_AERA and ERA5_SOURC, but not a user's own ERA5_DATA
 # or ERA5_URL.
 _SIMILARITY = 0.85
@@ -57,6 +58,12 @@ def _known_source(name: str) -> str:
 def _scheduler_address(address: str) -> str:
     if not _SCHEDULER.fullmatch(address):
         raise PydanticCustomError("scheduler", "Input should be tcp://HOST:PORT or tls://HOST:PORT")
+    return address
+
+
+def _catalog_address(address: str) -> str:
+    if not _CATALOG.fullmatch(address):
+        raise PydanticCustomError("catalog", "Input should be http://HOST[:PORT][/PATH] or https://...")
     return address
 
 
@@ -84,6 +91,12 @@ class Settings(BaseSettings):
     lake: str | None = Field(
         default=None,
         description="Folder or s3://bucket/prefix of an Iceberg table that loads fill too; unset: none",
+    )
+    lake_catalog: Annotated[str, AfterValidator(_catalog_address)] | None = Field(
+        default=None, description="URL of an Iceberg REST catalog that is told of the lake's months; unset: none"
+    )
+    lake_catalog_token_file: Path | None = Field(
+        default=None, description="File that holds the token for the REST catalog, if it wants one"
     )
     keep: Keep = Field(default="all", description="Files of a loaded month that are kept: all, flat (no raw) or none")
     database_url: SecretStr | None = Field(

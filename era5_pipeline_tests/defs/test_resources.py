@@ -37,7 +37,17 @@ def test_every_field_is_a_setting_and_none_is_secret() -> None:
     assert fields <= set(Settings.model_fields)
     # Settings of the machine, the service, the schedules, the queue or the server, not of a run.
     assert set(Settings.model_fields) - fields == {
-        *("home", "store", "lake", "keep", "database_url", "dagster_database_url", "database_password_file"),
+        *(
+            "home",
+            "store",
+            "lake",
+            "lake_catalog",
+            "lake_catalog_token_file",
+            "keep",
+            "database_url",
+            "dagster_database_url",
+            "database_password_file",
+        ),
         *("lock_timeout_seconds", "batches", "dask_scheduler", "alert_url", "ui_url"),
         *("cds_format", "cds_poll_seconds", "cds_retry_seconds", "cds_patience_hours", "arco_url"),
         *("available_after_days", "revise_after_months", "order"),
