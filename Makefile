@@ -57,9 +57,9 @@ demo-cds: $(READY)
 wheel: $(READY)
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
 
-# Three on two cores: with two workers, which wait for servers and processes, the cores were idle for 30 % of the time.
+# Four on two cores: with three workers, which wait for servers and processes, the cores were idle for 25 % of the time.
 test: $(READY)
-	@$(BIN)/python -m pytest -n 3 $(BY_MODULE) -m "not endurance" $(EXPECTED)
+	@$(BIN)/python -m pytest -n 4 $(BY_MODULE) -m "not endurance" $(EXPECTED)
 
 # Most of their time they wait, for the turns of daemons and for processes to end.
 test-endurance: $(READY)

@@ -7,6 +7,7 @@ pytest_plugins = (
     "era5_pipeline_tests.own_servers",
     "era5_pipeline_tests.flat_months",
     "era5_pipeline_tests.samples",
+    "era5_pipeline_tests.real_months",
     "era5_pipeline_tests.weather_table",
     "era5_pipeline_tests.stores",
     "era5_pipeline_tests.expected_skips",

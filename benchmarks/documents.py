@@ -13,13 +13,31 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.asking import ALL_HOURS, CLIMATE, MEANS_OF_HOURS, MEANS_OF_MONTHS, NETCDF, WITH, WITHOUT, YEAR
 from benchmarks.cells import median_of
+from benchmarks.engines import ENGINES, QUESTIONS, OfWarehouse
+from benchmarks.everywhere import (
+    ALL_CORES,
+    DELAY_SECONDS,
+    ON_FAR_S3,
+    ON_S3,
+    ONE_WORKER,
+    visits_of_the_globe,
+)
 from benchmarks.formats import GRIB_1, GRIB_2, NETCDF_4
-from benchmarks.lake import ALL_CORES, ALONE, BANDS, BOTH, ENGINES, ONE_FILE, ONE_WORKER
+from benchmarks.lake import ALONE, BANDS, BOTH, ONE_FILE, of_decades
 from benchmarks.layouts import COMPRESSED_AFTERWARDS
 from benchmarks.pipeline import ALL_STAGES, AS_BATCHES, FLATTEN, LOADER, SEVERAL, STAGES
 from benchmarks.reaching import AT_MOST, AT_RATE, DATASET, FIELD, FRAME, FRAME_OF_ALL, GZIP, ROW_BY_ROW, SAME, UNCHANGED
 from benchmarks.suites import SUITES
-from benchmarks.tables import advice_table, days, markdown_table, rate_of_cell, rows_per_second, short, summary_table
+from benchmarks.tables import (
+    advice_table,
+    days,
+    load_text,
+    markdown_table,
+    rate_of_cell,
+    rows_per_second,
+    short,
+    summary_table,
+)
 from era5_pipeline.climate.everywhere import BLOCK_LOCATIONS
 from era5_pipeline.model.grid import N_LOCATIONS
 from era5_pipeline.model.months import Month
@@ -31,7 +49,8 @@ if TYPE_CHECKING:
     from benchmarks.cells import Entries
     from benchmarks.tables import Rate, Results
 
-Part = list[str] | None
+# The lines of a part; None if nothing of it has been measured.
+MeasuredLines = list[str] | None
 
 # --- The marks in a document ---
 
@@ -39,7 +58,7 @@ Part = list[str] | None
 _PART = re.compile(r"(<!-- bench: ([\w-]+) -->)(\n?)(.*?)(<!-- end -->)", re.DOTALL)
 
 
-def with_parts(text: str, parts: Mapping[str, Part]) -> str:
+def with_parts(text: str, parts: Mapping[str, MeasuredLines]) -> str:
     """The document with the parts of these names rewritten; other parts, and those without lines, are unchanged."""
 
     def part(match: re.Match[str]) -> str:
@@ -52,7 +71,7 @@ def with_parts(text: str, parts: Mapping[str, Part]) -> str:
     return _PART.sub(part, text)
 
 
-def document_parts(results: Results) -> dict[str, Part]:
+def document_parts(results: Results) -> dict[str, MeasuredLines]:
     """The lines of each part, by name."""
     return {name: make(results) for name, make in _PARTS.items()}
 
@@ -93,7 +112,7 @@ def headline(results: Results) -> Rate | None:
     return results.rate("copy", "our loader, regular")
 
 
-def _summary(results: Results) -> Part:
+def _summary(results: Results) -> MeasuredLines:
     return [
         f"Measured on {results.hardware}, {results.days} ([how](benchmarks/README.md), "
         "[everything](benchmarks/results.md)):",
@@ -102,21 +121,21 @@ def _summary(results: Results) -> Part:
     ]
 
 
-def _measured(results: Results) -> Part:
+def _measured(results: Results) -> MeasuredLines:
     return [f"{results.hardware}, {results.days}"]
 
 
-def _headline(results: Results) -> Part:
+def _headline(results: Results) -> MeasuredLines:
     rate = headline(results)
     return None if rate is None else [f"{rows_per_second(rate.median)} rows/s"]
 
 
-def _headline_days(results: Results) -> Part:
+def _headline_days(results: Results) -> MeasuredLines:
     rate = headline(results)
     return None if rate is None else [days(rate.days)]
 
 
-def _limit(results: Results) -> Part:
+def _limit(results: Results) -> MeasuredLines:
     found = _by_layout(results, "limit")
     if not found:
         return None
@@ -141,6 +160,7 @@ def _limit(results: Results) -> Part:
         rows.append([text, f"{targets[name]:g}", *cells])
     for cell, text in ((LOADER, "1 worker"), (SEVERAL, f"{workers} workers"), (AS_BATCHES, "finished batches")):
         rows.append([f"rows/s to the settled month, {text}", "", *(_rate(cells, cell) for _, cells in found.values())])
+    rows += [[text, "", *loads] for text, *loads in _loads(found)]
     header = ("ratio", "target", *(f"`{layout}`" for layout in found))
     return [*_servers(found), "", *markdown_table(header, rows), "", "Below its target: in bold."]
 
@@ -149,7 +169,17 @@ def _servers(found: Mapping[str, tuple[str, Entries]]) -> list[str]:
     return [f"{', '.join(f'`{layout}`: {server}' for layout, (server, _) in found.items())}."]
 
 
-def _layouts(results: Results) -> Part:
+def _limit_rows(results: Results) -> MeasuredLines:
+    """The rows of a load, from the fewest to the most, of the three suites whose tables follow."""
+    said = []
+    for suite in ("limit", "layouts", "pipeline"):
+        rows = {cell["rows"] for _, cells in _by_layout(results, suite).values() for cell in cells.values()}
+        texts = dict.fromkeys(rows_per_second(count) for count in (min(rows, default=0), max(rows, default=0)))
+        said += [f"{' to '.join(texts)} rows (`{suite}`)"] if rows else []
+    return [", ".join(said)] if said else None
+
+
+def _layouts(results: Results) -> MeasuredLines:
     cells = {name: cell for _, found in _by_layout(results, "layouts").values() for name, cell in found.items()}
     names = [name for name in (*LAYOUTS, COMPRESSED_AFTERWARDS) if name in cells]
     if not names:
@@ -164,7 +194,7 @@ def _layouts(results: Results) -> Part:
     return markdown_table(("layouts", *(f"`{name}`" for name in names)), rows)
 
 
-def _pipeline(results: Results) -> Part:
+def _pipeline(results: Results) -> MeasuredLines:
     found = _by_layout(results, "pipeline")
     if not found:
         return None
@@ -190,10 +220,17 @@ def _pipeline(results: Results) -> Part:
                     *(rows_per_second(cells[STAGES]["rows"] / value) if value else "null" for cells, value in seconds),
                 ]
             )
+    rows += _loads(found)
     return markdown_table((f"pipeline, {workers} months at once", *(f"`{layout}`" for layout in found)), rows)
 
 
-def _ask(results: Results) -> Part:
+def _loads(found: Mapping[str, tuple[str, Entries]]) -> list[list[str]]:
+    """A row of the load average before the repeats, by layout; none if it was not recorded."""
+    loads = [load_text(cells.values()) for _, cells in found.values()]
+    return [["load average of the minute before", *loads]] if any(loads) else []
+
+
+def _ask(results: Results) -> MeasuredLines:
     words = {
         ALL_HOURS: "all hours as a table of pandas (`read_place_hours`)",
         MEANS_OF_MONTHS: "the mean temperature of each year, from `weather_monthly`",
@@ -207,7 +244,7 @@ def _ask(results: Results) -> Part:
     return _questions(results, "ask", words, {"connected_seconds": "on an open connection"})
 
 
-def _reach(results: Results) -> Part:
+def _reach(results: Results) -> MeasuredLines:
     words = {
         FRAME: "`db.series`, one column, with its connection",
         FRAME_OF_ALL: "... of all six columns",
@@ -230,73 +267,141 @@ def _reach(results: Results) -> Part:
     return _questions(results, "reach", words, figures)
 
 
-def _lake(results: Results) -> Part:
-    """A table of the questions to each engine for each server, and what the lake adds to a load."""
+def _lake(results: Results) -> MeasuredLines:
+    """Tables of the questions to each engine for each server, and what the lake adds to a load."""
     lines: list[str] = []
     for layout, (server, cells) in _by_layout(results, "lake").items():
-        rows = max(cell["rows"] for cell in cells.values())
-        lines += ["", f"`{layout}`, {server}: a year of {rows:,} rows, milliseconds warm (cold):", ""]
-        table = [
-            [
-                engine.name,
-                *(
-                    f"{_number(median_of(cells, engine.name, f'{question}_warm_ms'))} "
-                    f"({_number(median_of(cells, engine.name, f'{question}_cold_ms'))})"
-                    for question in ("place_year", "month_mean", "trends")
-                ),
-            ]
-            for engine in ENGINES
-            if engine.name in cells
-        ]
-        lines += markdown_table(["", "one place's year", "the mean of July", "the trend at every place"], table)
+        rows = max((cells[of.name]["rows"] for of in ENGINES if of.name in cells), default=0)
+        settings = {f"fsync {one['fsync']}" for one in _settings_of(results, cells)}
+        of_server = ", ".join([f"`{layout}`", server, " and ".join(sorted(settings))])
+        lines += ["", f"{of_server}: a year of {rows:,} rows, milliseconds warm (cold):", ""]
+        header = ["", "one place's year", "the mean of July", "the trend at every place"]
+        lines += markdown_table(header, _asked_rows(cells, {of.name: of.name for of in ENGINES}))
+        few = {of.name: of_decades(of) for of in ENGINES}
+        held = [cells[name] for name in few.values() if name in cells]
+        if held:
+            months = max(cell["parameters"]["months"] for cell in held)
+            of_few = f"{months:,} months of a few places, {max(cell['rows'] for cell in held):,} rows"
+            lines += ["", f"{of_few}, milliseconds warm (cold):", ""]
+            header = ["", "all hours of one place", "the mean of July", "the trend at every place"]
+            lines += markdown_table(header, _asked_rows(cells, few))
         table = [
             [way, _rate(cells, way), _number(median_of(cells, way, "bytes_per_row"))]
-            for way in (ONE_FILE, BANDS, ALONE, BOTH, ONE_WORKER, ALL_CORES)
+            for way in (ONE_FILE, BANDS, ALONE, BOTH, ONE_WORKER, ALL_CORES, ON_S3, ON_FAR_S3)
             if way in cells
         ]
         lines += ["", *markdown_table(["", "rows/s", "bytes a row"], table)]
+        lines += _when(layout, cells)
     return lines[1:] or None
+
+
+def _settings_of(results: Results, cells: Entries) -> list[dict[str, str]]:
+    """The settings of the servers that these cells were measured on."""
+    environments = results.contents["environments"]
+    return [environments[number]["server"]["settings"] for number in {cell["environment"] for cell in cells.values()}]
+
+
+def _asked_rows(cells: Entries, names: Mapping[str, str]) -> list[list[str]]:
+    def of(name: str, question: str) -> str:
+        warm, cold = (median_of(cells, name, f"{question}_{how}_ms") for how in ("warm", "cold"))
+        return _number(warm) if cold is None else f"{_number(warm)} ({_number(cold)})"
+
+    return [[text, *(of(name, question) for question in QUESTIONS)] for text, name in names.items() if name in cells]
+
+
+def _when(layout: str, cells: Entries) -> list[str]:
+    """Two sentences: when to ask the warehouse and when the lake."""
+
+    def fastest(question: str, name_of: Callable[[Any], str]) -> tuple[float, str, float] | None:
+        figures = {of: median_of(cells, name_of(of), f"{question}_warm_ms") for of in ENGINES}
+        own = figures.pop(OfWarehouse)
+        others = {of.name: value for of, value in figures.items() if value is not None}
+        if own is None or not others:
+            return None
+        best = min(others, key=lambda name: others[name])
+        return own, best.removesuffix(" on the lake"), others[best]
+
+    decades, year = fastest("place_hours", of_decades), fastest("trends", lambda of: of.name)
+    if decades is None or year is None:
+        return []
+    return [
+        "",
+        f"All hours of one place from 1940 on take {short(decades[0])} ms in the warehouse (`{layout}`), and "
+        f"{short(decades[2])} ms by the fastest engine on the lake ({decades[1]}): places are asked of the "
+        f"{'warehouse' if decades[0] <= decades[2] else 'lake'}.",
+        f"The trend at every place from its hours takes {short(year[0])} ms in the warehouse, and {short(year[2])} ms "
+        f"by the fastest engine on the lake ({year[1]}): scans of everything are for the "
+        f"{'lake' if year[2] <= year[0] else 'warehouse'}.",
+    ]
 
 
 # The lake of all of ERA5 to the end of 2024, and executors to share it.
 _ALL = range(1940, 2025)
 _EXECUTORS = (1, 10, 100)
+# Assumed, in dollars; they follow from no measurement.
+_CORE_HOUR, _MILLION_REQUESTS = 0.05, 0.40
 
 
-def _executors(results: Results) -> Part:
-    """How long the trends at every place of the globe would take, by the rate of one worker."""
-    servers = _by_layout(results, "lake").values()
-    cells = [cells[ONE_WORKER] for _, cells in servers if ONE_WORKER in cells]
-    if not cells:
+def _executors(results: Results) -> MeasuredLines:
+    """How long the trends at every place of the globe would take, by what a visit to a file on S3 takes."""
+    servers = list(_by_layout(results, "lake").values())
+    cells = next((cells for _, cells in servers if ON_S3 in cells and ON_FAR_S3 in cells), None)
+    if cells is None:
         return None
-    cell = max(cells, key=lambda cell: cell["rows"])
-    seconds, size = (float(cell["medians"][name][1]) for name in ("seconds", "bytes_per_row"))
-    rate = cell["rows"] / seconds
+    near, far = ({name: median_of(cells, cell, name) or 0.0 for name in _VISIT} for cell in (ON_S3, ON_FAR_S3))
     rows = N_LOCATIONS * sum(Month(year, month).hours for year in _ALL for month in range(1, 13))
-    blocks = -(-N_LOCATIONS // BLOCK_LOCATIONS)
+    blocks, visits = -(-N_LOCATIONS // BLOCK_LOCATIONS), visits_of_the_globe(12 * len(_ALL))
+    seconds, requests = visits * far["seconds_per_visit"], visits * far["requests_per_visit"]
+    size = rows * far["bytes_per_row"]
+    delay = DELAY_SECONDS[ON_FAR_S3]
     lines = [
-        f"One worker reads {rate / 1e6:,.0f} million rows a second ({cell['rows']:,} rows in {seconds:,.1f} s, "
-        f"{results.hardware}), and {size:.1f} bytes of each. All of {_ALL[0]}-{_ALL[-1]} are {rows / 1e9:,.0f} billion "
-        f"rows, {rows * size / 1e12:,.1f} TB to read and {rows / rate / 3600:,.1f} core-hours, in {blocks} blocks:",
+        f"Measured on {results.hardware}, with files of a whole band on versitygw, one worker, load average "
+        f"{far['load_average']:.1f} before, {far['blocks']:.0f} blocks ({cells[ON_FAR_S3]['rows']:,} rows): "
+        f"a block that opens a file makes {far['requests_per_visit']:.1f} requests and takes "
+        f"{1000 * near['seconds_per_visit']:,.0f} ms "
+        f"({1000 * near['cpu_seconds_per_visit']:,.0f} of the worker's processor), or "
+        f"{1000 * far['seconds_per_visit']:,.0f} ms if each request is answered {1000 * delay:.0f} ms later. In this "
+        f"are the footer, and row groups at a block's ends, which its neighbour reads too: "
+        f"{far['rows_read_per_row']:.2f} rows are read for each that is asked, {far['bytes_per_row']:.1f} bytes.",
+        "",
+        f"All of {_ALL[0]}-{_ALL[-1]} are {rows / 1e9:,.0f} billion rows in {blocks} blocks, which open a file "
+        f"{visits:,} times: {requests / 1e6:,.1f} million requests, {size / 1e12:,.1f} TB, "
+        f"{seconds / 3600:,.1f} core-hours.",
         "",
     ]
     table = [
         [
             f"{executors}",
             f"{-(-blocks // executors)}",
-            _span(-(-blocks // executors) * rows / blocks / rate),
-            f"{min(executors, blocks) * rate * size / 1e9:,.2f} GB/s",
+            _span(-(-blocks // executors) * seconds / blocks),
+            f"{min(executors, blocks) * size / seconds / 1e9:,.2f} GB/s",
+            f"{min(executors, blocks) * requests / seconds:,.0f}",
         ]
         for executors in _EXECUTORS
     ]
-    return lines + markdown_table(["executors", "blocks one after another", "time", "read from the store"], table)
+    header = ["executors", "blocks one after another", "time", "read from the store", "requests/s"]
+    cost = seconds / 3600 * _CORE_HOUR + requests / 1e6 * _MILLION_REQUESTS
+    return [
+        *lines,
+        *markdown_table(header, table),
+        "",
+        f"At {_CORE_HOUR:.2f} dollars a core-hour and {_MILLION_REQUESTS:.2f} dollars a million requests, which are "
+        f"assumed and not measured (put yours in), a map costs {cost:,.2f} dollars: "
+        f"{seconds / 3600 * _CORE_HOUR:,.2f} for cores and {requests / 1e6 * _MILLION_REQUESTS:,.2f} for requests.",
+    ]
+
+
+_VISIT = (
+    *("load_average", "blocks", "seconds_per_visit", "cpu_seconds_per_visit"),
+    *("requests_per_visit", "bytes_per_row", "rows_read_per_row"),
+)
 
 
 def _millions(value: float | None) -> str:
     return "null" if value is None else f"{value / 1e6:.3g} M"
 
 
-def _formats(results: Results) -> Part:
+def _formats(results: Results) -> MeasuredLines:
     """How fast each format is flattened."""
     found = list(_by_layout(results, "formats").values())
     if not found:
@@ -324,7 +429,7 @@ def _span(seconds: float) -> str:
     return f"{seconds / 3600:,.1f} h" if seconds >= 7200 else f"{seconds / 60:,.0f} min"
 
 
-def _questions(results: Results, suite: str, words: Mapping[str, str], more: Mapping[str, str]) -> Part:
+def _questions(results: Results, suite: str, words: Mapping[str, str], more: Mapping[str, str]) -> MeasuredLines:
     found = _by_layout(results, suite)
     if not found:
         return None
@@ -346,7 +451,7 @@ def _questions(results: Results, suite: str, words: Mapping[str, str], more: Map
     return [measured, "", *markdown_table(("question", *(f"`{layout}`" for layout in found)), rows)]
 
 
-def _orchestration(results: Results) -> Part:
+def _orchestration(results: Results) -> MeasuredLines:
     cells = [
         cell
         for server in results.servers
@@ -364,7 +469,17 @@ def _orchestration(results: Results) -> Part:
     return [f"{results.hardware}, {results.days}:", "", *markdown_table(("", *names), rows)]
 
 
-def _suites(results: Results) -> Part:
+def _status(results: Results) -> MeasuredLines:
+    """The milliseconds of `era5 status` with the fewest and with the most months of the suite `scale`, by layout."""
+    said = []
+    for layout, (_, cells) in _by_layout(results, "scale").items():
+        held = sorted((cell["parameters"]["months"], name) for name, cell in cells.items())
+        first, last = (f"{_number(median_of(cells, name, 'status_ms'))} ms" for _, name in (held[0], held[-1]))
+        said.append(f"{first} with {held[0][0]:,} month and {last} with {held[-1][0]:,} on `{layout}`")
+    return [", ".join(said)] if said else None
+
+
+def _suites(results: Results) -> MeasuredLines:
     """The table of all suites, with what of each is in the results."""
     rows = [
         [f"`{suite.name}`", suite.summary, suite.load, str(suite.repeats), _sizes(results, suite.name)]
@@ -386,13 +501,14 @@ def _sizes(results: Results, suite: str) -> str:
     return "; ".join(found) or "not measured"
 
 
-_PARTS: dict[str, Callable[[Results], Part]] = {
+_PARTS: dict[str, Callable[[Results], MeasuredLines]] = {
     "summary": _summary,
     "choosing": advice_table,
     "measured": _measured,
     "headline": _headline,
     "headline-days": _headline_days,
     "limit": _limit,
+    "limit-rows": _limit_rows,
     "layouts": _layouts,
     "pipeline": _pipeline,
     "ask": _ask,
@@ -401,6 +517,7 @@ _PARTS: dict[str, Callable[[Results], Part]] = {
     "executors": _executors,
     "formats": _formats,
     "orchestration": _orchestration,
+    "status": _status,
     "suites": _suites,
 }
 
@@ -408,12 +525,12 @@ _PARTS: dict[str, Callable[[Results], Part]] = {
 
 
 RATES = Path("era5_pipeline") / "planning" / "measured_rates.json"
-# Of what no suite measures, or no committed file holds yet.
+# Values that no suite measures yet, or that no committed file holds.
 _BY_HAND = Path(__file__).parent / "by_hand.json"
 
 
 def package_rates(results: Results) -> dict[str, Any] | None:
-    """The rates, from results, or from measurements by hand where there are none; None without those of a layout."""
+    """The rates, from results or, without these, from measurements by hand; None if a layout has neither."""
     layouts = {name: cell for _, found in _by_layout(results, "layouts").values() for name, cell in found.items()}
     load = {layout: rate.median for layout in LAYOUTS if (rate := rate_of_cell(layouts.get(layout))) is not None}
     # Where a month is loaded as finished batches, with the comparison that is part of it.

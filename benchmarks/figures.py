@@ -12,7 +12,7 @@ from PIL import Image
 from benchmarks.settings import SETTINGS, STEPS, TABLES
 from benchmarks.tables import days, published, published_rate, rate_of_cell, rows_per_second, short
 from era5_pipeline.draw.figures import add_axes, new_figure, print_title
-from era5_pipeline.maps.fields import FAINT, INK
+from era5_pipeline.maps.styles import FAINT, INK
 from era5_pipeline.runtime.files import replacing
 
 if TYPE_CHECKING:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
-import subprocess
 import time
 import urllib
 import urllib.error
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from benchmarks.cells import CannotRunError, Measured, PlannedCell
-from benchmarks.processes import ERA5, own_environment
+from benchmarks.processes import service_process
 from benchmarks.results import describe_environment
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
@@ -136,13 +134,6 @@ def _backfill_run(run: dict[str, Any]) -> BackfillRun:
 # --- Processor seconds of everything started by `era5 up`, by kind of process ---
 
 
-# Words in a command line, by kind; the first match counts. Without a match, it is `era5 up` itself.
-_KINDS = (
-    ("runs", ("multiprocessing.spawn", "multiprocessing.forkserver")),
-    ("webserver", ("defs.web_server",)),
-    ("daemon", ("dagster._daemon",)),
-    ("code server", ("code-server", "code_server", "api grpc")),
-)
 KINDS = ("daemon", "webserver", "code server", "runs", "storage", "era5 up")
 
 
@@ -177,14 +168,22 @@ def _with_children(pid: int) -> float:
 
 
 def _kind_of(words: str) -> str:
-    return next((kind for kind, signs in _KINDS if any(sign in words for sign in signs)), "era5 up")
+    from era5_pipeline.defs.dagster_internals import DAEMON_MODULE  # imports Dagster: half a second
+
+    # Words in a command line, by kind; the first match counts. Without a match, it is `era5 up` itself.
+    kinds = (
+        ("runs", ("multiprocessing.spawn", "multiprocessing.forkserver")),
+        ("webserver", ("defs.web_server",)),
+        ("daemon", (DAEMON_MODULE,)),
+        ("code server", ("code-server", "code_server", "api grpc")),
+    )
+    return next((kind for kind, signs in kinds if any(sign in words for sign in signs)), "era5 up")
 
 
 # --- `era5 up` in a separate process and folder: the system as a user starts it ---
 
 
 _READY = "Press Ctrl-C"
-_STOP_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -205,28 +204,10 @@ def running_system(home: Path, env: Mapping[str, str]) -> Iterator[RunningSystem
     """
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / "up.log").open("w+", encoding="utf-8") as log:
-        process = subprocess.Popen(  # noqa: S603  # our own command
-            (*ERA5, "up", "--port", str(port)),
-            env=own_environment(home, env),
-            cwd=home,  # without the user's .env
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            if process.stdout is None or not any(line.startswith(_READY) for line in process.stdout):
-                log.seek(0)
-                raise CannotRunError(f"era5 up did not start: {log.read().strip()[-1000:]}")
-            server = EmbeddedServer(home)
-            postmaster = None if "ERA5_DATABASE_URL" in env else first_number(server.data_folder / "postmaster.pid")
-            yield RunningSystem(process.pid, postmaster, WebApi(f"http://127.0.0.1:{port}"))
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=_STOP_SECONDS)
+    with service_process(("up", "--port", str(port)), home, env, _READY) as (pid, _):
+        server = EmbeddedServer(home)
+        postmaster = None if "ERA5_DATABASE_URL" in env else first_number(server.data_folder / "postmaster.pid")
+        yield RunningSystem(pid, postmaster, WebApi(f"http://127.0.0.1:{port}"))
 
 
 # --- The cost of Dagster: a backfill of tiny months through the daemon and its queue, one run per month ---

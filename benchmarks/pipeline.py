@@ -24,11 +24,12 @@ from benchmarks.servers import Target, count_rows, require_rows
 from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES
 from era5_pipeline.flat.flatten import flatten_month, read_flat_month
 from era5_pipeline.model.settings import Settings
-from era5_pipeline.stages import run_flat, run_load, run_raw
+from era5_pipeline.stages import load_compiled, run_flat, run_load, run_raw
 from era5_pipeline.warehouse.copy import location_spans
 from era5_pipeline.warehouse.layouts import LAYOUTS
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE
 from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline.warehouse.space import read_space
 from era5_pipeline.warehouse.verify import verify_month
 
 if TYPE_CHECKING:
@@ -322,7 +323,13 @@ class _Limit:
         if differences:
             raise CannotRunError(f"the table differs from the file: {differences[0]}")
         compared = time.monotonic() - started
-        return loaded.rows, {"seconds": loaded.seconds + compared, "load_seconds": loaded.seconds}
+        with self._target.connect() as connection:
+            size = read_space(connection).bytes
+        return loaded.rows, {
+            "seconds": loaded.seconds + compared,
+            "load_seconds": loaded.seconds,
+            "bytes_per_row": size / loaded.rows,
+        }
 
     def parallel_copy(self) -> tuple[int, Numbers]:
         """Load into an existing chunk or partition, because the tool does not create it."""
@@ -418,15 +425,21 @@ def _all_stages(target: Target, folder: Path, raws: list[RawMonth]) -> tuple[int
         connection.execute("TRUNCATE era5.ledger")
     home, files = folder / "home", folder / "source" / "raw"
     shutil.rmtree(home, ignore_errors=True)
-    seconds, results = run_at_once(_stages, [(target.warehouse, home, files, raw.month) for raw in raws])
+    arguments = [(target.warehouse, home, files, raw.month) for raw in raws]
+    seconds, results = run_at_once(_stages, arguments, prepare=_as_forked)
     with target.connect() as connection:
         rows = count_rows(connection)
     return rows, {"seconds": seconds, "peak_rss_bytes": max(result.peak_rss_bytes for result in results)}
 
 
+def _as_forked() -> None:
+    """Bring this process into the state in which a run of Dagster is forked (`defs.preloaded`)."""
+    load_compiled()
+    gc.freeze()
+
+
 def _stages(warehouse: Warehouse, home: Path, files: Path, month: Month) -> None:
     """Run one month through the stages, with default settings instead of the user's."""
-    gc.freeze()  # as `era5 load` does once its modules are imported
     settings = Settings(_env_file=None, home=home, source="files", files_dir=str(files), workers=1)
     raw = run_raw(settings, month)
     flat = run_flat(settings, month)
@@ -475,7 +488,7 @@ def _flatten(folder: Path, raw: RawMonth, dask_scheduler: str | None = None) -> 
 
 def _flatten_at_once(folder: Path, raws: list[RawMonth]) -> tuple[int, Numbers]:
     folders = [folder / f"at-once-{number}" for number in range(len(raws))]
-    seconds, results = run_at_once(_flatten, list(zip(folders, raws, strict=True)))
+    seconds, results = run_at_once(_flatten, list(zip(folders, raws, strict=True)), prepare=_as_forked)
     rows = sum(_rows(of / "flatten" / "flat", raw.month) for of, raw in zip(folders, raws, strict=True))
     return rows, {"seconds": seconds, "peak_rss_bytes": max(result.peak_rss_bytes for result in results)}
 

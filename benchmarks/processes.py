@@ -42,17 +42,24 @@ class ProcessResult:
     error: str = ""
 
 
-def run_at_once(work: Callable[..., object], arguments: Sequence[tuple[Any, ...]]) -> tuple[float, list[ProcessResult]]:
+def run_at_once(
+    work: Callable[..., object],
+    arguments: Sequence[tuple[Any, ...]],
+    *,
+    prepare: Callable[[], None] | None = None,
+) -> tuple[float, list[ProcessResult]]:
     """Run `work` once for each tuple of arguments, each in its own process; return seconds and results.
 
-    The clock starts once all processes have finished their imports.
+    The clock starts once all processes have finished their imports, and `prepare`.
 
     Raises:
         CannotRunError: if one of them fails.
     """
     context = multiprocessing.get_context("spawn")
     barrier, queue = context.Barrier(len(arguments) + 1), context.Queue()
-    processes = [context.Process(target=_run, args=(work, of_one, barrier, queue), daemon=True) for of_one in arguments]
+    processes = [
+        context.Process(target=_run, args=(work, of_one, prepare, barrier, queue), daemon=True) for of_one in arguments
+    ]
     for process in processes:
         process.start()
     try:
@@ -70,9 +77,15 @@ def run_at_once(work: Callable[..., object], arguments: Sequence[tuple[Any, ...]
 
 
 def _run(
-    work: Callable[..., object], arguments: tuple[Any, ...], barrier: Barrier, queue: Queue[ProcessResult]
+    work: Callable[..., object],
+    arguments: tuple[Any, ...],
+    prepare: Callable[[], None] | None,
+    barrier: Barrier,
+    queue: Queue[ProcessResult],
 ) -> None:
     error = ""
+    if prepare is not None:
+        prepare()
     barrier.wait(_START_SECONDS)
     try:
         work(*arguments)
@@ -97,12 +110,8 @@ def own_environment(home: Path, settings: Mapping[str, str]) -> dict[str, str]:
 
 
 _OPTIONS = ("--port", "0", "--no-access-log")
-
-
 _READY_SECONDS = 60.0
-
-
-_STOP_SECONDS = 60.0
+_STOP_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -139,17 +148,19 @@ class ServeProcess:
 
 
 @contextmanager
-def serve_process(warehouse: Warehouse, home: Path) -> Iterator[ServeProcess]:
-    """Run the server with ERA5_HOME=`home`, with default settings and none of the user's.
+def service_process(words: Sequence[str], home: Path, env: Mapping[str, str], ready: str) -> Iterator[tuple[int, str]]:
+    """Run a command of `era5` that serves, with ERA5_HOME=`home`, the settings `env` and none of the user's.
+
+    Gives its process id, and the first line of its output that contains `ready`.
 
     Raises:
         CannotRunError: if it does not start, with its output.
     """
     home.mkdir(parents=True, exist_ok=True)
-    with (home / "serve.log").open("w+", encoding="utf-8") as log:
+    with (home / f"{words[0]}.log").open("w+", encoding="utf-8") as log:
         process = subprocess.Popen(  # noqa: S603  # our own command
-            (*ERA5, "serve", *_OPTIONS),
-            env=own_environment(home, {"ERA5_DATABASE_URL": warehouse.url}),
+            (*ERA5, *words),
+            env=own_environment(home, env),
             cwd=home,  # without the user's .env
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -158,14 +169,11 @@ def serve_process(warehouse: Warehouse, home: Path) -> Iterator[ServeProcess]:
             start_new_session=True,
         )
         try:
-            assert process.stdout is not None  # noqa: S101
-            urls = [word for word in process.stdout.readline().replace(",", " ").split() if word.startswith("http://")]
-            if not urls:
+            line = next((line for line in process.stdout or () if ready in line), None)
+            if line is None:
                 log.seek(0)
-                raise CannotRunError(f"era5 serve did not start: {log.read().strip()[-1000:]}")
-            server = ServeProcess(process.pid, urls[0])
-            _await(server)
-            yield server
+                raise CannotRunError(f"era5 {words[0]} did not start: {log.read().strip()[-1000:]}")
+            yield process.pid, line
         finally:
             process.send_signal(signal.SIGTERM)
             try:
@@ -173,6 +181,21 @@ def serve_process(warehouse: Warehouse, home: Path) -> Iterator[ServeProcess]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.communicate()
+
+
+@contextmanager
+def serve_process(warehouse: Warehouse, home: Path) -> Iterator[ServeProcess]:
+    """Run the server with ERA5_HOME=`home`, with default settings and none of the user's.
+
+    Raises:
+        CannotRunError: if it does not start, with its output.
+    """
+    env = {"ERA5_DATABASE_URL": warehouse.url}
+    with service_process(("serve", *_OPTIONS), home, env, "http://") as (pid, line):
+        url = next(word for word in line.replace(",", " ").split() if word.startswith("http://"))
+        server = ServeProcess(pid, url)
+        _await(server)
+        yield server
 
 
 def _await(server: ServeProcess) -> None:

@@ -62,7 +62,7 @@ _SETTINGS = (
     *("timescaledb.license",),
 )
 _GIT_SECONDS = 20
-# Of the checkout: not the results.
+# Changes of results do not count as changes of the checkout.
 _MEASURED = ("era5_pipeline", "sql", "benchmarks/*.py")
 
 
@@ -281,8 +281,13 @@ class ResultsFile:
         """The stored entry of a cell on this server."""
         return self._find(suite, name)
 
-    def add(self, suite: str, cell: PlannedCell, measured: Measured) -> dict[str, Any]:
-        """Store a repeat, and write the file; return the cell's entry."""
+    def add(
+        self, suite: str, cell: PlannedCell, measured: Measured, load_average: float | None = None
+    ) -> dict[str, Any]:
+        """Store a repeat, and write the file; return the cell's entry.
+
+        `load_average` is the machine's, of the minute before the repeat.
+        """
         entry = self._entry(suite, cell)
         entry["reason"] = None
         entry["repeats"].append(
@@ -290,6 +295,7 @@ class ResultsFile:
                 "at": _now(),
                 "rows": measured.rows,
                 "figures": {name: _short(value) for name, value in measured.figures.items()},
+                **({} if load_average is None else {"load_average": round(load_average, 2)}),
                 **({"series": _series(measured)} if measured.series else {}),
                 **({"notes": measured.notes} if measured.notes else {}),
             }
@@ -365,7 +371,6 @@ def read_results(path: Path) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise UsageError(f"{path} is not a file of results", remedy="Name another file, or remove it.")
-    found.setdefault("figures", {})  # missing in files of earlier versions
     return found
 
 

@@ -81,7 +81,7 @@ def run_cells(
             if done[cell.name] > number or number >= _wanted(cell, repeats):
                 continue
             progress.begin(suite, cell, number + 1, _wanted(cell, repeats))
-            started = time.monotonic()
+            load, started = os.getloadavg()[0], time.monotonic()
             try:
                 if cell.warm_up is not None and cell.name not in warmed:
                     # A failure here recurs in the measurement, which reports it.
@@ -94,7 +94,7 @@ def run_cells(
                 done[cell.name] = repeats
                 progress.cannot(suite, cell, str(error))
                 continue
-            entry = results.add(suite, cell, measured)
+            entry = results.add(suite, cell, measured, load)
             progress.measured(suite, cell, entry, time.monotonic() - started)
 
 

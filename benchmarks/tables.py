@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.results import read_results
@@ -156,7 +157,7 @@ def published() -> dict[str, Any]:
 
 
 def published_rate(results: Results, entry: dict[str, Any], table: str) -> tuple[Rate | None, str]:
-    """Our rate for a row of the study, with the cell's name, or why there is none."""
+    """Our rate for a row of the study, with the cell's name, or the reason why it is missing."""
     suite, figure = entry["suite"], entry.get("figure", "seconds")
     server = results.main_server(suite)
     if server is None:
@@ -280,7 +281,9 @@ def _suite_table(results: Results, cells: dict[str, dict[str, Any]]) -> list[str
     has_copy = any("copy_seconds" in cell["medians"] for cell in cells.values())
     notes = any(_notes(cell) for cell in cells.values())
     header = ["cell", "rows", "rows/s", "10th to 90th", *(["copy only, rows/s"] if has_copy else [])]
-    header += ["values/s", "rows/s a core", "seconds", *figures, "repeats", *(["notes"] if notes else [])]
+    header += ["values/s", "rows/s a core", "seconds", *figures, "repeats"]
+    has_load = load_average(cells.values()) is not None
+    header += [*(["load before"] if has_load else []), *(["notes"] if notes else [])]
     rows = []
     for name, cell in cells.items():
         rate, copy = rate_of_cell(cell), rate_of_cell(cell, "copy_seconds")
@@ -301,8 +304,21 @@ def _suite_table(results: Results, cells: dict[str, dict[str, Any]]) -> list[str
             short(cell["medians"]["seconds"][1]),
         ]
         row += [short(cell["medians"][figure][1]) if figure in cell["medians"] else "" for figure in figures]
-        rows.append([*row, str(rate.repeats), *([_notes(cell)] if notes else [])])
+        row += [str(rate.repeats), *([load_text([cell])] if has_load else [])]
+        rows.append([*row, *([_notes(cell)] if notes else [])])
     return markdown_table(header, rows)
+
+
+def load_average(cells: Iterable[dict[str, Any]]) -> float | None:
+    """The median load average of the machine in the minute before each repeat; None if it was not recorded."""
+    found = [repeat["load_average"] for cell in cells for repeat in cell["repeats"] if "load_average" in repeat]
+    return median(found) if found else None
+
+
+def load_text(cells: Iterable[dict[str, Any]]) -> str:
+    """The same with one decimal; "" if it was not recorded."""
+    found = load_average(cells)
+    return "" if found is None else f"{found:.1f}"
 
 
 def _notes(cell: dict[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """A Zarr store in the layout of ARCO-ERA5, with the hours that a test needs; and a web server for it.
 
 It has the real grid, and the real time axis from 1900 to 2050: hours that were never written have no chunk, and read as
-NaN. Its weather is one hour of generated weather, which moves a grid step east each hour: to generate every hour anew
-would take longer than all that the tests ask of it.
+NaN. Its weather is one generated hour, which moves a grid step east each hour: generating every hour separately would
+take longer than the tests.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class ArcoStore:
                 chunk.symlink_to(_chunks[of])
 
     def damage(self, column: str, left: int) -> None:
-        """Cut off the column's first chunk, so that `left` bytes are left; negative: so many are gone."""
+        """Cut off the column's first chunk, so that `left` bytes remain; negative: that many are removed."""
         chunk = min((self.folder / BY_COLUMN[column].cds_name).glob("*.0.0"))
         content = chunk.read_bytes()[:left]
         chunk.unlink()
@@ -176,7 +176,7 @@ class ArcoStore:
             path.write_text(json.dumps(value))
 
 
-Fault = Literal["refuse", "cut", "garble", "stall"]
+Fault = Literal["refuse", "cut", "garble", "stall", "redirect"]
 CHUNKS = r".*/\d+\.\d+\.\d+"
 
 
@@ -186,6 +186,13 @@ class Web:
     def __init__(self, url: str) -> None:
         self.url = url
         self.requested: list[str] = []
+        # The Range and the Authorization of each request, in the same order; "" without.
+        self.ranges: list[str] = []
+        self.authorizations: list[str] = []
+        # The header that requests must have; None: any.
+        self.wanted_authorization: str | None = None
+        self.location = ""
+        self.retry_after = ""
         self._lock = threading.Lock()
         self._fault: Fault = "refuse"
         self._times = 0
@@ -196,10 +203,14 @@ class Web:
         """Apply the fault to the next `times` requests for paths that match `where`."""
         self._fault, self._times, self._where, self.status = fault, times, where, status
 
-    def next_fault(self, path: str) -> Fault | None:
+    def next_fault(self, path: str, part: str = "", authorization: str = "") -> Fault | None:
         """The fault to apply to a request; None: serve it."""
         with self._lock:
             self.requested.append(path)
+            self.ranges.append(part)
+            self.authorizations.append(authorization)
+            if self.wanted_authorization not in (None, authorization):
+                return "refuse"
             if self._times == 0 or re.fullmatch(self._where, path) is None:
                 return None
             self._times -= 1
@@ -207,21 +218,35 @@ class Web:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[Web]:
-    """Serve the folder over HTTP."""
+def served(folder: Path, *, with_ranges: bool = False) -> Iterator[Web]:
+    """Serve the folder over HTTP, as a server that ignores Range, or one that obeys it."""
 
     class Handler(SimpleHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's name
             """No-op: requests are not logged."""
 
         def do_GET(self) -> None:
             # A proxy is sent the whole URL.
             self.path = urlsplit(self.path).path
-            fault = web.next_fault(self.path)
-            if fault is None:
+            part = self.headers.get("Range", "")
+            fault = web.next_fault(self.path, part, self.headers.get("Authorization", ""))
+            if fault is None and with_ranges and part:
+                self._send_part(part)
+            elif fault is None:
                 super().do_GET()
+            elif fault == "redirect":
+                self.send_response(302)
+                self.send_header("Location", web.location + self.path)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
             elif fault == "refuse":
-                self.send_error(web.status)
+                self.send_response(web.status)
+                if web.retry_after:
+                    self.send_header("Retry-After", web.retry_after)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
             elif fault == "stall":
                 stopping.wait(30)
                 self.close_connection = True
@@ -231,6 +256,21 @@ def served(folder: Path) -> Iterator[Web]:
                 self.end_headers()
                 self.wfile.write(bytes(1000))
                 self.close_connection = True
+
+        def _send_part(self, part: str) -> None:
+            path = folder / self.path.lstrip("/")
+            if not path.is_file():
+                self.send_error(404)
+                return
+            content = path.read_bytes()
+            first, _, last = part.removeprefix("bytes=").partition("-")
+            start = int(first) if first else max(0, len(content) - int(last))
+            stop = min(len(content), int(last) + 1) if first and last else len(content)
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{len(content)}")
+            self.send_header("Content-Length", str(stop - start))
+            self.end_headers()
+            self.wfile.write(content[start:stop])
 
     stopping = threading.Event()
     server = LocalServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))

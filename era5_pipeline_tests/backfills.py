@@ -111,7 +111,8 @@ def running_up(home: Home, **env: str) -> Iterator[RunningUp]:
         raise
     printed = up.stop()
     assert (printed.code, printed.out) == (0, "stopped\n"), printed
-    assert home.processes() == []
+    left = home.processes()
+    assert left == [], left
 
 
 class Backfill:

@@ -41,7 +41,7 @@ BIN = Path(sys.executable).parent
 ERA5 = str(BIN / "era5")
 ROOT = Path(__file__).parents[1]
 _SECONDS = 300.0
-# Of a command in a terminal, which shows something at once.
+# For a command in a terminal, which prints something at once.
 TERMINAL_SECONDS = 60.0
 
 
@@ -58,9 +58,9 @@ class CommandResult:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """This process' environment with no settings other than the home and `more`."""
+    """This process' environment with no settings other than the home, `more`, and ERA5_BATCHES (see `servers`)."""
     ours = ("ERA5_", "DAGSTER_", "PG", "COLUMNS", "FORCE_COLOR")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours) or name == "ERA5_BATCHES"}
     return kept | {"ERA5_HOME": str(home)} | more
 
 
@@ -228,6 +228,11 @@ def assert_explained(printed: CommandResult, what: str, remedy: str = "") -> Non
     assert what in lines[first], printed.err
     assert lines[first + 1].startswith("      "), printed.err
     assert remedy in lines[first + 1], printed.err
+
+
+def assert_says(text: str | None, *facts: str) -> None:
+    """Require a message that contains these facts, whatever its other words."""
+    assert [fact for fact in facts if fact not in (text or "")] == [], text
 
 
 class Terminal:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +23,7 @@ collect_ignore = [] if os.environ.get("ERA5_TEST_KUBERNETES") else ["test_kubern
 # that a change is judged by what it changed; on a desk each run uses new ones, which finds bugs.
 settings.register_profile("era5", deadline=None, max_examples=40)
 settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True)
-# Of `make test-quick`, by --hypothesis-profile.
+# For `make test-quick`, chosen by --hypothesis-profile.
 settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile("ci" if "CI" in os.environ else "era5")
 
@@ -122,12 +124,43 @@ ENDURANCE = {
     # Processes on a store of objects. On a folder, with the same calls: their cases [folder].
     "flat/test_storage.py::test_a_machine_that_is_killed_leaves_a_month_that_another_finishes[s3]",
     "flat/test_storage.py::test_two_processes_on_one_month_do_not_harm_each_other[s3]",
+    # Dask and a lake on S3. Each of them: test_each_place_has_the_trend_of_the_scalar_program, lake/test_months.
+    "climate/test_everywhere.py::test_the_command_reads_a_lake_on_s3_by_workers_of_dask",
+    # 13,000 fields. A month of them: sources/cds/test_source, test_a_month_as_grib_has_the_same_values.
+    "sources/cds/test_months_together.py::test_months_requested_together_are_files_of_a_month[grib]",
     # The globe in little memory. Its values: test_every_value_of_a_real_file_is_in_the_table_unchanged.
     "flat/test_flatten.py::test_the_globe_is_flattened_within_two_gibibytes",
     # Kills at chosen moments: test_a_killed_load_of_a_part_leaves_the_month_as_it_was, and the other tests of
     # warehouse/test_load_faults.
     "warehouse/test_parts.py::test_areas_deliveries_and_a_revision_live_together_through_kills",
     "warehouse/test_load_faults.py::test_rows_and_ledger_agree_at_whatever_moment_the_server_crashes",
+    # A month of GRIB, three times. A damaged ZIP: test_a_damaged_zip_is_requested_again_once; GRIB: netcdf/test_grib.
+    "sources/cds/test_source.py::test_a_grib_that_is_cut_off_is_requested_again_once",
+    # A lake of 1,020 months. Of three: test_the_three_questions.
+    "lake/test_engines.py::test_the_three_questions_of_85_years",
+    # Another column. Temperature on Dask, and precipitation in the warehouse: its other cases.
+    "climate/test_everywhere.py::test_each_place_has_the_trend_of_the_scalar_program[dask-total_precipitation]",
+    # Seasons and months as well. One: test_a_map_and_a_table_are_written.
+    "climate/test_everywhere.py::test_all_parts_of_the_year_are_saved_and_saved_again",
+    # Interrupts and kills in turn. One: cli/test_options; loaders that are killed: warehouse/test_load_faults.
+    "cli/test_load_interrupted.py::test_interrupted_and_killed_loads_leave_nothing_behind",
+    # Processes of seconds. A service that is killed: runtime/test_supervisor, postgres/embedded/test_server.
+    "cli/test_serve.py::test_the_embedded_server_is_started_and_started_again_when_it_is_killed",
+    # The end of processes, twice. The values of this file: netcdf/test_grib.
+    "cli/test_load.py::test_a_process_that_has_read_grib_ends_well",
+    # A benchmark that is killed. Interrupted: test_an_interrupted_run_leaves_nothing_but_its_results_and_goes_on.
+    "cli/test_bench.py::test_a_killed_run_leaves_valid_results_and_the_next_one_cleans_up",
+    # A load of which nobody reads the output. A killed one: test_killed_load_continues_the_request_for_several_months.
+    "cli/test_revise.py::test_load_continues_after_its_output_is_closed",
+    # A copy of the package. An added variable: test_an_added_variable_goes_from_file_to_plot_on_every_layout.
+    "test_added_variable.py::test_a_csv_from_before_the_variable_was_added_is_written_again",
+    # Dagster's own commands. The definitions: the other tests of this module; launched months: cli/test_up.
+    "test_definitions.py::test_dg_check_passes",
+    "test_definitions.py::test_dg_launches_a_month",
+    # Forty damaged files. Chosen damage: test_compressed_values_with_damage_are_refused_or_equal.
+    "netcdf/test_heaps.py::test_damage_anywhere_ends_in_bounded_time",
+    # Thirty real years in a browser. Other pages: the other tests of this module.
+    "report/test_page_in_chromium.py::test_thirty_real_years_in_pictures",
 }
 _TESTS = Path(__file__).parent
 # Under nohup, or started with & by a script, this process and its children would ignore these signals; tests send them.
@@ -136,6 +169,22 @@ for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.S
         signal.signal(_number, _handler)
 # Homes of tests are not noted among the user's: nothing can be created there.
 os.environ["XDG_STATE_HOME"] = os.devnull
+# The collector's default, at every 700 new objects, took 8 % of a worker's CPU; this takes 4 %.
+gc.set_threshold(20_000, 20, 50)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let each worker of xdist rewrite the assertions of a share of the modules, for all of them.
+
+    In a fresh clone this takes 12 s of CPU, and workers that begin with the same module would each do it for all.
+    """
+    worker, workers = os.environ.get("PYTEST_XDIST_WORKER"), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if worker is None or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    for path in sorted(_TESTS.rglob("test_*.py"))[int(worker.removeprefix("gw")) :: workers]:
+        if not pytest_ignore_collect(path, session.config):
+            with suppress(Exception, pytest.skip.Exception):  # the collection imports it again, and says what is wrong
+                import_module(".".join(path.relative_to(_TESTS.parent).with_suffix("").parts))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -86,7 +86,7 @@ class DaskCluster:
         return [worker for worker in self.workers if worker.poll() is None]
 
     def start_missing(self, workers: int) -> None:
-        """Start what is missing of the scheduler and so many workers."""
+        """Start the scheduler and missing workers, up to the given number."""
         if self.scheduler is None or self.scheduler.poll() is not None:
             for worker in self.living:  # of an earlier scheduler
                 kill(worker)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.flat.flat_month import FlatMonth
-    from era5_pipeline.model.settings import FlatFormat
+    from era5_pipeline.model.settings import FlatFormat, OffGrid
 
     Floats = npt.NDArray[np.float64]
     Integers = npt.NDArray[np.int64]
@@ -483,11 +483,16 @@ def half_steps_of(of: Weather, layout: Layout) -> dict[str, float]:
 
 
 def raw_month(
-    paths: Iterable[Path], month: str, *, variables: tuple[str, ...] | None = None, area: str | None = None
+    paths: Iterable[Path],
+    month: str,
+    *,
+    variables: tuple[str, ...] | None = None,
+    area: str | None = None,
+    off_grid: OffGrid = "refuse",
 ) -> RawMonth:
     """Describe the files as a source would."""
     files = tuple(RawFile(path, sha256_of(path), path.stat().st_size) for path in paths)
-    return RawMonth(Month.parse(month), "files", files, variables, area)
+    return RawMonth(Month.parse(month), "files", files, variables, area, off_grid=off_grid)
 
 
 def flatten(
@@ -498,9 +503,10 @@ def flatten(
     flat_format: FlatFormat = "parquet",
     variables: tuple[str, ...] | None = None,
     area: str | None = None,
+    off_grid: OffGrid = "refuse",
 ) -> FlatMonth:
     """Flatten these files into a folder below `home`."""
-    raw = raw_month(paths, month, variables=variables, area=area)
+    raw = raw_month(paths, month, variables=variables, area=area, off_grid=off_grid)
     return flatten_month(raw, home / "flat", home=home, flat_format=flat_format)
 
 

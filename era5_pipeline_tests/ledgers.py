@@ -21,7 +21,7 @@ ONE_PLACE = LocationSet(((1, 2),))
 
 
 def column_facts(column: str, *, values: int = 100) -> ColumnFacts:
-    """Build the facts of a column with so many values, and nothing missing."""
+    """Build the facts of a column with that many values and none missing."""
     return ColumnFacts(
         column=column,
         values=values,

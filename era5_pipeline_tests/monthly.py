@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Key = tuple[int, date]
 
 _TOTALS = {"total_precipitation", "snowfall", "surface_solar_radiation_downwards", "snowmelt"}
-# Of all variables at once, by the month of the time.
+# All variables at once, by the month of the time.
 _STATISTICS = """
     SELECT location_id, (date_trunc('month', time, 'UTC') AT TIME ZONE 'UTC')::date AS month,
            min(latitude) AS latitude, min(longitude) AS longitude,

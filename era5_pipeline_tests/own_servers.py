@@ -61,7 +61,7 @@ _SETTINGS = {
     "autovacuum_naptime": "1h",
     "log_line_prefix": "%m [%p] %a ",
 }
-# What a crash of the server leaves unsynced is still in the machine's memory: only a crash of the machine loses it.
+# Data left unsynced by a server crash are still in the machine's memory: only a crash of the machine loses them.
 _UNSYNCED = {"fsync": "off"}
 _TIMESCALEDB_SETTINGS = {
     "shared_preload_libraries": "timescaledb",

@@ -79,7 +79,7 @@ class Pipeline:
             return int(row[0]) if row else 0
 
     def entry(self, month: str) -> LedgerEntry | None:
-        """Read the entry of the month's only part; None if there is none."""
+        """Read the entry of the month's only part; None if it has no parts."""
         with Warehouse(self.url).connect() as connection:
             return next(
                 (held.parts[0] for held in read_ledger(connection) if str(held.month) == month and held.parts), None

@@ -24,10 +24,12 @@ import pytest
 from psycopg import sql
 
 from era5_pipeline.model.errors import Era5Error
+from era5_pipeline.model.settings import Settings
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.embedded.processes import MAJOR_VERSION
 from era5_pipeline.postgres.embedded.server import EmbeddedServer
 from era5_pipeline.postgres.urls import database_of, with_database, without_password
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.schema import ensure_schema
 
 if TYPE_CHECKING:
@@ -80,9 +82,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="URL",
         help="another server to test on, besides the embedded one; may be repeated (or ERA5_TEST_DSN, with spaces)",
     )
+    parser.addoption(
+        "--batches",
+        choices=["auto", "off"],
+        default="auto",
+        help="columnstore: load finished batches, as ERA5_BATCHES does, or rows, where a test does not choose itself",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--batches") == "off":
+        os.environ["ERA5_BATCHES"] = "off"  # of commands, and of workers of xdist
+    if os.environ.get("ERA5_BATCHES") == "off":
+        # Other settings of this process do not reach the tests.
+        load_month.__kwdefaults__ = {**(load_month.__kwdefaults__ or {}), "batches": False}
+        Settings.model_fields["batches"].default = "off"
+        Settings.model_rebuild(force=True)
     # Options are given only to the first process of xdist, which passes the hosts on to its workers.
     passed_on = getattr(config, "workerinput", {}).get("era5_hosts")
     if passed_on is not None:
@@ -101,6 +116,7 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_report_header(config: pytest.Config) -> list[str]:
     hosts = config.stash[_HOSTS]
     return [
+        *(["the columnstore is loaded by rows (--batches off)"] if os.environ.get("ERA5_BATCHES") == "off" else []),
         *(f"server {host}" for host in hosts),
         *(
             f"no TimescaleDB {edition} edition given: tests on it are left out (--test-dsn URL)"

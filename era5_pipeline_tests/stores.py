@@ -66,10 +66,11 @@ class S3Server:
     key: str = KEY
     secret: str = SECRET
     process: subprocess.Popen[bytes] | None = None
+    ca_file: Path | None = None
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'http' if self.ca_file is None else 'https'}://127.0.0.1:{self.port}"
 
     def start(self) -> None:
         self.process = subprocess.Popen(
@@ -99,6 +100,7 @@ class S3Server:
             secret_key=self.secret,
             region=_REGION,
             endpoint_override=self.url,
+            tls_ca_file_path=None if self.ca_file is None else str(self.ca_file),
             allow_bucket_creation=True,
             allow_bucket_deletion=True,
         )

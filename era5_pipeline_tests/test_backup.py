@@ -7,22 +7,26 @@ import re
 import shutil
 import subprocess
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
-from era5_pipeline.postgres.connect import DAGSTER_SUFFIX
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.postgres.connect import DAGSTER_SUFFIX, Warehouse
 from era5_pipeline.postgres.embedded.processes import binaries
 from era5_pipeline.postgres.urls import database_of, with_database
+from era5_pipeline.runtime.compiled import is_available
+from era5_pipeline.warehouse.layouts import batch_load
 from era5_pipeline_tests.commands import ROOT, InProcess
+from era5_pipeline_tests.flat_months import rows_of_table
 from era5_pipeline_tests.pipelines import SMALL, dagster_dropped
 from era5_pipeline_tests.servers import fresh_database
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.warehouse.layouts.batches import BatchReader
     from era5_pipeline_tests.servers import Host
 
 LOAD = ("load", "--source", SMALL["source"], "--area", SMALL["area"])
@@ -67,10 +71,27 @@ def test_a_restored_warehouse_is_the_same_and_is_loaded_on(
 ) -> None:
     era5 = InProcess(capsys, monkeypatch, tmp_path)
     url = warehouse.url
-    era5.set(ERA5_DATABASE_URL=url)
+    as_batches = []
+    read = batch_load.read_batches
+
+    def read_batches(*given: Any) -> BatchReader:
+        as_batches.append(str(given[2]))
+        return read(*given)
+
+    monkeypatch.setattr(batch_load, "read_batches", read_batches)
     with ExitStack() as stack:
-        stack.enter_context(dagster_dropped(url))
+        by_rows = stack.enter_context(fresh_database(host_url))
+        for one in (url, by_rows):
+            stack.enter_context(dagster_dropped(one))
+        with monkeypatch.context() as patch:
+            era5.set(ERA5_DATABASE_URL=by_rows)
+            patch.setenv("ERA5_BATCHES", "off")
+            era5.run(*LOAD, "--from", "2023-01", "--to", "2023-02")
+            assert as_batches == []
+        era5.set(ERA5_DATABASE_URL=url)
         era5.run(*LOAD, "--from", "2023-01", "--to", "2023-02")
+        if host.layout == "columnstore" and is_available() and Settings().batches == "auto":
+            assert sorted(as_batches) == ["2023-01", "2023-02"]
         before, status = checksum(url), era5.run("status", "--json").json()
         run("backup", tmp_path, WAREHOUSE=url, DAGSTER=with_database(url, database_of(url) + DAGSTER_SUFFIX))
 
@@ -79,6 +100,7 @@ def test_a_restored_warehouse_is_the_same_and_is_loaded_on(
         run(f"restore: {kind}", tmp_path, NEW_WAREHOUSE=restored, NEW_DAGSTER=dagster)
         assert run("check", tmp_path, NEW_WAREHOUSE=restored).strip() == ""
         assert checksum(restored) == before
+        assert rows_of_table(Warehouse(restored)) == rows_of_table(Warehouse(by_rows))
         era5.set(ERA5_DATABASE_URL=restored, ERA5_DAGSTER_DATABASE_URL=dagster)
         assert [month["month"] for month in era5.run("status", "--json").json()] == [one["month"] for one in status]
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -14,6 +15,7 @@ import pytest
 from psycopg.sql import SQL
 
 from era5_pipeline.definitions import defs
+from era5_pipeline.defs import assets
 from era5_pipeline.defs.metadata import COLUMN_SCHEMA
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.warehouse.layouts.layout import weather_table
@@ -48,6 +50,11 @@ ASSETS = {
 }
 
 
+def test_a_code_server_can_load_all_definitions() -> None:
+    """As it does when it starts: names of ops, graphs and jobs are unique."""
+    defs.get_repository_def().load_all_definitions()
+
+
 def test_assets() -> None:
     graph = defs.resolve_asset_graph()
     found = {}
@@ -61,6 +68,27 @@ def test_assets() -> None:
         assert node.description
     assert found == ASSETS
     assert all(graph.get_check_spec(key).description for key in graph.asset_check_keys)
+
+
+@pytest.mark.parametrize("lake", [None, "lake"])
+def test_the_asset_of_the_lake_is_there_if_one_is_set(
+    lake: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ERA5_HOME", str(tmp_path))
+    if lake is None:
+        monkeypatch.delenv("ERA5_LAKE", raising=False)
+    else:
+        monkeypatch.setenv("ERA5_LAKE", str(tmp_path / lake))
+    found = dg.Definitions([assets.flat, *assets.lake_assets()], resources=dict(defs.resources or {}))
+    with dg.DagsterInstance.ephemeral():  # otherwise Dagster asks the process's last instance, which may be gone
+        graph = found.resolve_asset_graph()
+    keys = {key.to_user_string() for key in graph.get_all_asset_keys()}
+    assert ("era5/lake" in keys) == (lake is not None)
+    if lake is not None:
+        node = graph.get(dg.AssetKey(["era5", "lake"]))
+        assert {parent.to_user_string() for parent in node.parent_keys} == {"era5/flat"}
+        assert not node.is_materializable
+        assert node.partitions_def == assets.MONTHS
 
 
 def test_jobs_and_schedules() -> None:
@@ -121,10 +149,13 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
-MODULES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): imports_of(path)
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
+@cache
+def imports() -> dict[str, set[str]]:
+    """Map the dotted name of each of the package's modules to the names that it imports."""
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): imports_of(path)
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
 
 
 def is_below(module: str, *packages: str) -> bool:
@@ -159,9 +190,9 @@ BOUNDS: dict[str, tuple[Callable[[str], bool], tuple[str, ...]]] = {
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_modules_do_not_import_what_is_not_allowed(bound: str) -> None:
     concerns, forbidden = BOUNDS[bound]
-    concerned = [module for module in MODULES if concerns(module)]
+    concerned = [module for module in imports() if concerns(module)]
     assert concerned
-    offences = [f"{m} imports {i}" for m in concerned for i in MODULES[m] if is_below(i, *forbidden)]
+    offences = [f"{m} imports {i}" for m in concerned for i in imports()[m] if is_below(i, *forbidden)]
     assert offences == []
 
 

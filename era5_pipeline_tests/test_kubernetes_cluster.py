@@ -217,7 +217,7 @@ def pods_of_runs() -> dict[str, dict[str, Any]]:
 
 
 def runs(server: Installed) -> dict[str, tuple[str, str]]:
-    """Of each run, its month and status."""
+    """Month and status of each run."""
     found = {}
     for run in server.web.ask(RUNS)["runsOrError"]["results"]:
         tags = {tag["key"]: tag["value"] for tag in run["tags"]}

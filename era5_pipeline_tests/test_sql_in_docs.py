@@ -12,7 +12,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import zipfile
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -27,18 +26,16 @@ from era5_pipeline.model import grid
 from era5_pipeline.model.cells import land_percent
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
-from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.commands import ROOT
+from era5_pipeline_tests.real_months import GULF, NORWAY
 from era5_pipeline_tests.servers import fresh_database
 from era5_pipeline_tests.sql_plans import scans_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    import numpy.typing as npt
-
-    from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline_tests.flat_months import FlatMonths
+    from era5_pipeline_tests.real_months import NetcdfFile
 
 QUERIES = (ROOT / "docs" / "queries.md").read_text(encoding="utf-8")
 SERIES, MEANS, TOTALS, MONTHS, BOX, MAP, EXTREME = re.findall(r"```sql\n(.*?);\n```", QUERIES, re.DOTALL)
@@ -62,55 +59,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DOHA = (25.25, 51.5)
 _NORWAY = (60.25, 7.0)
 
-# Of the months for plans: so many places that no server thinks a scan of all cheaper, few hours.
+# Months for query plans: few hours, and so many places that a full scan is never cheaper.
 PLACES = (50, 60)
 MONTH_ROWS = 50 * 60 * 24
 
 
-class Field:
-    """A variable of a real file, read without the pipeline, in the units of the table."""
-
-    def __init__(self, path: Path, name: str, time: str, scale: float, offset: float) -> None:
-        with netCDF4.Dataset(path) as file:
-            self.latitudes = np.asarray(file["latitude"][:], dtype=np.float64)
-            self.longitudes = np.asarray(file["longitude"][:], dtype=np.float64)
-            stamps = netCDF4.num2date(file[time][:], file[time].units, only_use_cftime_datetimes=False)
-            self.times = [_EPOCH + (stamp - datetime(1970, 1, 1)) for stamp in list(stamps)]  # type: ignore[arg-type]  # noqa: DTZ001
-            self.values: npt.NDArray[np.float64] = np.asarray(file[name][:], dtype=np.float64) * scale + offset
-
-    def at(self, place: tuple[float, float]) -> dict[datetime, float]:
-        row = int(np.flatnonzero(self.latitudes == place[0])[0])
-        column = int(np.flatnonzero(self.longitudes == place[1])[0])
-        return dict(zip(self.times, self.values[:, row, column].tolist(), strict=True))
-
-
 @pytest.fixture(scope="module")
-def gulf(tmp_path_factory: pytest.TempPathFactory) -> Field:
-    folder = tmp_path_factory.mktemp("gulf")
-    with zipfile.ZipFile(ROOT / "data" / "era5" / "gulf-2023" / "era5_t2m_2023.zip") as archive:
-        (name,) = archive.namelist()
-        return Field(folder / archive.extract(name, folder), "t2m", "valid_time", 1.0, -273.15)
-
-
-@pytest.fixture(scope="module")
-def norway() -> Field:
-    return Field(ROOT / "data" / "era5" / "norway-2018-10-packed" / "SURF_201810.nc", "tp", "time", 1000.0, 0.0)
-
-
-@pytest.fixture(scope="session")
-def demo_months(tmp_path_factory: pytest.TempPathFactory) -> list[FlatMonth]:
-    """What the demo loads, without the hour of the whole globe."""
-    data, home = ROOT / "data" / "era5", tmp_path_factory.mktemp("demo")
-    gulf, norway = data / "gulf-2023" / "era5_t2m_2023.zip", data / "norway-2018-10-packed" / "SURF_201810.nc"
-    months = [era5_files.flatten([gulf], f"2023-{number:02d}", home) for number in range(1, 13)]
-    return [*months, era5_files.flatten([norway], "2018-10", home)]
-
-
-@pytest.fixture(scope="module")
-def demo(shared_warehouse: Warehouse, demo_months: list[FlatMonth]) -> Warehouse:
-    for flat in demo_months:
-        load_month(shared_warehouse, flat)
-    return shared_warehouse
+def demo(real_table: Callable[..., Warehouse]) -> Warehouse:
+    """The months of the demo, without the hour of the whole globe."""
+    return real_table(GULF, NORWAY)
 
 
 @pytest.fixture(scope="module")
@@ -146,8 +103,8 @@ def by_day(values: dict[datetime, float]) -> dict[datetime, list[float]]:
     return days
 
 
-def test_the_series_is_that_of_the_file(demo: Warehouse, gulf: Field) -> None:
-    expected = {time: value for time, value in gulf.at(_DOHA).items() if in_july(time)}
+def test_the_series_is_that_of_the_file(demo: Warehouse, gulf: NetcdfFile) -> None:
+    expected = {time: value for time, value in gulf.series(*_DOHA).items() if in_july(time)}
     rows = answer(demo, SERIES)
     assert [time for time, _ in rows] == sorted(expected)
     assert len(rows) == 744
@@ -161,17 +118,17 @@ def test_the_nearest_location_is_that_of_the_page(demo: Warehouse) -> None:
     assert (latitude, longitude, float(kilometres)) == (25.5, 51.5, 15.0)
 
 
-def test_hours_over_land_and_sea_are_those_of_the_file(demo: Warehouse, gulf: Field) -> None:
+def test_hours_over_land_and_sea_are_those_of_the_file(demo: Warehouse, gulf: NetcdfFile) -> None:
     rows = answer(demo, LAND_AND_SEA)
     assert [int(row[0]) for row in rows] == list(range(24))
     percent = land_percent()[np.ix_(grid.latitude_indices(gulf.latitudes), grid.longitude_indices(gulf.longitudes))]
     assert ((percent == 0).sum(), (percent == 100).sum()) > (5, 5)
     for hour, land, sea in rows:
-        of_hour = [index for index, time in enumerate(gulf.times) if in_july(time) and time.hour == hour]
+        of_hour = [index for index, time in enumerate(gulf.instants) if in_july(time) and time.hour == hour]
         assert len(of_hour) == 31
         means = [float(gulf.values[of_hour][:, percent == share].mean()) for share in (100, 0)]
         np.testing.assert_allclose((land, sea), means, rtol=1e-5)
-    # What the page says of coasts: the sea's day is as warm as its night.
+    # As the page says of coasts: at sea, days are as warm as nights.
     land, sea = (np.array([row[column] for row in rows]) for column in (1, 2))
     assert np.ptp(land) > 3 * np.ptp(sea)
 
@@ -193,9 +150,9 @@ def test_the_page_asks_postgis_for_what_is_near(host_url: str, flat_months: Flat
 
 
 @pytest.mark.parametrize("unit", ["day", "month"])
-def test_the_means_are_those_of_the_file(demo: Warehouse, gulf: Field, unit: str) -> None:
+def test_the_means_are_those_of_the_file(demo: Warehouse, gulf: NetcdfFile, unit: str) -> None:
     groups: dict[datetime, list[float]] = {}
-    for time, value in gulf.at(_DOHA).items():
+    for time, value in gulf.series(*_DOHA).items():
         groups.setdefault(day_of(time) if unit == "day" else day_of(time).replace(day=1), []).append(value)
     rows = answer(demo, MEANS.replace("'day'", f"'{unit}'"))
     assert [row[0] for row in rows] == sorted(groups)
@@ -204,9 +161,9 @@ def test_the_means_are_those_of_the_file(demo: Warehouse, gulf: Field, unit: str
     np.testing.assert_allclose(np.array([row[1:] for row in rows]), np.array(expected), rtol=1e-6)
 
 
-def test_the_query_of_the_readme_gives_means_of_months(demo: Warehouse, gulf: Field) -> None:
+def test_the_query_of_the_readme_gives_means_of_months(demo: Warehouse, gulf: NetcdfFile) -> None:
     months: dict[datetime, list[float]] = {}
-    for time, value in gulf.at(_DOHA).items():
+    for time, value in gulf.series(*_DOHA).items():
         months.setdefault(day_of(time).replace(day=1), []).append(value)
     rows = answer(demo, README_MONTHS)
     assert [row[0] for row in rows] == sorted(months)
@@ -214,10 +171,10 @@ def test_the_query_of_the_readme_gives_means_of_months(demo: Warehouse, gulf: Fi
     np.testing.assert_allclose(np.array([row[1:] for row in rows]), np.array(expected), rtol=1e-6)
 
 
-def test_the_totals_are_those_of_the_file(demo: Warehouse, norway: Field) -> None:
+def test_the_totals_are_those_of_the_file(demo: Warehouse, norway: NetcdfFile) -> None:
     """A day's last hour ends at 00:00 of the next day. The last one of October is in November, which is not loaded."""
     totals: dict[datetime, float] = {}
-    for time, value in norway.at(_NORWAY).items():
+    for time, value in norway.series(*_NORWAY).items():
         if time > datetime(2018, 10, 1, tzinfo=UTC):
             day = day_of(time - timedelta(hours=1))
             totals[day] = totals.get(day, 0.0) + value
@@ -229,11 +186,11 @@ def test_the_totals_are_those_of_the_file(demo: Warehouse, norway: Field) -> Non
     assert max(totals.values()) > 30  # the flood of 14 October 2018
 
 
-def test_the_months_are_those_of_the_file(demo: Warehouse, norway: Field) -> None:
-    """Of October all hours are in the file; its first total is September's, and its last one is not there."""
+def test_the_months_are_those_of_the_file(demo: Warehouse, norway: NetcdfFile) -> None:
+    """The file has all hours of October; its first total belongs to September, and its last one is missing."""
     ((month, mean, least, greatest, total, hours, month_hours),) = answer(demo, MONTHS)
-    totals = [value for time, value in norway.at(_NORWAY).items() if time > datetime(2018, 10, 1, tzinfo=UTC)]
-    with netCDF4.Dataset(ROOT / "data" / "era5" / "norway-2018-10-packed" / "SURF_201810.nc") as file:
+    totals = [value for time, value in norway.series(*_NORWAY).items() if time > datetime(2018, 10, 1, tzinfo=UTC)]
+    with netCDF4.Dataset(NORWAY.file) as file:
         row = int(np.flatnonzero(file["latitude"][:] == _NORWAY[0])[0])
         column = int(np.flatnonzero(file["longitude"][:] == _NORWAY[1])[0])
         celsius = np.asarray(file["t2m"][:, row, column], dtype=np.float64) - 273.15
@@ -244,7 +201,7 @@ def test_the_months_are_those_of_the_file(demo: Warehouse, norway: Field) -> Non
     assert total > 200
 
 
-def test_the_mean_of_the_box_is_that_of_the_file(demo: Warehouse, gulf: Field) -> None:
+def test_the_mean_of_the_box_is_that_of_the_file(demo: Warehouse, gulf: NetcdfFile) -> None:
     north_to_south = (gulf.latitudes >= 24.5) & (gulf.latitudes <= 26)
     west_to_east = (gulf.longitudes >= 50.5) & (gulf.longitudes <= 51.75)
     assert 0 < north_to_south.sum() < gulf.latitudes.size
@@ -252,7 +209,7 @@ def test_the_mean_of_the_box_is_that_of_the_file(demo: Warehouse, gulf: Field) -
     inside = gulf.values[:, north_to_south][:, :, west_to_east]
     weights = np.cos(np.radians(gulf.latitudes[north_to_south]))[None, :, None] * np.ones_like(inside)
     days: dict[datetime, list[int]] = {}
-    for index, time in enumerate(gulf.times):
+    for index, time in enumerate(gulf.instants):
         if in_july(time):
             days.setdefault(day_of(time), []).append(index)
     rows = answer(demo, BOX)
@@ -261,9 +218,9 @@ def test_the_mean_of_the_box_is_that_of_the_file(demo: Warehouse, gulf: Field) -
     np.testing.assert_allclose([mean for _, mean in rows], expected, rtol=1e-6)
 
 
-def test_the_map_is_that_of_the_file(demo: Warehouse, gulf: Field) -> None:
+def test_the_map_is_that_of_the_file(demo: Warehouse, gulf: NetcdfFile) -> None:
     rows = answer(demo, MAP)
-    hour = gulf.times.index(datetime(2023, 7, 15, 12, tzinfo=UTC))
+    hour = gulf.instants.index(datetime(2023, 7, 15, 12, tzinfo=UTC))
     places = [
         (latitude, longitude) for latitude in sorted(gulf.latitudes, reverse=True) for longitude in gulf.longitudes
     ]
@@ -272,8 +229,8 @@ def test_the_map_is_that_of_the_file(demo: Warehouse, gulf: Field) -> None:
     np.testing.assert_allclose([row[2] for row in rows], gulf.values[hour].reshape(-1), rtol=1e-6)
 
 
-def test_the_extreme_is_that_of_the_file(demo: Warehouse, gulf: Field) -> None:
-    values = gulf.at(_DOHA)
+def test_the_extreme_is_that_of_the_file(demo: Warehouse, gulf: NetcdfFile) -> None:
+    values = gulf.series(*_DOHA)
     ((time, value),) = answer(demo, EXTREME)
     assert value == pytest.approx(max(values.values()), rel=1e-6)
     assert values[time] == pytest.approx(value, rel=1e-6)
@@ -367,11 +324,11 @@ def without_download(code: str) -> str:
     return code.replace('execute("INSTALL postgres")', 'execute("SELECT 1")').replace("LOAD postgres", f"LOAD '{file}'")
 
 
-def july_of(field: Field) -> dict[datetime, float]:
-    return {time: value for time, value in field.at(_DOHA).items() if in_july(time)}
+def july_of(field: NetcdfFile) -> dict[datetime, float]:
+    return {time: value for time, value in field.series(*_DOHA).items() if in_july(time)}
 
 
-def test_the_snippet_for_psycopg(demo: Warehouse, gulf: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_snippet_for_psycopg(demo: Warehouse, gulf: NetcdfFile, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = july_of(gulf)
     found = run_snippet(monkeypatch, demo, PSYCOPG)
     assert dict(found["rows"]) == pytest.approx(expected, rel=1e-6)
@@ -381,24 +338,24 @@ def test_the_snippet_for_psycopg(demo: Warehouse, gulf: Field, monkeypatch: pyte
     assert [time.timestamp() for time in table.column("time").to_pylist()] == [time.timestamp() for time in expected]
 
 
-def test_the_snippet_for_pandas(demo: Warehouse, gulf: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_snippet_for_pandas(demo: Warehouse, gulf: NetcdfFile, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = run_snippet(monkeypatch, demo, PANDAS)["frame"]
     assert frame["temperature_2m"].to_dict() == pytest.approx(july_of(gulf), rel=1e-6)
     assert str(frame.dtypes["temperature_2m"]) == "float64"
 
 
-def test_the_snippet_for_polars(demo: Warehouse, gulf: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_snippet_for_polars(demo: Warehouse, gulf: NetcdfFile, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = run_snippet(monkeypatch, demo, POLARS)["frame"]
     assert dict(frame.rows()) == pytest.approx(july_of(gulf), rel=1e-6)
 
 
-def test_the_snippet_for_duckdb(demo: Warehouse, gulf: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_snippet_for_duckdb(demo: Warehouse, gulf: NetcdfFile, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = run_snippet(monkeypatch, demo, DUCKDB)["rows"]
     assert dict(rows) == pytest.approx(july_of(gulf), rel=1e-6)
 
 
 def test_the_snippet_that_writes_parquet_with_duckdb(
-    demo: Warehouse, gulf: Field, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    demo: Warehouse, gulf: NetcdfFile, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     found = run_snippet(monkeypatch, demo, TO_PARQUET)
@@ -411,7 +368,7 @@ def test_the_snippet_that_writes_parquet_with_duckdb(
     assert dict(found["units"])["temperature_2m"] == "degC"
     assert "degC" in dict(found["comments"])["temperature_2m"]
     connection = found["connection"]
-    # What the page says is sent to the server, and that it cannot be written.
+    # As the page says: the condition is sent to the server, and the table cannot be written.
     mean = "SELECT avg(temperature_2m) FROM era5.weather WHERE location_id = 664766"
     ((_, plan),) = connection.execute(f"EXPLAIN {mean}").fetchall()
     assert "location_id=664766" in plan
@@ -420,7 +377,7 @@ def test_the_snippet_that_writes_parquet_with_duckdb(
         connection.execute("DELETE FROM era5.weather")
 
 
-def test_the_command_of_psql(demo: Warehouse, gulf: Field, tmp_path: Path) -> None:
+def test_the_command_of_psql(demo: Warehouse, gulf: NetcdfFile, tmp_path: Path) -> None:
     if shutil.which("psql") is None:
         pytest.skip("psql is not installed")
     (command,) = (line for line in CLIENTS.splitlines() if line.startswith('$ psql "$(era5 db url)" -c '))
@@ -429,12 +386,12 @@ def test_the_command_of_psql(demo: Warehouse, gulf: Field, tmp_path: Path) -> No
     lines = (tmp_path / "doha.csv").read_text(encoding="utf-8").splitlines()
     assert lines[0] == "time,temperature_2m"
     values = [float(line.split(",")[1]) for line in lines[1:]]
-    np.testing.assert_allclose(values, list(gulf.at(_DOHA).values()), rtol=1e-6)
+    np.testing.assert_allclose(values, list(gulf.series(*_DOHA).values()), rtol=1e-6)
 
 
-def test_each_of_several_places_has_its_own_mean(demo: Warehouse, gulf: Field) -> None:
+def test_each_of_several_places_has_its_own_mean(demo: Warehouse, gulf: NetcdfFile) -> None:
     places = {"Doha": _DOHA, "Dukhan": (25.5, 50.75)}
     for name, mean in answer(demo, LATERAL):
-        expected = np.mean([value for time, value in gulf.at(places.pop(name)).items() if in_july(time)])
+        expected = np.mean([value for time, value in gulf.series(*places.pop(name)).items() if in_july(time)])
         assert mean == pytest.approx(expected, rel=1e-6)
     assert places == {}

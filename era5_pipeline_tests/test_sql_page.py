@@ -24,18 +24,17 @@ from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.roles import Roles, ensure_roles
 from era5_pipeline.postgres.urls import with_user
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
-from era5_pipeline.warehouse.load_month import load_month
-from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.commands import ROOT
+from era5_pipeline_tests.real_months import GULF
+from era5_pipeline_tests.real_months import NORWAY as NORWAY_MONTH
 from era5_pipeline_tests.servers import fresh_database
-from era5_pipeline_tests.test_sql_in_docs import Field
 from era5_pipeline_tests.warehouse.test_views import has_postgis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline_tests.real_months import NetcdfFile, RealMonths
 
 PAGE = (ROOT / "docs" / "sql.md").read_text(encoding="utf-8")
 UNITS, COLUMN_UNITS, GAPS, DAYS, PERIOD, FOREIGN, SITES, DAY_MAP = re.findall(r"```sql\n(.*?);\n```", PAGE, re.DOTALL)
@@ -45,32 +44,10 @@ YEAR_IN_R, DPLYR, RPOSTGRESQL = re.findall(r"```r\n(.*?)```", CLIENTS, re.DOTALL
 
 DOHA, NORWAY = (25.25, 51.5), (60.25, 7.0)
 DOHA_ID = 664766
-DATA = ROOT / "data" / "era5"
+# July around Qatar, and the October of Norway.
+DELIVERIES = (GULF.of("2023-07"), NORWAY_MONTH)
 PREFIX = f"e5p{os.getpid()}"
 SECRET = "a secret"
-
-
-@pytest.fixture(scope="module")
-def gulf(tmp_path_factory: pytest.TempPathFactory) -> Field:
-    folder = tmp_path_factory.mktemp("gulf")
-    shutil.unpack_archive(DATA / "gulf-2023" / "era5_t2m_2023.zip", folder)
-    (path,) = folder.iterdir()
-    return Field(path, "t2m", "valid_time", 1.0, -273.15)
-
-
-@pytest.fixture(scope="module")
-def norway() -> Field:
-    return Field(DATA / "norway-2018-10-packed" / "SURF_201810.nc", "tp", "time", 1000.0, 0.0)
-
-
-@pytest.fixture(scope="session")
-def two_months(tmp_path_factory: pytest.TempPathFactory) -> list[FlatMonth]:
-    """July around Qatar, and the October of Norway."""
-    home = tmp_path_factory.mktemp("sql-page")
-    return [
-        era5_files.flatten([DATA / "gulf-2023" / "era5_t2m_2023.zip"], "2023-07", home),
-        era5_files.flatten([DATA / "norway-2018-10-packed" / "SURF_201810.nc"], "2018-10", home),
-    ]
 
 
 @contextmanager
@@ -97,12 +74,11 @@ def reader_of(url: str, prefix: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def shared(host_url: str, two_months: list[FlatMonth]) -> Iterator[tuple[str, str]]:
+def shared(host_url: str, real_months: RealMonths) -> Iterator[tuple[str, str]]:
     """The URL of a database with the two months, with PostGIS where the server offers it, and its reader."""
     with fresh_database(host_url) as url:
         has_postgis(url)
-        for flat in two_months:
-            load_month(Warehouse(url), flat)
+        real_months.loading(*DELIVERIES)(url)
         with reader_of(url, f"{PREFIX}_page") as reader:
             yield url, reader
 
@@ -118,8 +94,8 @@ def answer(url: str, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query.encode(), binary=True).fetchall()
 
 
-def july_of(field: Field, place: tuple[float, float] = DOHA) -> dict[datetime, float]:
-    return {time: value for time, value in field.at(place).items() if (time.year, time.month) == (2023, 7)}
+def july_of(field: NetcdfFile, place: tuple[float, float] = DOHA) -> dict[datetime, float]:
+    return {time: value for time, value in field.series(*place).items() if (time.year, time.month) == (2023, 7)}
 
 
 # SQL
@@ -129,7 +105,7 @@ def test_the_page_names_every_view_that_there_is(as_reader: str) -> None:
     rows = answer(as_reader, "SELECT DISTINCT table_schema, table_name FROM era5.table_column")
     for schema, table in rows:
         name = table if schema == "public" else f"{schema}.{table}"
-        # What the views are made of is not for other programs.
+        # Relations underlying the views are not for other programs.
         assert name in {"era5.land", "era5.catalogue"} or f"`{name}`" in PAGE, name
 
 
@@ -157,9 +133,9 @@ def test_gaps_are_those_of_the_place(as_reader: str) -> None:
     assert {row[1:] for row in rows} == {(None, None, None, None)}
 
 
-def test_days_are_those_of_the_file(as_reader: str, norway: Field) -> None:
+def test_days_are_those_of_the_file(as_reader: str, norway: NetcdfFile) -> None:
     totals: dict[date, list[float]] = {}
-    for time, value in norway.at(NORWAY).items():
+    for time, value in norway.series(*NORWAY).items():
         totals.setdefault((time - timedelta(hours=1)).date(), []).append(value)
     rows = answer(as_reader, DAYS)
     assert [row[0] for row in rows] == [date(2018, 10, day) for day in range(1, 32)]
@@ -170,7 +146,7 @@ def test_days_are_those_of_the_file(as_reader: str, norway: Field) -> None:
     assert max(row[3] for row in rows) > 30
 
 
-def test_a_period_is_that_of_the_file(as_reader: str, gulf: Field) -> None:
+def test_a_period_is_that_of_the_file(as_reader: str, gulf: NetcdfFile) -> None:
     values = july_of(gulf)
     expected = {}
     for day in range(1, 32):
@@ -179,13 +155,13 @@ def test_a_period_is_that_of_the_file(as_reader: str, gulf: Field) -> None:
     assert dict(answer(as_reader, PERIOD)) == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_day_is_a_layer(as_reader: str, gulf: Field) -> None:
+def test_a_day_is_a_layer(as_reader: str, gulf: NetcdfFile) -> None:
     if not answer(as_reader, "SELECT 1 FROM pg_extension WHERE extname = 'postgis'"):
         pytest.skip("this server does not offer PostGIS")
     rows = answer(as_reader, DAY_MAP.replace("l.geom", "ST_X(l.geom), ST_Y(l.geom)"))
     assert len(rows) == 63
     (doha,) = (row for row in rows if row[0] == DOHA_ID)
-    of_day = [value for time, value in gulf.at(DOHA).items() if time.date() == date(2023, 7, 15)]
+    of_day = [value for time, value in gulf.series(*DOHA).items() if time.date() == date(2023, 7, 15)]
     assert doha[1:3] == (51.5, 25.25)
     assert doha[3] == pytest.approx(sum(of_day) / 24, rel=1e-6)
 
@@ -194,7 +170,7 @@ def test_a_day_is_a_layer(as_reader: str, gulf: Field) -> None:
 
 
 @pytest.fixture(scope="module", params=["as the server makes it", "partitions"])
-def foreign(request: pytest.FixtureRequest, host_url: str, two_months: list[FlatMonth]) -> Iterator[str]:
+def foreign(request: pytest.FixtureRequest, host_url: str, real_months: RealMonths) -> Iterator[str]:
     """The URL of a second database, which has the warehouse of the first one as foreign tables, by the page."""
     with psycopg.connect(host_url) as connection:
         if connection.execute("SELECT FROM pg_available_extensions WHERE name = 'postgres_fdw'").fetchone() is None:
@@ -203,8 +179,7 @@ def foreign(request: pytest.FixtureRequest, host_url: str, two_months: list[Flat
         if request.param == "partitions":
             with Warehouse(far).connect() as connection:
                 MonthPartitions().create(connection)
-        for flat in two_months:
-            load_month(Warehouse(far), flat)
+        real_months.loading(*DELIVERIES)(far)
         address = conninfo_to_dict(far)
         with reader_of(far, f"{PREFIX}_far") as reader, psycopg.connect(near, autocommit=True) as connection:
             replaced = {
@@ -232,7 +207,7 @@ def remote_queries(url: str, query: str) -> str:
     return "\n".join(line.partition("Remote SQL: ")[2] for line in plan.splitlines() if "Remote SQL: " in line)
 
 
-def test_foreign_tables_have_the_rows_of_the_warehouse(foreign: str, gulf: Field) -> None:
+def test_foreign_tables_have_the_rows_of_the_warehouse(foreign: str, gulf: NetcdfFile) -> None:
     query = (
         "SELECT time, temperature_2m FROM era5.weather WHERE location_id = era5.at(25.25, 51.5) AND time > '2023-1-1Z'"
     )
@@ -334,7 +309,7 @@ def run_r(rscript: str, code: str, shared: tuple[str, str], folder: Path) -> str
     return made.stdout
 
 
-def test_a_year_in_r(shared: tuple[str, str], gulf: Field, tmp_path: Path) -> None:
+def test_a_year_in_r(shared: tuple[str, str], gulf: NetcdfFile, tmp_path: Path) -> None:
     rscript = require_r("DBI", "RPostgres")
     more = 'cat("", format(year$time[2]), nrow(year), sprintf("%.6f", mean(year$temperature_2m)), unit, sep = "|")'
     printed = run_r(rscript, f"{YEAR_IN_R}\n{more}", shared, tmp_path)
@@ -346,7 +321,7 @@ def test_a_year_in_r(shared: tuple[str, str], gulf: Field, tmp_path: Path) -> No
         assert len(set(picture.convert("L").get_flattened_data())) > 2
 
 
-def test_months_in_r(shared: tuple[str, str], gulf: Field, tmp_path: Path) -> None:
+def test_months_in_r(shared: tuple[str, str], gulf: NetcdfFile, tmp_path: Path) -> None:
     rscript = require_r("DBI", "RPostgres", "dplyr", "dbplyr")
     connect = YEAR_IN_R[: YEAR_IN_R.index("year <- ")]
     more = 'cat(format(months$month), sprintf("%.6f", months$temperature_2m_mean))'
@@ -368,7 +343,7 @@ def test_a_number_of_r_without_l_reads_every_row(as_reader: str) -> None:
     assert "numeric" not in plans[1]
 
 
-def test_july_by_rpostgresql(shared: tuple[str, str], gulf: Field, tmp_path: Path) -> None:
+def test_july_by_rpostgresql(shared: tuple[str, str], gulf: NetcdfFile, tmp_path: Path) -> None:
     rscript = require_r("RPostgreSQL")
     more = 'cat(nrow(july), as.numeric(july$time[1]), sprintf("%.6f", mean(july$temperature_2m)))'
     rows, first, mean = run_r(rscript, f"{RPOSTGRESQL}\n{more}", shared, tmp_path).split()[-3:]
@@ -379,7 +354,7 @@ def test_july_by_rpostgresql(shared: tuple[str, str], gulf: Field, tmp_path: Pat
 # ODBC
 
 
-def test_a_query_by_odbc(shared: tuple[str, str], gulf: Field, tmp_path: Path) -> None:
+def test_a_query_by_odbc(shared: tuple[str, str], gulf: NetcdfFile, tmp_path: Path) -> None:
     isql, address = shutil.which("isql"), conninfo_to_dict(shared[0])
     if isql is None:
         pytest.skip("not installed: isql (unixODBC)")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,7 @@ ONLY_IN = {
     "ecmwf": {"sources"},
     "eccodes": {"netcdf"},
     "fastapi": {"serving"},
+    "fsspec": {"sources"},
     "matplotlib": {"draw", "report", "benchmarks"},  # benchmarks: figures of results, which no other command draws
     "netCDF4": {"netcdf"},
     "pyiceberg": {"lake"},
@@ -62,6 +64,7 @@ ONLY_IN = {
     "uvicorn": {"serving", "defs"},  # defs: runs the web server of Dagster
     # api: answers as labelled arrays; benchmarks: what a user would do without a warehouse
     "xarray": {"netcdf", "sources", "api", "benchmarks"},
+    "zarr": {"sources", "export"},  # export: writes it
 }
 
 # Test modules about a topic that several modules of their room share.
@@ -99,7 +102,6 @@ def module_name(path: Path) -> str:
 
 
 FILES = {module_name(path): path for path in (*sorted(PACKAGE.rglob("*.py")), *sorted(BENCHMARKS.rglob("*.py")))}
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
 # Without the `__init__` modules.
 MODULES = sorted(name for name, path in FILES.items() if path.name != "__init__.py")
 FOLDERS = sorted({module_name(path.parent / "__init__.py").replace(".", "/") for path in FILES.values()} - {""})
@@ -109,18 +111,25 @@ def room_of(module: str) -> str:
     return module.split(".", maxsplit=1)[0]
 
 
-def imported_by(module: str) -> set[str]:
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(FILES[module].read_text(encoding="utf-8"))
+
+
+@cache
+def imported_by(module: str) -> frozenset[str]:
     """The absolute names of what the module imports: anywhere in it, in functions and under TYPE_CHECKING too."""
     names = set()
-    for node in ast.walk(TREES[module]):
+    for node in ast.walk(tree(module)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}: a relative import"
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
+    return frozenset(names)
 
 
+@cache
 def own_imports(module: str) -> set[str]:
     """Those that the module imports of `FILES`: `a.b.name` is the module `a.b` unless `a.b.name` is one."""
     own = {
@@ -131,9 +140,6 @@ def own_imports(module: str) -> set[str]:
     found = {name if name in FILES else name.rpartition(".")[0] for name in own}
     assert found <= set(FILES), f"{module} imports what does not exist: {found - set(FILES)}"
     return found
-
-
-IMPORTS = {module: own_imports(module) for module in FILES}
 
 
 def modules_in(folder: str) -> list[str]:
@@ -147,14 +153,14 @@ def test_the_top_of_the_package_has_the_known_rooms() -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_a_room_says_what_belongs_in_it(folder: str) -> None:
-    assert ast.get_docstring(TREES[folder.replace("/", ".")])
+    assert ast.get_docstring(tree(folder.replace("/", ".")))
 
 
 def test_imports_only_go_down() -> None:
     upward = [
         f"{module} imports {imported}"
         for module in FILES
-        for imported in sorted(IMPORTS[module])
+        for imported in sorted(own_imports(module))
         if ROOMS.index(room_of(imported)) > ROOMS.index(room_of(module))
     ]
     assert upward == []
@@ -162,7 +168,7 @@ def test_imports_only_go_down() -> None:
 
 def test_the_package_itself_names_only_what_python_asks_by() -> None:
     """For type checkers; at run time it imports its version only (api/test_open_database.py)."""
-    assert {name for name in IMPORTS[""] if not name.startswith("api.")} == {
+    assert {name for name in own_imports("") if not name.startswith("api.")} == {
         "model.errors",
         "model.package_version",
     }
@@ -171,7 +177,7 @@ def test_the_package_itself_names_only_what_python_asks_by() -> None:
 def test_no_modules_import_each_other_in_a_circle() -> None:
     # A folder's `__init__` counts as one of the modules.
     try:
-        TopologicalSorter(IMPORTS).prepare()
+        TopologicalSorter({module: own_imports(module) for module in FILES}).prepare()
     except CycleError as error:
         pytest.fail(f"imports in a circle: {' -> '.join(error.args[1])}")
 
@@ -213,7 +219,7 @@ def test_what_is_marked_as_endurance_exists() -> None:
 
 
 def listing() -> dict[str, str]:
-    """Of each room in the document's listing: its sentence."""
+    """The sentence for each room in the document's listing."""
     text = ARCHITECTURE.read_text(encoding="utf-8")
     match = re.search(r"```text\nera5_pipeline/\n(.*?)```", text, re.DOTALL)
     assert match is not None

@@ -106,7 +106,7 @@ def test_months_hold_different_variables_and_each_is_verified_and_asked_for(load
     loading.load(SEPTEMBER, variables=SOME)
     assert len(august.flat.columns) == 20
     held = {month: loading.contents(month) for month in (JULY, AUGUST, SEPTEMBER)}
-    # Of the sea, land has no values; and of what is there only sometimes, some hours have none: neither is a gap.
+    # Variables of the sea have no values on land, and occasional ones have none at some hours: neither is a gap.
     assert {one.state for one in held.values()} == {"loaded"}
     assert held[JULY].column_names == DEFAULT_COLUMNS
     assert held[AUGUST].column_names == tuple(variable.column for variable in find_variables(TWENTY))
@@ -190,7 +190,7 @@ def test_variables_are_added_to_the_rows_of_a_month_and_the_others_stay(loading:
     assert kept_columns(before_it, added.flat) == DEFAULT_COLUMNS
     # Real values are not put beside generated ones.
     assert kept_columns(before_it, replace(added.flat, raw=replace(added.flat.raw, source="cds"))) == ()
-    # What is loaded again is known, whichever of the loads it is.
+    # A repeated load is recognised, whichever of the two it repeats.
     for variables in (ADDED, None):
         again = loading.load(AUGUST, variables=variables)
         assert (again.loaded.changed, again.loaded.confirmed, again.loaded.columns_changed) == (False, False, ())
@@ -338,7 +338,7 @@ def test_real_files_with_other_variables_are_asked_for_by_name(
     norway = era5_samples / "norway-2018-10-packed"
     loading.load(Month(2018, 10), files_dir=str(norway), variables="t2m,tp,d2m", **options)
     loading.load(Month(2024, 3), files_dir=str(paris), **options)
-    # What a load without a list leaves out is said in the metadata of the asset too.
+    # The asset's metadata also name the variables that a load without a list leaves out.
     result = run_raw(loading.settings(files_dir=str(paris), **options), Month(2024, 3))
     assert {"dewpoint_2m", "surface_pressure"} <= set(result.besides)
     assert "dewpoint_2m" in str(raw_metadata(result)["not loaded"].value)

@@ -88,7 +88,7 @@ def test_a_month_is_loaded_with_the_wheel_alone(installed: Path) -> None:
         printed = run(home, era5, "load", "--from", "2024-02", "--source", "sample", "--area", "25/51/24.5/51.5")
         assert "2024-02  loaded" in printed
         assert "wrote a.png" in run(home, era5, "map", "--time", "2024-02-01T12", "--column", "t2m", "--out", "a.png")
-        # What era5 up starts loads this module; the folder has neither pyproject.toml nor workspace.yaml.
+        # The processes of era5 up load this module; the folder has neither pyproject.toml nor workspace.yaml.
         loaded = run(
             home,
             installed / "python",

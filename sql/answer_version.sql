@@ -1,6 +1,7 @@
--- What the ledger says of the parts that an answer is read from: how many, when the last changed, and a digest that is
--- another if any of them is loaded again, revised, cut or dropped; and of what is still there the sources, versions and
--- years, those of columns that were added to the rows later in a list of their own. Without limits: of all parts.
+-- Ledger facts about the parts that an answer reads (without limits: all parts): their number, the time of the last
+-- change, and a digest that changes when any part is reloaded, revised, cut or dropped; for the remaining parts also
+-- their sources, versions and years, with a separate list for columns that were added to the rows later, and their
+-- shifts off the grid (null: on the grid).
 SELECT count(*),
        max(greatest(loaded_at, revised_at, dropped_at)),
        md5(string_agg(concat_ws(' ', month, part, state, locations, fingerprint, extract(epoch FROM loaded_at)),
@@ -10,7 +11,8 @@ SELECT count(*),
            FILTER (WHERE dropped_at IS NULL),
        jsonb_agg(DISTINCT jsonb_build_array(jsonb_path_query_array(additions, '$[*].source'), version,
                                             extract(year FROM month)::int))
-           FILTER (WHERE dropped_at IS NULL AND additions <> '[]')
+           FILTER (WHERE dropped_at IS NULL AND additions <> '[]'),
+       jsonb_agg(DISTINCT interpolated) FILTER (WHERE dropped_at IS NULL)
 FROM era5.ledger
 WHERE (%(location_ids)s::int4multirange IS NULL OR location_ids && %(location_ids)s::int4multirange)
   AND (%(first)s::date IS NULL OR month >= %(first)s::date)

@@ -1,7 +1,7 @@
 -- Means of each hour over the locations of an area, ordered by time.
 --
--- Seconds and NaN, so that a row is all numbers. The weight of a location is that of its parallel: each cell counts by
--- its area.
+-- Times in seconds and NaN for NULL, so that a row is all numbers. Locations are weighted by their parallel, so that
+-- each cell counts by its area.
 SELECT extract(epoch FROM time)::bigint, {columns}
 FROM weather
 JOIN unnest(%(latitudes)s::real[], %(weights)s::double precision[]) AS parallel (latitude, weight) USING (latitude)

@@ -1,4 +1,4 @@
--- The sets of locations within an area that the table holds by the ledger, and the number of months that have each.
+-- By the ledger: the sets of locations that the table holds within an area, and how many months have each set.
 SELECT location_ids, count(*)
 FROM (
     SELECT range_agg(location_ids) * %(location_ids)s::int4multirange AS location_ids

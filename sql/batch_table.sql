@@ -1,8 +1,8 @@
--- What is known of a chunk before batches are written into its table past the server: that table and its columns, the
--- chunk's status and settings, and whatever a COPY of batches would pass by (NULL: nothing).
+-- Everything to check about a chunk before batches are copied straight into its batch table: that table and its
+-- columns, the chunk's status and settings, and the first feature that such a COPY would bypass (NULL: none).
 SELECT n.nspname,
        b.relname,
-       k.status,
+       _timescaledb_functions.chunk_status(c.oid) AS status,
        (SELECT array_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod))
         FROM pg_attribute a WHERE a.attrelid = b.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
        array_to_string(s.segmentby, ',') AS segmentby,
@@ -32,8 +32,8 @@ SELECT n.nspname,
            WHERE format('%%I.%%I', hypertable_schema, hypertable_name)::regclass = 'weather'::regclass
        ) AS obstacles (what)) AS obstacles
 FROM timescaledb_information.chunks h
-JOIN _timescaledb_catalog.chunk k ON k.relid = format('%%I.%%I', h.chunk_schema, h.chunk_name)::regclass
-LEFT JOIN _timescaledb_catalog.compression_settings s ON s.relid = k.relid
+JOIN pg_class c ON c.oid = format('%%I.%%I', h.chunk_schema, h.chunk_name)::regclass
+LEFT JOIN _timescaledb_catalog.compression_settings s ON s.relid = c.oid
 LEFT JOIN pg_class b ON b.oid = s.compress_relid
 LEFT JOIN pg_namespace n ON n.oid = b.relnamespace
-WHERE k.relid = %(chunk)s::regclass
+WHERE c.oid = %(chunk)s::regclass

@@ -1,5 +1,5 @@
--- For each location in a rectangle: one statistic, {aggregate}, of one column, {column}, over a range of hours, and how many
--- of them have a value. The rectangle as in snapshot.sql.
+-- For each location in a rectangle: one statistic, {aggregate}, of one column, {column}, over a range of hours, and how
+-- many of these hours have a value. Rectangle as in snapshot.sql.
 SELECT location_id, {aggregate}({column}::double precision) AS value, count({column})::integer AS hours
 FROM weather
 WHERE time >= %(start)s

@@ -1,5 +1,5 @@
--- For each location in a rectangle: one statistic of one month, {column} of weather_monthly, and of how many hours it is. The
--- rectangle as in snapshot.sql.
+-- For each location in a rectangle: one statistic of one month, {column} of weather_monthly, and its hour count.
+-- Rectangle as in snapshot.sql.
 SELECT location_id, {column}::double precision AS value, coalesce({hours}, 0)::integer AS hours
 FROM weather_monthly
 WHERE month = %(month)s

@@ -1,7 +1,7 @@
--- Each area of the table, its months, and the state of each variable in these, by the ledger.
+-- By the ledger: each area of the table, its months, and the state of each variable in these months.
 --
--- An area is a set of locations that one load brought. More than %(most_alike)s sets with the same months, variables and
--- states are one area, so that thousands of points that were loaded alike are not listed one by one.
+-- An area is the set of locations of one load. More than %(most_alike)s sets with the same months, variables and states
+-- are combined into one area, so that thousands of points loaded in the same way are not listed one by one.
 WITH part AS (
     SELECT month,
            location_ids,

@@ -1,5 +1,5 @@
--- Of the views for other programs, those that exist: the comment of each, and its columns that have one; and the schema of
--- PostGIS, NULL if it is not installed in this database.
+-- The existing views for other programs, each with its comment and its commented columns; and the schema of PostGIS,
+-- NULL if it is not installed in this database.
 WITH relation AS (
     SELECT c.oid, c.relname::text AS name
     FROM pg_class AS c

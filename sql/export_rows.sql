@@ -1,7 +1,7 @@
 -- Rows in a rectangle of the grid and a range of hours: location_id (4 bytes each), time (8) and the values of each of
--- {columns}, each packed as one value of bytes, in the same order. NULL is NaN.
+-- {columns}, each packed as one bytea, in the same order. NULL becomes NaN.
 --
--- As box.sql, which is of one column; longitudes as in snapshot.sql.
+-- Like box.sql, for several columns; longitudes as in snapshot.sql.
 SELECT string_agg(int4send(location_id), ''), string_agg(timestamptz_send(time), ''), {columns}
 FROM weather
 WHERE time >= %(start)s

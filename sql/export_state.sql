@@ -1,5 +1,5 @@
--- What tells one state of the table from another, for months of a range and any of these locations: each load changes
--- `loaded_at`, and one that takes locations out of another part changes its rows.
+-- Detects changes of the table, in a range of months and at any of these locations: each load changes `loaded_at`, and
+-- a load that takes locations out of another part changes that part's rows.
 SELECT month, part, loaded_at, rows
 FROM era5.ledger
 WHERE dropped_at IS NULL

@@ -1,4 +1,4 @@
--- The day (in UTC) of a range in which a location has most hours, the last of several, and how many.
+-- The day (UTC) within a range with the most hours at a location (the last one on a tie), and its hour count.
 SELECT (time AT TIME ZONE 'UTC')::date AS day, count(*)
 FROM weather
 WHERE location_id = %(location_id)s AND time >= %(start)s AND time < %(end)s

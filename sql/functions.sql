@@ -1,6 +1,6 @@
--- Functions for queries of the table weather. Every statement can run again on a database that has them already.
+-- Functions for queries of the table weather. The statements are idempotent.
 
--- A function of its own, so that era5.at() stays one expression, which the planner puts in place of the call.
+-- A separate function, so that era5.at() stays one expression, which the planner inlines.
 CREATE OR REPLACE FUNCTION era5.refuse_coordinates(latitude double precision, longitude double precision)
 RETURNS integer LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 BEGIN

@@ -1,4 +1,4 @@
--- The ledger's runs of hours as rows: those that are missing, and those that are preliminary. They are kept as text:
+-- The ledger's runs of hours as rows: missing hours, and preliminary ones. The ledger stores them as text:
 -- 2023-09-08T00, or 2023-09-08T00 to 2023-09-30T23.
 
 CREATE OR REPLACE VIEW era5.missing_hours AS

@@ -1,4 +1,4 @@
--- The months of a range in which a part with any of these locations lacks hours or values, by the ledger.
+-- By the ledger: the months of a range in which a part with any of these locations lacks hours or values.
 SELECT DISTINCT month
 FROM era5.ledger
 WHERE dropped_at IS NULL

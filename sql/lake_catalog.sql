@@ -1,4 +1,4 @@
--- The catalog of the lake, in the form that pyiceberg (SqlCatalog) and Iceberg for Java (JdbcCatalog) share.
+-- The lake's catalog, in the form that pyiceberg (SqlCatalog) and Iceberg for Java (JdbcCatalog) share.
 
 CREATE TABLE IF NOT EXISTS public.iceberg_tables (
     catalog_name                varchar(255) NOT NULL,

@@ -1,5 +1,5 @@
--- The locations that the table weather holds, and the nearest of them. Every statement can run again.
--- In the view, two columns follow where PostGIS is installed; their comments come after the other ones.
+-- The locations that the table weather holds, and the nearest of them. The statements are idempotent.
+-- Where PostGIS is installed, the view gets two more columns, whose comments follow the others.
 
 CREATE TABLE IF NOT EXISTS era5.land (
     latitude_index  integer PRIMARY KEY CHECK (latitude_index BETWEEN 0 AND 720),

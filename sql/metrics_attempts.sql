@@ -1,4 +1,4 @@
--- How many attempts to load a month had each outcome, as in attempt_outcome.sql.
+-- Number of attempts to load a month by outcome, as in attempt_outcome.sql.
 SELECT {outcome}, count(*)
 FROM era5.load_attempt a
 GROUP BY 1

@@ -1,5 +1,5 @@
--- One row: bytes of raw and flat files of what the table holds, and when a load last ended well or found its month
--- unchanged.
+-- One row: total bytes of the raw and flat files of all months in the table, and the time of the last load that
+-- succeeded or found its month unchanged.
 SELECT coalesce(sum(raw_bytes) FILTER (WHERE dropped_at IS NULL), 0)::bigint,
        coalesce(sum(flat_bytes) FILTER (WHERE dropped_at IS NULL), 0)::bigint,
        extract(epoch FROM greatest(

@@ -1,4 +1,4 @@
--- How many months of a range the table holds, by the ledger, and the start of the one in their middle.
+-- By the ledger: how many months of a range the table holds, and the start of the middle one.
 SELECT count(*), percentile_disc(0.5) WITHIN GROUP (ORDER BY month)::timestamp AT TIME ZONE 'UTC'
 FROM (
     SELECT DISTINCT month

@@ -1,4 +1,4 @@
--- Whether the objects of sql/locations.sql are all there, with comments; and the schema of PostGIS, NULL if it is not
+-- Whether all objects of sql/locations.sql exist and have comments; and the schema of PostGIS, NULL if it is not
 -- installed in this database.
 WITH postgis AS (
     SELECT nspname::text AS schema FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'postgis'

@@ -1,12 +1,12 @@
--- What a new database lacks beside its tables, and one in which others removed it: the functions, the tables, view or
--- comments of the monthly summaries, and the columns of the table weather without a comment ('': the table itself).
+-- Objects that a database lacks because it is new or because somebody removed them: functions; tables, view or comments
+-- of the monthly summaries; columns of the table weather without a comment ('': the table itself).
 WITH relation AS (
     SELECT oid, name
     FROM (VALUES ('weather'), ('era5.monthly_summary'), ('era5.monthly_last_hour')) AS own (name)
     CROSS JOIN LATERAL CAST(to_regclass(name) AS oid) AS oid
     WHERE oid IS NOT NULL
     UNION ALL
-    -- A view of that name that is not of our table is somebody else's.
+    -- A view of that name over another table belongs to somebody else.
     SELECT v.oid, 'weather_monthly'
     FROM pg_class AS v
     WHERE v.relname = 'weather_monthly'

@@ -1,4 +1,4 @@
--- The newest month of which a part has this location, and values of this column.
+-- The newest month in which a part covers this location and has values of this column.
 SELECT month
 FROM era5.ledger
 WHERE dropped_at IS NULL

@@ -1,6 +1,6 @@
--- Summaries of each location's months, as loads write them: what the view weather_monthly is made of. `columns` and
--- `last_hours`: the columns of variables. One partition a year, made by the first load that needs it: its index fits into
--- memory, where a load of the globe adds to all of it.
+-- Monthly summaries of each location, written by loads; the basis of the view weather_monthly. `columns` and
+-- `last_hours`: the columns of variables. One partition a year, created by the first load that needs it, so that its
+-- index, which a global load touches throughout, fits into memory.
 CREATE TABLE IF NOT EXISTS era5.monthly_summary (
     location_id integer NOT NULL,
     month date NOT NULL,
@@ -19,9 +19,9 @@ COMMENT ON COLUMN era5.monthly_summary.month IS 'First day of the month, UTC';
 COMMENT ON COLUMN era5.monthly_summary.wind_speed_10m_mean IS
     'Mean of the hourly wind speed 10 m above the surface, over the hours that have both components; m/s';
 
--- The last hour of a month's totals ends at 00:00 of the next month, and comes with the load of that. A table of its own,
--- under the month that it belongs to: a condition on the month of the view holds for both tables. Loads add at the end of
--- the index, so that it needs no partitions, of which the planner would count each for each row that it looks up.
+-- The last hour of a month's totals ends at 00:00 of the next month and arrives with that month's load. It is stored in
+-- this separate table, under the month it belongs to, so that a condition on the view's month applies to both tables.
+-- Loads append at the end of the index, so no partitions are needed; the planner would examine each one for every row.
 CREATE TABLE IF NOT EXISTS era5.monthly_last_hour (
     month date NOT NULL,
     location_id integer NOT NULL,

@@ -1,5 +1,5 @@
--- The statements that give the years of era5.monthly_summary the comments of the table: new columns come without.
--- `columns`: the names of these, NULL: all.
+-- Statements that copy the comments of era5.monthly_summary to its partitions, whose new columns have none yet.
+-- `columns`: the names of these columns; NULL: all.
 SELECT format('COMMENT ON COLUMN %%s.%%I IS %%L', relid::regclass, attname, col_description(attrelid, attnum))
 FROM pg_partition_tree('era5.monthly_summary')
 JOIN pg_attribute ON attrelid = 'era5.monthly_summary'::regclass AND attnum > 0 AND NOT attisdropped

@@ -1,5 +1,6 @@
--- Every month that the table holds or whose load was attempted, in order: its state, its rows, whether some of its hours
--- are preliminary, and its last attempt, with the outcome of attempt_outcome.sql. The state is defined here alone.
+-- Every month that the table holds or whose load was attempted, in order: its state, its rows, whether some of its
+-- hours are preliminary, and its last attempt, with the outcome of attempt_outcome.sql. Only here does the state of a
+-- month follow from the states of its parts, which the load writes to the ledger.
 WITH held AS (
     SELECT month, bool_and(state = 'loaded') FILTER (WHERE dropped_at IS NULL) AS is_complete,
            sum(rows) FILTER (WHERE dropped_at IS NULL)::bigint AS rows,

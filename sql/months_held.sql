@@ -1,5 +1,5 @@
--- The months that the table holds by the ledger, and the columns that have values there: of all parts that have any of
--- the locations or, if these are NULL, of all parts.
+-- By the ledger: the months that the table holds at any of the locations (NULL: anywhere), and their columns with
+-- values.
 SELECT month, jsonb_agg(DISTINCT facts -> 'column')
 FROM era5.ledger, jsonb_array_elements(columns) AS facts
 WHERE dropped_at IS NULL

@@ -1,5 +1,4 @@
--- Those of some months whose hours the table holds without monthly summaries, of parts with any of the locations or, if these
--- are NULL, of any part.
+-- Which of these months have hours but no monthly summaries, in a part with any of the locations (NULL: in any part).
 SELECT DISTINCT month
 FROM era5.ledger
 WHERE dropped_at IS NULL

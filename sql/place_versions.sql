@@ -1,5 +1,5 @@
--- Sources of these columns, some more than once, version and preliminary hours of each part that has any of these
--- locations, in months of a range. Columns that were added to the rows of a part later have a source of their own.
+-- For each part with any of these locations, in a range of months: the sources of these columns (with duplicates),
+-- version, preliminary hours and shift off the grid. Columns that were added to a part's rows later have their own source.
 SELECT month,
        CASE WHEN EXISTS (
                 SELECT FROM unnest(%(columns)s::text[]) AS name
@@ -11,7 +11,8 @@ SELECT month,
                 FROM jsonb_array_elements(additions) AS added
                 WHERE added -> 'columns' ?| %(columns)s::text[]) END AS sources,
        version,
-       CASE WHEN version IN ('preliminary', 'mixed') THEN preliminary_hours ELSE '{}'::jsonb END AS preliminary_hours
+       CASE WHEN version IN ('preliminary', 'mixed') THEN preliminary_hours ELSE '{}'::jsonb END AS preliminary_hours,
+       interpolated
 FROM era5.ledger
 WHERE dropped_at IS NULL
   AND location_ids && %(location_ids)s::int4multirange

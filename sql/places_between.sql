@@ -1,5 +1,5 @@
--- The locations that the table holds by the ledger in months from `first` to `last`, with values of any of the columns:
--- all, and those of parts with at least `fewest_hours`. What is NULL does not restrict.
+-- By the ledger: the locations with values of any of the columns in months from `first` to `last`: all of them, and
+-- those of parts with at least `fewest_hours`. A parameter that is NULL does not restrict.
 SELECT range_agg(location_ids), range_agg(location_ids) FILTER (WHERE hours >= %(fewest_hours)s)
 FROM era5.ledger
 WHERE dropped_at IS NULL

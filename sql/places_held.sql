@@ -1,5 +1,5 @@
--- The locations that the table holds by the ledger: in one month or, if it is NULL, in any; with values of one column or,
--- if it is NULL, with values of any.
+-- By the ledger: the locations that the table holds in one month (NULL: in any), with values of one column (NULL: of
+-- any).
 SELECT range_agg(location_ids)
 FROM era5.ledger
 WHERE dropped_at IS NULL

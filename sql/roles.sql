@@ -1,4 +1,4 @@
--- What the roles of `era5 db init --roles` may do, besides what owning gives them; every statement can run again.
+-- Privileges of the roles of `era5 db init --roles`, besides those of owners. The statements are idempotent.
 -- {owner} owns the schema era5, {loader} the table weather and the monthly summaries: PostgreSQL lets only a table's
 -- owner attach and drop partitions, add columns, vacuum and compress.
 

@@ -1,6 +1,6 @@
--- Records the version of the tables in the schema era5. A function, not a row: pg_dump keeps it with the tables, also
--- with --schema-only, and everyone who may connect finds it in the catalogue, without a privilege. {body} is SELECT and
--- the number, which programs read there.
+-- Records the version of the tables in the schema era5. A function rather than a row: pg_dump keeps it with the tables,
+-- even with --schema-only, and anyone who may connect can read it in the catalogue without a privilege. {body} is
+-- SELECT and the number, which programs read there.
 CREATE OR REPLACE FUNCTION era5.schema_version() RETURNS integer
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS {body};

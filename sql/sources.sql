@@ -1,7 +1,7 @@
--- The sources of what the table holds of these columns (NULL: of all) in parts of months of a range that have any of
--- these locations (NULL: in all), as lists of those of a part, and the first and last month of each list. Columns that
--- were added to the rows of a part later have a source of their own.
-SELECT sources, min(month), max(month)
+-- Sources of these columns (NULL: of all) in a range of months, in parts with any of these locations (NULL: in all
+-- parts): each combination of sources that a part has, with its first and last month and its shift off the grid. Columns
+-- that were added to a part's rows later have their own source.
+SELECT sources, min(month), max(month), interpolated
 FROM (
     SELECT month,
            CASE WHEN %(columns)s::text[] IS NULL OR EXISTS (
@@ -12,12 +12,13 @@ FROM (
            || CASE WHEN additions = '[]' THEN '{}' ELSE ARRAY(
                     SELECT DISTINCT added ->> 'source'
                     FROM jsonb_array_elements(additions) AS added
-                    WHERE %(columns)s::text[] IS NULL OR added -> 'columns' ?| %(columns)s::text[]) END AS sources
+                    WHERE %(columns)s::text[] IS NULL OR added -> 'columns' ?| %(columns)s::text[]) END AS sources,
+           interpolated
     FROM era5.ledger
     WHERE dropped_at IS NULL
       AND (%(location_ids)s::int4multirange IS NULL OR location_ids && %(location_ids)s::int4multirange)
       AND month >= coalesce(%(first)s::date, '-infinity')
       AND month <= coalesce(%(last)s::date, 'infinity')
 ) AS part
-GROUP BY sources
-ORDER BY sources
+GROUP BY sources, interpolated
+ORDER BY sources, interpolated

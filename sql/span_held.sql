@@ -1,4 +1,4 @@
--- The months that the table holds by the ledger, each with the hours that the fullest of its parts has: of all parts that
+-- By the ledger: the months that the table holds, each with the hour count of its fullest part, among the parts that
 -- have any of the locations and values.
 SELECT month, max(hours)
 FROM era5.ledger

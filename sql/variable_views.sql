@@ -1,5 +1,5 @@
--- What the columns are, for programs: the catalogue of variables, those that the table weather has, and the columns of
--- all relations that are to be read, with their units. Every statement can run again. `weather`: the table's name.
+-- Descriptions for programs: the catalogue of variables, the variables that the table weather has, and the columns of
+-- all public relations, with their units. The statements are idempotent. `weather`: the table's name.
 
 CREATE TABLE IF NOT EXISTS era5.catalogue (
     column_name   text PRIMARY KEY,

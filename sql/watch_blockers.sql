@@ -1,5 +1,5 @@
--- The sessions that block these sessions. A session that holds the lock may itself wait in a queue: shown is the
--- session at its head, which waits for nobody.
+-- The sessions that block these sessions. A session that blocks another may itself be waiting: the one at the head of
+-- the queue, which waits for no other, is shown.
 WITH RECURSIVE behind (waiting, pid) AS (
     SELECT w, b FROM unnest(%s::int[]) w, unnest(pg_blocking_pids(w)) b
     UNION

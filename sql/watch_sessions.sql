@@ -1,6 +1,6 @@
 -- The sessions that load, or may be loading: what each waits for, its query, and the progress of its COPY. A user who
--- may not see a session's query still sees its application_name, and that it is in a COPY. A COPY that waits for the
--- table's lock is not in the progress view yet: therefore the query's text is searched.
+-- may not see a session's query still sees its application_name, and that it is running a COPY. A COPY that waits for
+-- the table's lock is not in the progress view yet, so the query's text is searched.
 SELECT a.pid, a.backend_start, a.application_name,
        CASE WHEN a.state IS NULL THEN %(hidden)s WHEN a.state LIKE 'idle%%' THEN %(idle)s
             ELSE coalesce(a.wait_event_type || ':' || a.wait_event, %(cpu)s) END,

@@ -1,8 +1,9 @@
--- The view of days, and the function of the same rows for a period. `hourly`: the hours, all of them or those of a period.
+-- The view of days, and a function with the same rows for a period. `hourly`: all hours, or those of the period.
 --
--- An hour's total is labelled with the hour's end: that of 00:00 belongs to the day before, and is taken from the row of
--- the next day. The location is in the window's PARTITION BY and in the GROUP BY, so that a condition on it reaches the
--- scan of the hours; a day is computed from its hours, so that a condition on it does not. Hence the function.
+-- An hourly total is labelled with the end of its hour: the total of 00:00 belongs to the previous day and is read from
+-- the next day's row. The location is in the window's PARTITION BY and in the GROUP BY, so that a condition on it
+-- reaches the scan of the hours. A day is computed from its hours, so a condition on the day does not: hence the
+-- function.
 SELECT location_id,
        ((location_id - 1) / 1440 * 0.25 - 90)::real AS latitude,
        ((location_id - 1) % 1440 * 0.25 - 179.75)::real AS longitude,

@@ -1,5 +1,5 @@
--- The view of monthly summaries. A total is labelled with the end of its hour, so that the last hour of a month comes with
--- the next one. Where no total is asked for, the planner leaves that table out.
+-- The view of monthly summaries. A total is labelled with the end of its hour, so a month's last hour arrives with the
+-- next month. If a query asks for no total, the planner omits the table of last hours.
 CREATE OR REPLACE VIEW {view} AS
 SELECT s.location_id,
        ((s.location_id - 1) / 1440 * 0.25 - 90)::real AS latitude,
@@ -26,5 +26,5 @@ COMMENT ON COLUMN {view}.month_hours IS 'Hours of the calendar month: 672 to 744
 COMMENT ON COLUMN {view}.wind_speed_10m_mean IS
     'Mean of the hourly wind speed 10 m above the surface, over the hours that have both components; m/s';
 COMMENT ON COLUMN {view}.wind_direction_10m_prevailing IS
-    'Direction from which the mean wind comes (that of the mean components); degrees clockwise from north, NULL if there is none';
+    'Direction from which the mean wind comes (that of the mean components); degrees clockwise from north, NULL in a calm';
 {comments}

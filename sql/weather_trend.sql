@@ -1,5 +1,5 @@
--- Trends and normals at many places, as `era5 climate --everywhere --save` computes them: a row for each location, variable,
--- statistic and part of the year.
+-- Trends and normals at many places, computed by `era5 climate --everywhere --save`: one row for each location,
+-- variable, statistic and part of the year.
 CREATE TABLE IF NOT EXISTS {table} (
     location_id integer NOT NULL,
     latitude real NOT NULL,

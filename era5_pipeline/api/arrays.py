@@ -12,14 +12,13 @@ from xarray.core import indexing
 
 from era5_pipeline.api.frames import warn_of_missing
 from era5_pipeline.model.cf_names import CONVENTIONS, cf_attributes
-from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import GridWindow
 from era5_pipeline.model.package_version import __version__
 from era5_pipeline.model.times import as_datetime64, hour_of, hours_of_month
 from era5_pipeline.read.boxes import hour_range, read_box, read_box_contents, read_field
 from era5_pipeline.read.credit import read_credit
 from era5_pipeline.read.held import require_columns
-from era5_pipeline.read.missing import describe_absent
+from era5_pipeline.read.missing import describe_absent, only_null_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -195,10 +194,7 @@ def read_month(
     values = read_box(warehouse, variable.column, hours_of_month(month), held.window, by_two=True)
     has_values = np.isfinite(values).any(axis=(1, 2))
     if not has_values.any():
-        raise NoDataError(
-            f"{variable.column} is NULL everywhere in {month} in {held.area}",
-            remedy="Choose another month, column or area, or load the month with the variables you need.",
-        )
+        raise only_null_in(held.area, variable, f"in {month}", "month")
     array = xr.DataArray(
         values,
         coordinates_of(hours_of_month(month), held.window),

@@ -20,6 +20,7 @@ from era5_pipeline.model.question import (
     find_place_or_area,
 )
 from era5_pipeline.model.settings import read_settings
+from era5_pipeline.model.times import NORMAL_PERIOD
 from era5_pipeline.postgres.connect import open_warehouse
 from era5_pipeline.postgres.server_errors import server_errors
 
@@ -283,7 +284,7 @@ class Database:
         longitude: float | None = None,
         start: AskedTime | None = None,
         end: AskedTime | None = None,
-        baseline: str = "1991-2020",
+        baseline: str = NORMAL_PERIOD,
         local_time: bool = False,
         cell: CellChoice = "nearest",
     ) -> ClimateAnswer:

@@ -1,17 +1,19 @@
 """`era5 climate`: how the weather of a place has changed, as tables, CSV, JSON or a picture.
 
-Options, and the choice of output. The summary is in `climate_summary`, the answer in `era5_pipeline.climate`, the
-picture in `era5_pipeline.draw.climate_years`.
+Options, the choice of output, and texts for the terminal. The answer is in `era5_pipeline.climate`, its tables in
+`climate.tables`, the picture in `era5_pipeline.draw.climate_years`.
 """
 
+import json
+import sys
+from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from era5_pipeline.cli.climate_everywhere import EverywhereOptions, climate_everywhere
 from era5_pipeline.cli.climate_options import (
-    DEFAULT_BASELINE,
     AreaOption,
     BaselineOption,
     DaysOption,
@@ -29,10 +31,25 @@ from era5_pipeline.cli.options import (
     warn_of_gaps,
 )
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.times import NORMAL_PERIOD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import psycopg
+    import pyarrow as pa
+    from rich.console import Console
+    from rich.table import Table
+
+    from era5_pipeline.climate.answer import ClimateAnswer, NoTrend, Trend, YearSpan
+    from era5_pipeline.climate.everywhere import Engine, EverywhereQuestion
+    from era5_pipeline.climate.question import YearPart
+    from era5_pipeline.model.settings import Settings
+
 
 Format = Literal["table", "csv", "json"]
 EVERYWHERE = "With --everywhere"
-Table = Literal["yearly", "monthly", "daily", "seasons", "trends", "records"]
+TableName = Literal["yearly", "monthly", "daily", "seasons", "trends", "records"]
 
 
 def climate(
@@ -44,11 +61,11 @@ def climate(
     area: AreaOption = None,
     from_: FromOption = None,
     to: ToOption = None,
-    baseline: BaselineOption = DEFAULT_BASELINE,
+    baseline: BaselineOption = NORMAL_PERIOD,
     days: DaysOption = None,
     utc_offset: OffsetOption = None,
     table: Annotated[
-        Table | None,
+        TableName | None,
         typer.Option(
             "--table", help="Print this table, all rows of it.", show_default="a summary; with --format csv: yearly"
         ),
@@ -143,7 +160,6 @@ def climate(
         engine=engine != "warehouse",
         save=save,
     )
-    from era5_pipeline.cli.climate_summary import print_answer
     from era5_pipeline.cli.series import surviving_closed_pipe
     from era5_pipeline.climate.reading import read_climate
     from era5_pipeline.model.settings import read_settings
@@ -185,3 +201,397 @@ def _require_everywhere(**options: bool) -> None:
     given = [name.replace("_", "-") for name, is_given in options.items() if is_given]
     if given:
         raise UsageError(f"--{given[0]} needs --everywhere", remedy="Add --everywhere, or leave it out.")
+
+
+# --- The answer for a place or an area: a summary for the terminal, one of its tables, CSV or JSON ---
+
+
+# The numbers of years shown at the start and at the end of a long table.
+_FIRST_YEARS, _LAST_YEARS = 5, 10
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DECIMALS = {"degC": 2, "mm": 1, "m/s": 2}
+_TRENDS = "Trends per decade: least squares with a 95 % interval that allows for autocorrelation; * it excludes zero"
+_GENERATED_TRENDS = "Trends per decade of generated numbers: least squares with a 95 % interval"
+
+
+def print_answer(answer: "ClimateAnswer", format_: Literal["table", "csv", "json"], table: str | None) -> None:
+    """Print the answer in one of the forms; `table` names one of its tables."""
+    from era5_pipeline.climate.tables import SIGNIFICANT_DIGITS, answer_as_json, tables_of
+
+    if format_ == "json":
+        value = answer_as_json(answer, with_days=table == "daily")
+        sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        return
+    if format_ == "csv":
+        if answer.provenance.notice:
+            typer.echo(answer.provenance.notice, err=True)
+        typer.echo(f"{answer.place.title}: {answer.place.description}", err=True)
+        frame = tables_of(answer)[table or "yearly"]
+        frame.to_csv(sys.stdout, float_format=f"%.{SIGNIFICANT_DIGITS}g", date_format="%Y-%m-%d")
+        return
+    _print_for_terminal(answer, table)
+
+
+def _print_for_terminal(answer: "ClimateAnswer", table: str | None) -> None:
+    from rich.console import Console
+
+    from era5_pipeline.climate.answer import Trend
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(answer.sentence, markup=False, style="bold")
+    console.print(_heading(answer), markup=False)
+    if table is not None:
+        _print_wide(console, "", _plain_table(answer, table))
+    else:
+        if any(isinstance(trends.whole, Trend) for trends in answer.trends):
+            title = _GENERATED_TRENDS if answer.provenance.notice else _TRENDS
+            _print_wide(console, title, _trends_for_terminal(answer))
+        if answer.seasons.then or answer.seasons.now:
+            _print_wide(console, *_seasons_for_terminal(answer))
+        _print_wide(console, "Records", _records_for_terminal(answer))
+        _print_wide(console, *_years_for_terminal(answer))
+    lines = (*answer.notes, *(line for line in answer.provenance.lines if line not in answer.provenance.gaps))
+    console.print()
+    about = () if answer.provenance.notice else (answer.what_era5_is,)
+    for line in (*lines, *about, answer.provenance.credit):
+        console.print(f"{line[0].upper()}{line[1:]}", markup=False)
+
+
+def _heading(answer: "ClimateAnswer") -> str:
+    """The points, the period and the baseline."""
+    baseline = answer.baseline
+    rests = f"{baseline.complete} of {len(baseline.years)} years complete"
+    return (
+        f"{answer.place.description}; {answer.first:%Y-%m-%d %H:%M} to {answer.last:%Y-%m-%d %H:%M} UTC, "
+        f"{answer.provenance.hours:,} hours; baseline {baseline.years} ({rests})"
+    )
+
+
+def _print_wide(console: "Console", title: str, table: "Table") -> None:
+    """Print a title and a table: folded in a terminal, otherwise as wide as necessary."""
+    from rich.console import Console
+
+    from era5_pipeline.cli.output import print_table
+
+    console.print(f"\n{title}" if title else "", markup=False)
+    if console.is_terminal:
+        print_table(console, table)
+        return
+    needed = console.measure(table, options=console.options.update(width=1000)).maximum
+    Console(width=max(console.width, needed), highlight=False).print(table)
+
+
+def _new_table(*columns: str) -> "Table":
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(Text(column), justify="right" if number else "left")
+    return table
+
+
+def _trends_for_terminal(answer: "ClimateAnswer") -> "Table":
+    """A row for each quantity, with both spans, and the tests beside the headline."""
+    from era5_pipeline.climate.answer import Trend
+    from era5_pipeline.climate.words import decimals_of, p_text
+
+    table = _new_table("", "unit", "whole record", "since 1979", "Theil-Sen", "Kendall p")
+    is_marked = answer.provenance.notice is None
+    for trends in answer.trends:
+        whole = trends.whole
+        since = "" if trends.since_1979 == whole else _trend_text(trends.since_1979, is_marked=is_marked)
+        beside = ("", "")
+        if isinstance(whole, Trend):
+            beside = (f"{whole.theil_sen:+z.{decimals_of(whole)}f}", p_text(whole.kendall_p))
+        table.add_row(
+            trends.quantity.label, trends.quantity.unit, _trend_text(whole, is_marked=is_marked), since, *beside
+        )
+    return table
+
+
+def _trend_text(trend: "Trend | NoTrend", *, is_marked: bool) -> str:
+    from era5_pipeline.climate.answer import NoTrend
+    from era5_pipeline.climate.words import interval_text
+
+    if isinstance(trend, NoTrend):
+        return trend.reason.split(":")[0]
+    return f"{interval_text(trend)}{' *' if trend.is_significant and is_marked else '  '}"
+
+
+def _seasons_for_terminal(answer: "ClimateAnswer") -> "tuple[str, Table]":
+    """The title, and a row for each month of the year."""
+    seasons, elements = answer.seasons, answer.elements
+    units = {"temperature": "degC", "precipitation": "mm", "wind": "m/s"}
+    spans = {"then": seasons.then, "now": seasons.now}
+    there = [which for which, years in spans.items() if years is not None]
+    columns = [(element, which) for element in elements for which in (*there, *(["change"] if len(there) == 2 else []))]
+    title = f"Mean of each month of the year: {', '.join(f'{which} is {spans[which]}' for which in there)}"
+    table = _new_table(
+        "",
+        *(f"{element}\n{which}, {units[element]}" for element, which in columns),
+    )
+    for month, row in enumerate(seasons.table.to_dict("records")):
+        cells = [
+            _cell(row[f"{element}_{which}"], units[element], signed=which == "change") for element, which in columns
+        ]
+        table.add_row(_MONTHS[month], *cells)
+    return title, table
+
+
+def _cell(value: float, unit: str, *, signed: bool = False) -> str:
+    if isnan(value):
+        return "-"
+    rounded = round(value, _DECIMALS[unit]) + 0.0  # turns -0.0 into 0.0
+    return f"{rounded:{'+' if signed else ''}.{_DECIMALS[unit]}f}"
+
+
+def _records_for_terminal(answer: "ClimateAnswer") -> "Table":
+    when = f"when ({answer.days.offset_name})"
+    table = _new_table("", "value", "unit", when)
+    for record in answer.records:
+        others = f" and {record.others:,} more" if record.others else ""
+        table.add_row(record.what, f"{record.value:,.{record.decimals}f}", record.unit, f"{record.when}{others}")
+    return table
+
+
+def _years_for_terminal(answer: "ClimateAnswer") -> "tuple[str, Table]":
+    """The title, with the first and last years, without quantities that are zero or unknown in every year."""
+    yearly = answer.yearly
+    shown = [quantity for quantity in answer.quantities if yearly[quantity.name].fillna(0).any()]
+    is_long = len(yearly) > _FIRST_YEARS + _LAST_YEARS
+    title = f"Years{': --table yearly prints all' if is_long else ''}"
+    marked = (~yearly[[f"{element}_complete" for element in answer.elements]].all(axis=1)).tolist()
+    if any(marked):
+        title += f"{',' if is_long else ':'} incomplete ones have a *"
+    table = _new_table("", *(f"{_broken(quantity.label)}\n{quantity.unit}" for quantity in shown))
+    rows = yearly.to_dict("index")
+    for position, (year, row) in enumerate(rows.items()):
+        if is_long and _FIRST_YEARS <= position < len(rows) - _LAST_YEARS:
+            if position == _FIRST_YEARS:
+                table.add_row(*["..."] * (len(shown) + 1))
+            continue
+        star = "*" if marked[position] else ""
+        table.add_row(f"{year}{star}", *(quantity.rounded(row[quantity.name]) for quantity in shown))
+    return title, table
+
+
+def _broken(label: str) -> str:
+    """A label with one word per line, to keep its column narrow; the last line is the unit."""
+    return label.replace(" ", "\n")
+
+
+def _plain_table(answer: "ClimateAnswer", name: str) -> "Table":
+    """All rows and columns of one of the tables."""
+    from era5_pipeline.climate.tables import json_rows, tables_of
+
+    frame = tables_of(answer)[name]
+    table = _new_table(str(frame.index.name), *(str(column).replace("_", "\n") for column in frame.columns))
+    for row in json_rows(frame):
+        table.add_row(*(_shown(value) for value in row.values()))
+    return table
+
+
+def _shown(value: Any) -> str:  # any JSON value of a row  # noqa: ANN401
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+# --- `--everywhere`: trends and normals at every place, as a map, a file, or the table `weather_trend` ---
+
+
+_TABLES = (".csv", ".parquet")
+
+
+@dataclass(frozen=True)
+class EverywhereOptions:
+    """The options of `era5 climate` that `--everywhere` uses, as they were given."""
+
+    column: str
+    area: str | None
+    first: str | None
+    last: str | None
+    baseline: str
+    season: str | None
+    calendar_month: int | None
+    all_parts: bool
+    engine: "Engine"
+    out: Path | None
+    title: str | None
+    save: bool
+
+
+def climate_everywhere(options: EverywhereOptions) -> None:
+    """Compute, show the progress, write what was asked for, and say what it is.
+
+    Raises:
+        UsageError: if the options do not go together, or one is invalid.
+        NoDataError: if no place has a complete year.
+    """
+    from rich.console import Console
+
+    from era5_pipeline.cli.bars import stage_bars
+    from era5_pipeline.climate import everywhere
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import open_warehouse
+    from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.runtime.files import replacing
+
+    out = options.out
+    if out is None and not options.save:
+        raise UsageError(
+            "--everywhere needs to know where its answer goes",
+            remedy="Add --out trend.png (a map), --out trend.parquet or .csv, or --save (the table weather_trend).",
+        )
+    if out is not None and out.suffix.lower() not in _TABLES:
+        require_picture(out, "--out")
+    settings = read_settings()
+    with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
+        with server_errors("reading which months there are"):
+            question = _question(connection, options)
+        with server_errors("computing trends"), stage_bars(Console(stderr=True), question.variable.column, "read"):
+            rows = everywhere.all_rows(question, _blocks(connection, settings, question, options.engine))
+            if options.save:
+                everywhere.save(connection, question, rows)
+        if out is not None and out.suffix.lower() in _TABLES:
+            with replacing(out) as temporary:
+                _write_table(rows, temporary, out.suffix.lower())
+        elif out is not None:
+            with server_errors("reading whom to credit"):
+                _draw(connection, question, rows, out, options.title)
+    for part in question.parts:
+        typer.echo(_summary(question, part, rows))
+    if options.save:
+        typer.echo(f"wrote {rows.num_rows:,} rows into the table weather_trend")
+    if out is not None:
+        typer.echo(f"wrote {out}")
+
+
+def _question(connection: "psycopg.Connection", options: EverywhereOptions) -> "EverywhereQuestion":
+    from era5_pipeline.climate.anomalies import parse_baseline
+    from era5_pipeline.climate.everywhere import EverywhereQuestion
+    from era5_pipeline.maps.question import require_summaries, statistic_for
+    from era5_pipeline.model.question import asked_area, asked_column
+
+    variable = asked_column(options.column)
+    require_summaries(variable)
+    return EverywhereQuestion(
+        variable=variable,
+        statistic=statistic_for(variable),
+        parts=_parts(options),
+        years=_years(connection, options),
+        baseline=parse_baseline(options.baseline),
+        area=asked_area(options.area),
+    )
+
+
+def _parts(options: EverywhereOptions) -> "tuple[YearPart, ...]":
+    from era5_pipeline.climate.question import WHOLE_YEAR, all_parts, calendar_month, season
+
+    given = [options.season is not None, options.calendar_month is not None, options.all_parts]
+    if sum(given) > 1:
+        raise UsageError("--season, --calendar-month and --all-parts cannot be combined", remedy="Give one of them.")
+    if options.all_parts:
+        if options.out is not None and options.out.suffix.lower() not in _TABLES:
+            raise UsageError("a map shows one part of the year", remedy="Leave --all-parts out, or --out of the map.")
+        return all_parts()
+    if options.season is not None:
+        return (season(options.season),)
+    return (WHOLE_YEAR if options.calendar_month is None else calendar_month(options.calendar_month),)
+
+
+def _years(connection: "psycopg.Connection", options: EverywhereOptions) -> "YearSpan":
+    """The years asked for; by default from the first to the last of the table."""
+    from era5_pipeline.climate.answer import YearSpan
+    from era5_pipeline.climate.question import parse_year
+    from era5_pipeline.read.fetch import nothing_loaded
+    from era5_pipeline.read.held import months_held
+
+    held = sorted(months_held(connection))
+    if not held:
+        raise nothing_loaded()
+    first = parse_year(options.first) if options.first else held[0].year
+    last = parse_year(options.last) if options.last else held[-1].year
+    if first > last:
+        raise UsageError(f"the years {first}-{last} are empty", remedy="Give the earlier year first.")
+    return YearSpan(first, last)
+
+
+def _blocks(
+    connection: "psycopg.Connection", settings: "Settings", question: "EverywhereQuestion", engine: "Engine"
+) -> "Iterator[pa.Table]":
+    from era5_pipeline.climate import everywhere
+    from era5_pipeline.lake.open_lake import open_lake
+
+    if engine == "warehouse":
+        return everywhere.answers_of_warehouse(connection, question)
+    tasks = everywhere.lake_tasks(connection, open_lake(settings), question)
+    if engine == "spark":
+        return everywhere.answers_of_spark(tasks)
+    return everywhere.answers_of_dask(tasks, settings.dask_scheduler)
+
+
+def _write_table(rows: "pa.Table", path: Path, suffix: str) -> None:
+    from era5_pipeline.climate.everywhere import csv_of
+
+    if suffix == ".csv":
+        path.write_bytes(csv_of(rows, header=True))
+        return
+    import pyarrow.parquet as pq
+
+    pq.write_table(rows, path, compression="zstd")
+
+
+def _draw(
+    connection: "psycopg.Connection", question: "EverywhereQuestion", rows: "pa.Table", out: Path, title: str | None
+) -> None:
+    from era5_pipeline.draw.maps import plot_map
+    from era5_pipeline.maps.question import TrendQuestion
+    from era5_pipeline.maps.read import trend_field
+    from era5_pipeline.model.errors import NoDataError
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.read.credit import read_credit
+
+    (part,) = question.parts
+    has_trend = rows.filter(rows.column("slope").is_valid())
+    if not has_trend.num_rows:
+        raise NoDataError(
+            f"no place has a trend of {part.in_years(question.years)}", remedy="A trend needs 20 complete years."
+        )
+    low, high = (has_trend.column(name).to_numpy() for name in ("low", "high"))
+    complete = int(has_trend.column("years").to_numpy().max())
+    field = trend_field(
+        question.variable,
+        TrendQuestion(part, question.years, question.statistic),
+        has_trend.column("location_id").to_numpy(),
+        has_trend.column("slope").to_numpy(),
+        (low > 0) | (high < 0),
+        f"{part.in_years(question.years)}, {complete} complete years",
+    )
+    start, end = Month(question.years.first, 1).start, Month(question.years.last, 12).end
+    without = rows.num_rows - has_trend.num_rows
+    notes = [f"{without:,} places have too few complete years for a trend"] if without else []
+    credit = read_credit(connection, start, end, field.locations, [question.variable.column])
+    plot_map(field, out, credit=credit, notes=notes, title=title)
+
+
+def _summary(question: "EverywhereQuestion", part: "YearPart", rows: "pa.Table") -> str:
+    import pyarrow.compute as pc
+
+    from era5_pipeline.climate.everywhere import mean_over_places
+
+    own = rows.filter(pc.equal(rows.column("part"), part.code))
+    name = f"{question.variable.column} {part.in_years(question.years)}"
+    trends = own.filter(own.column("slope").is_valid())
+    if not trends.num_rows:
+        return f"{name}: no trend, at most {pc.max(own.column('years')).as_py() or 0} complete years"
+    significant = pc.sum(pc.or_(pc.greater(trends.column("low"), 0), pc.less(trends.column("high"), 0))).as_py()
+    unit = question.variable.unit
+    normal = mean_over_places(own, "normal")
+    return (
+        f"{name}: a trend at {trends.num_rows:,} of {own.num_rows:,} places, significant at {significant:,}; "
+        f"their mean {mean_over_places(trends, 'slope'):+.3f} {unit} per decade"
+        + ("" if normal != normal else f"; normal {question.baseline}: {normal:.2f} {unit}")  # noqa: PLR0124  # NaN
+    )

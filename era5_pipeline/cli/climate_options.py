@@ -35,7 +35,6 @@ OffsetOption = Annotated[
     str | None,
     typer.Option("--utc-offset", metavar="HH:MM", help="Days at this offset from UTC, such as +07:00 or -03:30."),
 ]
-DEFAULT_BASELINE = "1991-2020"
 
 
 def asked_climate(

@@ -3,7 +3,7 @@
 import json
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,8 @@ from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import psycopg
 
     from era5_pipeline.warehouse.drop_month import DroppedMonth
 
@@ -36,12 +38,15 @@ def drop(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before removing.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Remove from the table alone if there is a lake, and ERA5_LAKE is unset.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of what was removed.")] = False,
 ) -> None:
     """Remove months, or an area of them, from the table weather.
 
-    What would go is shown first. Each month is one transaction. The ledger keeps a row of what each month was; files in
-    ERA5_HOME stay, so that era5 load brings a month back.
+    What would go is shown first. A lake (ERA5_LAKE) loses the same rows. Each month is one transaction. The ledger
+    keeps a row of what each month was; files in ERA5_HOME stay, so that era5 load brings a month back.
 
     \b
     Examples:
@@ -49,29 +54,39 @@ def drop(
       era5 drop --from 2023-01 --to 2023-12 --area 14.75/41/12.5/43 --yes
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.lake.open_lake import open_lake
-    from era5_pipeline.model.grid import Area
     from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.months import months_between, parse_calendar_months
+    from era5_pipeline.model.question import asked_area
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.warehouse.drop_month import drop_month, what_would_go
 
     settings = read_settings()
     months = months_between(from_, to, parse_calendar_months(calendar_month or ()))
-    locations = None if area is None else LocationSet.of_area(Area.parse(area))
+    rectangle = asked_area(area)
+    locations = None if rectangle is None else LocationSet.of_area(rectangle)
     with open_warehouse(settings) as warehouse:
+        lake = None if settings.lake is None else open_lake(settings)
         with warehouse.connect() as connection:
             going = what_would_go(connection, months, locations)
-        if not going:
+            if lake is None:
+                _require_lake_if_there_is_one(connection, force=force)
+            only_in_lake = () if lake is None else lake.months_beyond(connection, months)
+        if not going and not only_in_lake:
             typer.echo(f"nothing to remove: {warehouse.shown} holds none of these months there", err=True)
             if as_json:
                 print_line("[]")
             return
-        _show(going, "would remove" if not yes else "removing")
+        if going:
+            _show(going, "would remove" if not yes else "removing")
+        for beyond in only_in_lake:
+            typer.echo(f"{beyond}  {'removing' if yes else 'would remove'}: the lake alone has it", err=True)
         if not yes:
             _ask()
         done = []
-        lake = None if settings.lake is None else open_lake(settings)
+        if lake is not None:
+            for beyond in only_in_lake:
+                lake.remove_beyond(warehouse, beyond, locations, settings.lock_timeout_seconds)
         for month in going:
             done.append(
                 drop_month(
@@ -89,6 +104,21 @@ def drop(
             typer.echo(note, err=True)
     if as_json:
         print_line(json.dumps([_as_json(month) for month in done], indent=1))
+
+
+def _require_lake_if_there_is_one(connection: "psycopg.Connection[Any]", *, force: bool) -> None:
+    """Refuse to leave the months in a lake that the settings do not name (`UsageError`), unless forced."""
+    from era5_pipeline.lake.pointer import address_of, metadata_file
+
+    file = metadata_file(connection)
+    if file is None:
+        return
+    if not force:
+        raise UsageError(
+            f"this database has a lake at {address_of(file)}, and ERA5_LAKE is unset: its months would stay there",
+            remedy=f"Set ERA5_LAKE={address_of(file)}; or add --force to remove them from the table alone.",
+        )
+    typer.echo(f"the lake at {address_of(file)} keeps what it has: ERA5_LAKE is unset", err=True)
 
 
 def _show(going: "Sequence[DroppedMonth]", verb: str) -> None:

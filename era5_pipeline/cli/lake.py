@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from era5_pipeline.cli.output import ResultsCommand, print_line
+from era5_pipeline.lake.open_lake import KEEP_DAYS, ORPHAN_HOURS
 
 lake = typer.Typer(no_args_is_help=True, help="The lake (ERA5_LAKE): the same months as an Iceberg table.")
 
@@ -29,7 +30,7 @@ def path() -> None:
     own = open_lake(settings)
     with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
         table = own.open(connection)
-    if table is None:
+    if table is None or table.current_snapshot() is None:
         raise NoDataError("the lake has no month yet", remedy="Load one, with ERA5_LAKE set: era5 load.")
     print_line(table.metadata_location)
 
@@ -64,18 +65,17 @@ def verify(
     from era5_pipeline.model.months import months_between
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.warehouse.ledger import read_ledger
 
     settings = read_settings()
     own = open_lake(settings)
-    from era5_pipeline.lake.upkeep import verify_month
+    from era5_pipeline.lake.upkeep import read_both, verify_month
 
     wanted = None if from_ is None else set(months_between(from_, to))
     results = []
     with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
-        table = own.open(connection)
-        for contents in read_ledger(connection):
-            if not contents.parts or (wanted is not None and contents.month not in wanted):
+        table, held = read_both(connection, own)
+        for contents in held:
+            if wanted is not None and contents.month not in wanted:
                 continue
             with stage_bars(Console(stderr=True), str(contents.month), "verify"):
                 differences = verify_month(own, table, contents)
@@ -85,21 +85,65 @@ def verify(
                     print_line(line)
     if as_json:
         print_line(json.dumps(results, indent=1))
-    different = [result["month"] for result in results if result["differences"]]
+    different = [result for result in results if result["differences"]]
     if different:
+        first = different[0]["month"]
         raise RefusedError(
             f"the lake differs from the warehouse in {len(different)} of {len(results)} months",
-            remedy=f"Load them again: era5 load --from {different[0]} --force.",
+            remedy=f"Load them again: era5 load --from {first} --force."
+            if any(result["rows"] for result in different)
+            else f"The warehouse lacks them: era5 drop --from {first} takes them out of the lake, too.",
+        )
+
+
+@lake.command("snapshots", cls=ResultsCommand)
+def snapshots(*, as_json: _JsonOption = False) -> None:
+    """List the snapshots, by which earlier versions of months can be read: id, time, month, and what it brought.
+
+    \b
+    Examples:
+      era5 lake snapshots
+      era5 lake snapshots --json
+    """  # noqa: D301
+    import json
+    from dataclasses import asdict
+
+    from era5_pipeline.lake.open_lake import open_lake
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import open_warehouse
+
+    settings = read_settings()
+    own = open_lake(settings)
+    from era5_pipeline.lake.upkeep import list_snapshots
+
+    with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
+        table = own.open(connection)
+    found = () if table is None else list_snapshots(table)
+    if as_json:
+        print_line(json.dumps([{**asdict(one), "made": one.made.isoformat()} for one in found], indent=1))
+        return
+    for one in found:
+        what = "dropped" if one.version is None else f"{one.version}, from {one.source}"
+        print_line(
+            f"{one.snapshot_id}  {one.made:%Y-%m-%d %H:%M:%S}  {one.month}  {what}  "
+            f"(then {one.rows:,} rows, {one.bytes:,} bytes)"
         )
 
 
 @lake.command("publish", cls=ResultsCommand)
-def publish(*, as_json: _JsonOption = False) -> None:
-    """Tell the REST catalog of ERA5_LAKE_CATALOG of all months, as each load does.
+def publish(
+    *,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Forget other catalogs that were told before, for era5 lake clean.")
+    ] = False,
+    as_json: _JsonOption = False,
+) -> None:
+    """Send all months to the REST catalog of ERA5_LAKE_CATALOG, as each load does.
 
     \b
     Examples:
       era5 lake publish
+      era5 lake publish --forget
     """  # noqa: D301
     import json
     from dataclasses import asdict
@@ -112,6 +156,16 @@ def publish(*, as_json: _JsonOption = False) -> None:
 
     settings = read_settings()
     own = open_lake(settings)
+    if forget:
+        from era5_pipeline.lake.pointer import forget_followers
+
+        kept = None if own.follower is None else own.follower.shown
+        with open_warehouse(settings) as warehouse, warehouse.connect() as connection, server_errors("forgetting"):
+            own.require(connection)
+            for address in forget_followers(connection, but=kept):
+                typer.echo(f"forgotten: {address}", err=True)
+        if own.follower is None:
+            return
     if own.follower is None:
         raise UsageError("there is no REST catalog", remedy="Name it: ERA5_LAKE_CATALOG=https://host/path.")
     with open_warehouse(settings) as warehouse, warehouse.connect() as connection, server_errors("reading the lake"):
@@ -128,12 +182,15 @@ def publish(*, as_json: _JsonOption = False) -> None:
 def clean(
     *,
     keep_days: Annotated[
-        float, typer.Option("--keep-days", min=0, help="Snapshots of the last so many days stay, for time travel.")
-    ] = 30.0,
+        float, typer.Option("--keep-days", min=0, help="Keep the snapshots of the last DAYS days, for time travel.")
+    ] = KEEP_DAYS,
     orphan_hours: Annotated[
         float,
-        typer.Option("--orphan-hours", min=0, help="Files that belong to no snapshot stay for so many hours."),
-    ] = 24.0,
+        typer.Option("--orphan-hours", min=0, help="Keep files that belong to no snapshot for this many hours."),
+    ] = ORPHAN_HOURS,
+    remove_newer: Annotated[
+        bool, typer.Option("--remove-newer", help="Remove files that are newer than the newest load of this database.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which files would go now.")] = False,
     as_json: _JsonOption = False,
 ) -> None:
@@ -164,6 +221,7 @@ def clean(
             keep=timedelta(days=keep_days),
             orphans_after=timedelta(hours=orphan_hours),
             dry_run=dry_run,
+            remove_newer=remove_newer,
         )
     if as_json:
         print_line(json.dumps(asdict(done)))

@@ -13,7 +13,9 @@ from era5_pipeline.cli.options import (
     LatitudeOption,
     LongitudeOption,
     PlaceOption,
+    StoreOption,
     point_overrides,
+    store_overrides,
 )
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, SourceChoice, source_kind
@@ -45,7 +47,7 @@ def load(
         typer.Option(
             "--source",
             help="Where months come from.",
-            show_default="files with --files-dir, point with a place, else cds",
+            show_default="files with --files-dir, point with a place, zarr with --store, else cds",
         ),
     ] = None,
     files_dir: Annotated[
@@ -56,6 +58,7 @@ def load(
             help="A folder of ERA5 files, or s3://bucket/prefix; can be given several times.",
         ),
     ] = None,
+    store: StoreOption = None,
     variables: Annotated[
         str | None,
         typer.Option(
@@ -107,6 +110,14 @@ def load(
             help="Source files: one value a day or a month, always at the same hour, is an hour, not a mean.",
         ),
     ] = False,
+    off_grid: Annotated[
+        Literal["refuse", "nearest"] | None,
+        typer.Option(
+            "--off-grid",
+            help="Source files: values between the grid points (interpolated by the store) go to the nearest points.",
+            show_default="refuse",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Load months again even if nothing changed.")] = False,
     replace: Annotated[
         bool,
@@ -114,7 +125,9 @@ def load(
     ] = False,
     refetch: Annotated[
         bool,
-        typer.Option("--refetch", help="Sources cds, arco and point: fetch months again even if their files exist."),
+        typer.Option(
+            "--refetch", help="Sources cds, arco, point and zarr: fetch months again even if their files exist."
+        ),
     ] = False,
     failed: Annotated[
         bool,
@@ -141,6 +154,7 @@ def load(
       era5 load --files-dir ~/era5 --variables all
       era5 load --from 2023-09 --files-dir ~/era5 --allow-incomplete
       era5 load --from 2023-01 --to 2023-12 --area -5/106/-8/108 --variables u100,v100
+      era5 load --from 1940 --to 2024 --store s3://bucket/era5.zarr --area -5/106/-8/108
       era5 load --from 2024-01 --source sample --area -5/106/-8/108
       era5 load --failed
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
@@ -153,8 +167,10 @@ def load(
 
     calendar_months = parse_calendar_months(calendar_month or ())
     asked = find_asked_place(COMMAND, place, lat, lon, cell)
+    of_store = store_overrides(source, store)
     overrides: dict[str, Any] = {
-        **point_overrides(source or (SOURCE_OF_FOLDERS if files_dir else None), asked),
+        **of_store,
+        **point_overrides(of_store["source"] or (SOURCE_OF_FOLDERS if files_dir else None), asked),
         "files_dir": os.pathsep.join(map(_place, files_dir)) if files_dir else None,
         "variables": variables,
         "strict_variables": strict_variables or None,
@@ -162,6 +178,7 @@ def load(
         "format": format_,
         "allow_incomplete": allow_incomplete or None,
         "sparse_hours": sparse_hours or None,
+        "off_grid": off_grid,
         "force": force or None,
         "replace": replace or None,
         "refetch": refetch or None,
@@ -203,7 +220,7 @@ def _ask_about_the_globe(settings: "Settings", months: "Sequence[Month]") -> Non
         contents = replace(contents, months=())  # loaded months are loaded again
     # Unlike a plan, a load tries months that may not be complete yet.
     planned = plan_of(load, settings, contents, months[-1].end + timedelta(days=settings.available_after_days))
-    if not planned.to_load:
+    if not planned.to_load or not planned.load.is_global:  # a store may have a part of the globe only
         return
     size = planned.bytes
     parts = [("download", size.download), ("raw files", size.raw), ("Parquet", size.parquet), ("table", size.table)]

@@ -7,6 +7,7 @@ import typer
 
 from era5_pipeline.cli.options import require_limits, require_picture, warn_of_gaps
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.times import NORMAL_PERIOD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +67,7 @@ AnomalyOption = Annotated[
 BaselineOption = Annotated[
     str | None,
     typer.Option(
-        "--baseline", metavar="FIRST-LAST", help="Years that an anomaly is relative to.", show_default="1991-2020"
+        "--baseline", metavar="FIRST-LAST", help="Years that an anomaly is relative to.", show_default=NORMAL_PERIOD
     ),
 ]
 
@@ -94,7 +95,8 @@ def asked_map(
     from era5_pipeline.climate.question import calendar_month, parse_year, parse_years
     from era5_pipeline.maps import question as questions
     from era5_pipeline.model.months import Month
-    from era5_pipeline.model.times import parse_day, parse_instant
+    from era5_pipeline.model.question import asked_hour, asked_month
+    from era5_pipeline.model.times import parse_day
 
     which = _one_of({"--time": time, "--day": day, "--month": month, "--year": year, "--trend": trend})
     _require_fitting(
@@ -109,7 +111,7 @@ def asked_map(
     if baseline is not None and not anomaly:
         raise UsageError("--baseline needs --anomaly", remedy="Add --anomaly, or leave --baseline out.")
     if time is not None:
-        return questions.HourQuestion(parse_instant(time))
+        return questions.HourQuestion(asked_hour(time))
     chosen = questions.statistic_for(variable, statistic)
     if day is not None:
         of_day = parse_day(day)
@@ -120,7 +122,7 @@ def asked_map(
     if trend is not None:
         return questions.TrendQuestion(part, parse_years(trend), chosen)
     if month is not None:
-        asked = Month.parse(month)
+        asked = asked_month(month)
         part, number = calendar_month(asked.month), asked.year
     else:
         number = parse_year(year or "")
@@ -129,7 +131,7 @@ def asked_map(
     if anomaly:
         years = parse_baseline(baseline) if baseline is not None else DEFAULT_BASELINE
         return questions.AnomalyQuestion(part, number, years, chosen)
-    return questions.PartQuestion(part, number, chosen)
+    return questions.PeriodQuestion(part, number, chosen)
 
 
 def _one_of(options: dict[str, str | None]) -> str:
@@ -224,7 +226,7 @@ def asked_hours(day: str | None, month: str | None, others: "Mapping[str, object
     """
     from datetime import UTC, datetime, time, timedelta
 
-    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.question import asked_month
     from era5_pipeline.model.times import parse_day
 
     given = [name for name, value in others.items() if value]
@@ -234,7 +236,7 @@ def asked_hours(day: str | None, month: str | None, others: "Mapping[str, object
             remedy="Give --month 2023-07 or --day 2023-07-15, or a picture with --out map.png.",
         )
     if month is not None:
-        asked = Month.parse(month)
+        asked = asked_month(month)
         return asked.start, asked.end
     start = datetime.combine(parse_day(day or ""), time(), UTC)
     return start, start + timedelta(days=1)

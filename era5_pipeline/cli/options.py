@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from era5_pipeline.model.errors import RefusedError, UsageError
-from era5_pipeline.model.source_kinds import SOURCE_OF_POINTS, source_kind
+from era5_pipeline.model.source_kinds import SOURCE_OF_POINTS, SOURCE_OF_STORES, source_kind
 
 if TYPE_CHECKING:
     from era5_pipeline.model.places import AskedPlace
@@ -29,6 +29,38 @@ def point_overrides(source: str | None, asked: "AskedPlace | None") -> dict[str,
             remedy=f"Use --source {SOURCE_OF_POINTS}, or give an area: --area NORTH/WEST/SOUTH/EAST.",
         )
     return {"source": source or SOURCE_OF_POINTS, "point": str(asked.cell.location)}
+
+
+# --- The option `--store`: a Zarr store, which selects the source that reads it ---
+
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="ADDRESS",
+        help="Source zarr: a Zarr store of ERA5: a folder, s3://, gs:// or https://; or a preset: edh, ecmwf-arco.",
+        show_default="ERA5_ZARR_URL",
+    ),
+]
+
+
+def store_overrides(source: str | None, store: str | None) -> dict[str, str | None]:
+    """The settings `source` and `zarr_url`: a store selects the source of stores, unless another is named.
+
+    A folder becomes an absolute path: runs may have another current folder.
+
+    Raises:
+        UsageError: if the named source does not read Zarr stores.
+    """
+    if store is None:
+        return {"source": source}
+    if source not in (None, SOURCE_OF_STORES):
+        raise UsageError(
+            f"the source {source} does not take a store", remedy=f"Use --source {SOURCE_OF_STORES}, or leave it out."
+        )
+    is_folder = "://" not in store and Path(store).expanduser().is_dir()
+    return {"source": SOURCE_OF_STORES, "zarr_url": str(Path(store).expanduser().absolute()) if is_folder else store}
 
 
 # --- Options of the commands that read hours: the first and last time, and the columns ---

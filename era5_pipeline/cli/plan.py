@@ -15,7 +15,9 @@ from era5_pipeline.cli.options import (
     LatitudeOption,
     LongitudeOption,
     PlaceOption,
+    StoreOption,
     point_overrides,
+    store_overrides,
 )
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.source_kinds import SourceChoice  # typer evaluates annotations
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from era5_pipeline.planning.estimates import Figure
     from era5_pipeline.planning.extent import Load
     from era5_pipeline.planning.load_plan import Plan
+    from era5_pipeline.sources.zarr.chunk_plan import ChunkPlan
 
     # Label, number, words.
     _Row = tuple[str, str, str]
@@ -62,18 +65,25 @@ def plan(
     lat: LatitudeOption = None,
     lon: LongitudeOption = None,
     cell: CellOption = "nearest",
+    store: StoreOption = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Compare what each source would take for the same months and places.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object with the same numbers.")] = False,
 ) -> None:
     """Estimate a load before it starts: months, requests, rows, bytes, hours, free disk.
 
     The command contacts no service, and starts and writes nothing. Estimates use what this warehouse has measured so
-    far, otherwise documented figures.
+    far, otherwise documented figures. Only of a Zarr store (--store) it reads the metadata and axes, a few kilobytes,
+    to count its chunks.
 
     \b
     Examples:
       era5 plan --from 1940 --to 2024
       era5 plan --from 2023-01 --to 2023-12 --area 60/-10/35/30 --variables t2m,tp
       era5 plan --from 1940 --to 2024 --source point --place Jakarta
+      era5 plan --from 1940 --to 2024 --store s3://bucket/era5.zarr --area -5/106/-8/108
+      era5 plan --from 1940 --to 2024 --area -5/106/-8/108 --compare
       era5 plan --from 1991 --to 2020 --calendar-month 7 --area -5/106/-8/108
       era5 plan --from 1940-01 --to 2024-12 --json | jq .table_bytes
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
@@ -85,13 +95,18 @@ def plan(
     from era5_pipeline.planning.current_contents import read_current_contents
     from era5_pipeline.planning.extent import Load
 
-    point = point_overrides(source, find_asked_place(COMMAND, place, lat, lon, cell))
-    settings = read_settings(variables=variables, area=area, **point)
+    of_store = store_overrides(source, store)
+    point = point_overrides(of_store["source"], find_asked_place(COMMAND, place, lat, lon, cell))
+    settings = read_settings(variables=variables, area=area, **{**of_store, **point})
     if from_ is None:
         raise UsageError(
             "no months to plan are given", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
         )
-    load = Load.of(settings, months_between(from_, to, parse_calendar_months(calendar_month or ())))
+    months = months_between(from_, to, parse_calendar_months(calendar_month or ()))
+    if compare:
+        _compare(settings, months, as_json=as_json)
+        return
+    load = Load.of(settings, months)
     planned = plan_of(load, settings, read_current_contents(settings), datetime.now(tz=UTC))
     if as_json:
         typer.echo(json.dumps(planned.to_json(), indent=1))
@@ -101,10 +116,14 @@ def plan(
 
 def plan_of(load: "Load", settings: "Settings", contents: "CurrentContents", now: "datetime") -> "Plan":
     """Plan the load into a warehouse with these contents, for the disks and file settings in `settings`."""
+    from era5_pipeline.planning.comparison import opened_chunks
     from era5_pipeline.planning.current_contents import read_disk_space
     from era5_pipeline.planning.disk_space import StoragePolicy
     from era5_pipeline.planning.load_plan import make_plan
 
+    count_chunks = None
+    if load.kind.is_chunked:
+        load, count_chunks = opened_chunks(settings, load)
     return make_plan(
         load,
         contents,
@@ -112,7 +131,37 @@ def plan_of(load: "Load", settings: "Settings", contents: "CurrentContents", now
         now=now,
         available_after_days=settings.available_after_days,
         policy=StoragePolicy.of(settings),
+        count_chunks=count_chunks,
     )
+
+
+def _compare(settings: "Settings", months: "Sequence[Month]", *, as_json: bool) -> None:
+    """Print what each source would take, as a table or JSON."""
+    from datetime import UTC, datetime
+
+    from rich.filesize import decimal
+
+    from era5_pipeline.planning.comparison import compare_sources
+
+    offers = compare_sources(settings, months, datetime.now(tz=UTC))
+    if as_json:
+        typer.echo(json.dumps([offer.to_json() for offer in offers], indent=1))
+        return
+    rows = [("source", "requests", "download", "wait", "")]
+    rows += [
+        (
+            offer.source,
+            "?" if offer.requests is None else f"{offer.requests:,}",
+            "?" if offer.bytes is None else decimal(offer.bytes),
+            offer.wait,
+            "; ".join(offer.notes),
+        )
+        for offer in offers
+    ]
+    widths = [max(len(row[n]) for row in rows) for n in range(4)]
+    for row in rows:
+        cells = (row[0].ljust(widths[0]), row[1].rjust(widths[1]), row[2].rjust(widths[2]), row[3].ljust(widths[3]))
+        typer.echo("  ".join((*cells, row[4])).rstrip())
 
 
 def _print(planned: "Plan", settings: "Settings") -> None:
@@ -202,6 +251,8 @@ def _size_rows(planned: "Plan") -> "Iterator[_Row]":
             each = f"one for up to {load.months_a_request} months, in a backfill one a month"
         words = f"the largest, {fields:,} fields of {MAX_FIELDS:,} allowed, fits; {at_once}"
         yield "requests", f"{size.requests:,}", f"{each}; {words} (pool cds)"
+    elif planned.chunks is not None:
+        yield from _chunk_rows(planned.chunks)
     else:
         yield "requests", "none", ""
     hours = f"{size.hours:,} hours"
@@ -215,6 +266,20 @@ def _size_rows(planned: "Plan") -> "Iterator[_Row]":
     )
 
 
+def _chunk_rows(chunks: "ChunkPlan") -> "Iterator[_Row]":
+    shape = " x ".join(map(str, chunks.chunk))
+    sharded = "" if chunks.shard is None else f", in shards of {' x '.join(map(str, chunks.shard))}"
+    yield "chunks", f"{chunks.chunks:,}", f"of {shape} (hours x latitudes x longitudes){sharded}; each is read once"
+    yield "requests", f"{chunks.requests:,}", "for values, whatever the order of the months in one command"
+    held = []
+    if chunks.months_within is not None:
+        held.append(f"--from {chunks.months_within[0]} --to {chunks.months_within[1]}")
+    if chunks.area_within is not None:
+        held.append(f"--area {chunks.area_within}")
+    if held:
+        yield "", "", f"the same chunks hold {' '.join(held)}: what another command loads of it is read again"
+
+
 def _byte_rows(planned: "Plan") -> "Iterator[_Row]":
     from rich.filesize import decimal
 
@@ -224,7 +289,8 @@ def _byte_rows(planned: "Plan") -> "Iterator[_Row]":
     size = planned.bytes
     if planned.load.kind.is_service:
         yield row("download", size.download)
-    if planned.load.kind.downloads_globe or planned.load.kind.is_generated:
+    kind = planned.load.kind
+    if kind.downloads_globe or kind.is_generated or kind.is_chunked:
         yield row("raw files", size.raw)
     yield row("Parquet", size.parquet)
     is_columnstore = planned.contents.layout == "columnstore"

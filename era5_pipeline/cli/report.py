@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from era5_pipeline.cli.climate_options import (
-    DEFAULT_BASELINE,
     AreaOption,
     BaselineOption,
     DaysOption,
@@ -17,6 +16,7 @@ from era5_pipeline.cli.climate_options import (
 )
 from era5_pipeline.cli.options import CellOption, LatitudeOption, LongitudeOption, PlaceOption, warn_of_gaps
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.times import NORMAL_PERIOD
 
 # --- The file name of a page, checked without importing what draws ---
 
@@ -50,7 +50,7 @@ def report(
     area: AreaOption = None,
     from_: FromOption = None,
     to: ToOption = None,
-    baseline: BaselineOption = DEFAULT_BASELINE,
+    baseline: BaselineOption = NORMAL_PERIOD,
     days: DaysOption = None,
     utc_offset: OffsetOption = None,
     title: Annotated[

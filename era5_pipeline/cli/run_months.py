@@ -217,6 +217,8 @@ def _print_run(run: "MonthRun") -> None:
             f"{per_second(loaded.rows, loaded.seconds):,.0f}",
         )
     )
+    if flat.shift is not None:
+        print_line(f"         {flat.shift.text}")
     if loaded.replaced:
         changed = ", ".join(loaded.columns_changed or ())
         print_line(f"         replaced {loaded.replaced_rows:,} rows{f'; what differs: {changed}' if changed else ''}")
@@ -245,6 +247,10 @@ def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> s
     where = str(area or kind.default_area)
     if kind.is_series:
         where = f"point {points_text(settings.wanted_points)}"
+    elif area is None and kind.is_chunked:
+        where = f"all places of the store {settings.zarr_url}"
+    elif kind.is_chunked:
+        where = f"{area}, store {settings.zarr_url}"
     elif area is None and kind.is_service:
         where = "the globe"
     elif area is None and kind.has_own_files:
@@ -276,7 +282,7 @@ def _load_command(months: "Sequence[Month]", overrides: "Mapping[str, Any]", var
     words += ["--to", str(max(months))] if len(months) > 1 else []
     if numbers := calendar_months_of(sorted(set(months))):
         words += ["--calendar-month", ",".join(map(str, numbers))]
-    for name in ("source", "files_dir", "area"):
+    for name in ("source", "files_dir", "area", "off_grid"):
         value = overrides.get(name)
         parts = split_places(value) if name == "files_dir" and value else [value]
         words += [word for part in parts if part for word in (f"--{name.replace('_', '-')}", part)]
@@ -285,11 +291,9 @@ def _load_command(months: "Sequence[Month]", overrides: "Mapping[str, Any]", var
 
 
 def _state(load: "LoadResult") -> str:
-    from era5_pipeline.defs.metadata import state_of
-
     if load.loaded.confirmed:
         return "confirmed"
-    state = state_of(load.flat)
+    state = load.flat.state
     # Another command has loaded the month in the meantime.
     return "unchanged" if state == "loaded" and not load.loaded.changed else state
 
@@ -297,7 +301,7 @@ def _state(load: "LoadResult") -> str:
 def _as_json(month: "Month", run: "MonthRun | None", unchanged: "Collection[Month]") -> dict[str, Any]:
     from dataclasses import asdict
 
-    from era5_pipeline.defs.metadata import per_second, state_of
+    from era5_pipeline.defs.metadata import per_second
 
     if run is None:
         return {"month": str(month), "state": "unchanged" if month in unchanged else "not tried"}
@@ -309,7 +313,7 @@ def _as_json(month: "Month", run: "MonthRun | None", unchanged: "Collection[Mont
     }
     return {
         "month": str(month),
-        "state": state_of(load.flat) if load else "skipped" if run.skipped else "failed",
+        "state": load.flat.state if load else "skipped" if run.skipped else "failed",
         "skipped": run.skipped,
         "run_id": run.run_id,
         "rows": load.loaded.rows if load else 0,
@@ -318,6 +322,7 @@ def _as_json(month: "Month", run: "MonthRun | None", unchanged: "Collection[Mont
         "seconds": {stage: round(value, 3) for stage, value in seconds.items() if value is not None},
         "rows_per_second": per_second(load.loaded.rows, load.loaded.seconds) if load else None,
         "replaced": [asdict(part) for part in load.loaded.replaced] if load else [],
+        "interpolated": asdict(load.flat.shift) if load and load.flat.shift else None,
         "kept_locations": load.loaded.kept_locations if load else 0,
         "kept_variables": list(load.loaded.kept_columns) if load else [],
         "errors": [asdict(error) for error in run.errors],
@@ -337,7 +342,7 @@ def _report(settings: "Settings", runs: "Sequence[MonthRun]", not_tried: "Sequen
     problems = ((f"era5: {text}", remedy) for remedy, said in by_remedy.items() for text in by_cause(said))
     for text in grouped_problems(problems):
         typer.echo(text, err=True)
-    if source_kind(settings.source_name).is_series:
+    if source_kind(settings.source_name).states_no_version:
         said = {warning for run in runs if run.results.raw is not None for warning in run.results.raw.raw.warnings}
         for warning in sorted(said):
             typer.echo(f"era5: {warning}", err=True)

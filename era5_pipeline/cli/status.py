@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import Settings
     from era5_pipeline.read.held import AreaCoverage
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry, MonthContents
     from era5_pipeline.warehouse.space import MonthSpace, Space
@@ -159,8 +160,9 @@ def status(
     from era5_pipeline.warehouse.ledger import read_ledger
 
     require_coverage_options(out, coverage=coverage)
+    settings = read_settings()
     with (
-        open_warehouse(read_settings()) as warehouse,
+        open_warehouse(settings) as warehouse,
         warehouse.connect() as connection,
         server_errors("reading the ledger"),
     ):
@@ -170,6 +172,7 @@ def status(
         entries = read_ledger(connection)
         server = describe_server(connection)
         space = _space(connection) if entries else None
+        lake = () if as_json or settings.lake is None else _lake_lines(settings, connection)
     months = space.months if space else {}
     if as_json:
         typer.echo(
@@ -194,9 +197,9 @@ def status(
     typer.echo(f"{held} month{'' if held == 1 else 's'}, {rows:,} rows in {warehouse.shown} ({server})")
     if rows:
         typer.echo(_versions_line([entry for entry in entries if entry.rows]))
-    for line in (*_gap_lines(entries), *_summary_lines(entries)):
+    for line in (*_gap_lines(entries), *_shift_lines(entries), *_summary_lines(entries)):
         typer.echo(line)
-    for line in _space_lines(space) if space else ():
+    for line in (*(_space_lines(space) if space else ()), *lake):
         typer.echo(line)
     for line in _attempt_lines(entries):
         typer.echo(line)
@@ -249,6 +252,25 @@ def _space(connection: "psycopg.Connection[Any]") -> "Space | None":
     except WarehouseError as error:
         typer.echo(f"era5: {error.message}\n      {error.remedy}", err=True)
         return None
+
+
+def _lake_lines(settings: "Settings", connection: "psycopg.Connection[Any]") -> tuple[str, ...]:
+    """The size of the lake by its newest snapshot, and where it is; or why it cannot be read."""
+    from rich.filesize import decimal
+
+    from era5_pipeline.lake.open_lake import open_lake
+    from era5_pipeline.model.errors import Era5Error
+
+    try:
+        lake = open_lake(settings)
+        from era5_pipeline.lake.upkeep import list_snapshots
+
+        table = lake.open(connection)
+        snapshots = () if table is None else list_snapshots(table)
+    except Era5Error as error:
+        return (f"lake: unknown: {error.message}",)
+    size = snapshots[-1].bytes if snapshots else 0
+    return (f"lake: {decimal(size)} at {lake.place.address}",)
 
 
 def _space_to_json(space: "Space | None", month: "MonthSpace | None") -> dict[str, Any]:
@@ -342,7 +364,21 @@ def _summary_lines(months: "Sequence[MonthContents]") -> list[str]:
     return [f"{whose} in weather_monthly: era5 db summaries computes them"]
 
 
+def _shift_lines(months: "Sequence[MonthContents]") -> list[str]:
+    """Name the months with values that the store interpolated, by shift."""
+    from era5_pipeline.model.months import spans
+
+    found = dict.fromkeys(shift for month in months for shift in month.interpolated)
+    return [f"{spans(month.month for month in months if shift in month.interpolated)}: {shift.text}" for shift in found]
+
+
 def _version(part: "LedgerEntry") -> str:
+    if part.interpolated is not None:
+        return f"{_stated_version(part)}, interpolated"
+    return _stated_version(part)
+
+
+def _stated_version(part: "LedgerEntry") -> str:
     if part.version == "mixed":
         return f"mixed: {len(_preliminary_hours([part]))} of {part.hours} h preliminary"
     revised = part.version == "final" and part.revised_at is not None

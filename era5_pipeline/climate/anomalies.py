@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from era5_pipeline.climate.answer import Baseline, YearSpan
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.times import NORMAL_PERIOD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# WMO's current normal period.
-DEFAULT_BASELINE = YearSpan(1991, 2020)
 # With fewer, single years decide what is normal.
 FEWEST_YEARS_OF_BASELINE = 10
 # WMO (No. 1203) asks for 24 of the 30 years of a normal.
 _SHARE_OF_YEARS = 0.8
-_SPAN = re.compile(r"(\d{4})\s*[-/]\s*(\d{4})", re.ASCII)
 
 
 def parse_baseline(text: str) -> YearSpan:
@@ -28,11 +25,10 @@ def parse_baseline(text: str) -> YearSpan:
     Raises:
         UsageError: if the text is not a range of years, or the range is reversed or too short.
     """
-    match = _SPAN.fullmatch(text.strip())
+    years = YearSpan.parse(text)
     remedy = "A baseline is FIRST-LAST, for example 1991-2020 or 1961-1990."
-    if not match:
+    if years is None:
         raise UsageError(f"{text!r} is not a baseline", remedy=remedy)
-    years = YearSpan(int(match[1]), int(match[2]))
     if years.first > years.last:
         raise UsageError(f"the baseline {years} is empty", remedy="Give the earlier year first.")
     if len(years) < FEWEST_YEARS_OF_BASELINE:
@@ -42,6 +38,9 @@ def parse_baseline(text: str) -> YearSpan:
             remedy=remedy,
         )
     return years
+
+
+DEFAULT_BASELINE = parse_baseline(NORMAL_PERIOD)
 
 
 def baseline_of(years: YearSpan, complete_years: Sequence[int]) -> Baseline:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from era5_pipeline.model.cells import land_words
 from era5_pipeline.model.location_set import LocationSet
@@ -96,6 +97,12 @@ class YearSpan:
 
     first: int
     last: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """The years of `1991-2020`, in any order; None if the text is not of this form."""
+        match = re.fullmatch(r"(\d{4})\s*[-/]\s*(\d{4})", text.strip(), re.ASCII)
+        return cls(int(match[1]), int(match[2])) if match else None
 
     def __str__(self) -> str:
         return f"{self.first}-{self.last}"

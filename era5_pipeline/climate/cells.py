@@ -17,6 +17,7 @@ from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import GridWindow
 from era5_pipeline.read.fetch import fetch_packed, table_required, value_of
 from era5_pipeline.read.held import EVERYWHERE
+from era5_pipeline.read.missing import SUMMARIES_REMEDY
 from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def summaries_required(variable: Variable) -> Iterator[None]:
     except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn):
         raise NoDataError(
             f"the database has no monthly summaries of {variable.column}: its months were loaded without them",
-            remedy="Compute them from the hours: era5 db summaries.",
+            remedy=SUMMARIES_REMEDY,
         ) from None
 
 

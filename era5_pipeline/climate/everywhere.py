@@ -1,7 +1,7 @@
 """Trends and normals at every place, from the warehouse's monthly summaries or from the hours of the lake.
 
 The places are cut into blocks, and each block is computed by itself: here, by workers of Dask or by executors of Spark.
-What is sent to them is a list of files; what comes back are a few numbers for each place.
+They receive a list of files, and return a few numbers for each place.
 """
 
 from __future__ import annotations
@@ -285,6 +285,7 @@ def answers_of_dask(tasks: Sequence[LakeTask], scheduler: str | None) -> Iterato
         StoreError, TransientError: if a file cannot be read.
     """
     from distributed import KilledWorker, as_completed  # noqa: PLC0415  # takes half a second
+    from distributed.comm.core import CommClosedError  # noqa: PLC0415
 
     from era5_pipeline.flat.cluster import WorkerWatch, lost_scheduler  # noqa: PLC0415
 
@@ -302,7 +303,7 @@ def answers_of_dask(tasks: Sequence[LakeTask], scheduler: str | None) -> Iterato
             future = next(completed)
             try:
                 yield future.result()
-            except CancelledError as error:
+            except (CancelledError, CommClosedError) as error:
                 raise lost_scheduler(address) from error
             except KilledWorker as error:
                 raise UsageError(
@@ -484,7 +485,7 @@ def save(connection: psycopg.Connection[Any], question: EverywhereQuestion, rows
 
 
 def csv_of(rows: pa.Table, *, header: bool) -> bytes:
-    """Write the rows as CSV, without a value where there is none."""
+    """Write the rows as CSV; NULL is an empty field."""
     target = pa.BufferOutputStream()
     plain = [column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column for column in rows]
     options = pyarrow.csv.WriteOptions(include_header=header, quoting_style="needed")

@@ -106,7 +106,6 @@ _SEASONS = {"DJF": 0, "MAM": 3, "JJA": 6, "SON": 9}
 PartPeriod = Literal["month", "season", "year"]
 # A statistic of the hours of a day, or of a part of a year.
 CellStatistic = Literal["mean", "min", "max", "sum"]
-_SPAN = re.compile(r"(\d{4})\s*[-/]\s*(\d{4})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -204,10 +203,11 @@ def parse_years(text: str) -> YearSpan:
     Raises:
         UsageError: if the text is not a range of years, or the range is reversed or begins before ERA5.
     """
-    match = _SPAN.fullmatch(text.strip())
-    if not match:
+    years = YearSpan.parse(text)
+    if years is None:
         raise UsageError(f"{text!r} is not a range of years", remedy="Years are FIRST-LAST, for example 1991-2020.")
-    years = YearSpan(Month(int(match[1]), 1).year, Month(int(match[2]), 1).year)
+    for year in (years.first, years.last):
+        Month(year, 1)  # before ERA5 begins?
     if years.first > years.last:
         raise UsageError(f"the years {years} are empty", remedy="Give the earlier year first.")
     return years

@@ -46,7 +46,7 @@ from era5_pipeline.read.held import (
     some_row,
 )
 from era5_pipeline.read.hours import read_place_hours
-from era5_pipeline.read.missing import Gaps, explain_absence, find_gaps, gap_lines, middle_of, nearest_in_words
+from era5_pipeline.read.missing import Gaps, explain_absence, find_gaps, gap_lines, nothing_in_area
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.layout import locations_where
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
@@ -173,7 +173,7 @@ def hours_of_cell(
     """Read the hours of a location with `start <= time < end` (aware; None: unlimited), as `hours_by_day` takes them.
 
     Raises:
-        NoDataError: if there are none; the message names what the table holds there, or the nearest location.
+        NoDataError: if the table has none; the message names what it holds there, or the nearest location.
     """
     return read_place_hours(connection, location.location_id, columns_for_climate(connection), start, end)
 
@@ -198,19 +198,7 @@ def locations_of_area(connection: Connection, area: Area) -> LocationSet:
         found = LocationSet.of_ids(locations_at(connection, time, "latitude", area)["location_id"])
         if found:
             return found
-    raise _nothing_in(connection, area, held)
-
-
-def _nothing_in(connection: Connection, area: Area, held: LocationSet) -> NoDataError:
-    remedy = f"Load it: era5 load --from YYYY-MM --area {area}; or ask for an area within what the table holds."
-    if not held:
-        return NoDataError(f"area {area}: the table has no data there", remedy=remedy)
-    nearest, words = nearest_in_words(held.ids(), " locations", *middle_of(area))
-    there = months_held(connection, LocationSet(((nearest.location_id, nearest.location_id + 1),)))
-    return NoDataError(
-        f"area {area}: the table has no data there; {words} from the middle, and it holds {describe_months(there)}",
-        remedy=remedy,
-    )
+    raise nothing_in_area(connection, area, held)
 
 
 def hours_of_area(

@@ -1,6 +1,6 @@
 """The tables of a climate answer, by the names of the option `--table`, and the whole answer as a JSON value.
 
-The summary for a terminal is in `cli/climate_summary`.
+The summary for a terminal is in `cli/climate`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Dagster may change a name with an underscore in any release. `test_dagster_internals` fails for each that a new release
 lacks, and this is the module to change then. One more is in `container_launcher`: only containers need its library.
+
+Names without an underscore that no page of Dagster's documentation has are imported where they are used, and tested in
+the same way: of `dagster_webserver` (`web_server`), `dagster_postgres` (`storage`, `instance`) and `dagster_docker`.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from dagster._core.events import EngineEventData, RunFailureReason
 # The serialized form of an instance, from which another process opens it.
 from dagster._core.instance.ref import InstanceRef
 
-# What a launcher is given and returns. To write a launcher is documented, and these types have no public name.
+# Parameters and results of a launcher. Writing a launcher is documented, but these types have no public names.
 from dagster._core.launcher import CheckRunHealthResult, LaunchRunContext, RunLauncher, WorkerStatus
 
 # Where a run's job is served. `execute_in_process` does not store it, and the web UI then cannot execute the run again.
@@ -87,7 +90,7 @@ __all__ = [
 DAEMON_MODULE = "dagster._daemon"
 # Logs each check of a skipped month as not executed.
 STEP_LOGGER = "dagster._core.execution.plan.active"
-# What Dagster imports only when a run begins, which takes half a second of it.
+# Modules that Dagster imports only when a run begins, which takes half a second.
 IMPORTED_BY_RUNS = (
     "dagster._core.definitions.repository_definition.repository_data_builder",
     "dagster._core.execution.plan.active",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
+from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import dagster as dg
@@ -78,11 +79,6 @@ def check_results(asset: dg.AssetKey, outcomes: Iterable[CheckResult]) -> list[d
         )
         for outcome in outcomes
     ]
-
-
-def state_of(flat: FlatMonth) -> Literal["loaded", "incomplete"]:
-    """The state that the ledger records for a loaded month."""
-    return "loaded" if flat.is_complete else "incomplete"
 
 
 def per_second(count: int, seconds: float) -> float:
@@ -182,7 +178,7 @@ def weather_metadata(result: LoadResult) -> Metadata:
         **_averages(flat),
         "dagster/partition_row_count": dg.MetadataValue.int(loaded.rows),
         "hours": dg.MetadataValue.int(flat.hours),
-        "state": dg.MetadataValue.text(state_of(flat)),
+        "state": dg.MetadataValue.text(flat.state),
         "server": dg.MetadataValue.text(loaded.server),
         "version": dg.MetadataValue.text(flat.version),
         "source": dg.MetadataValue.text(flat.raw.source),
@@ -253,7 +249,7 @@ def _maps(path: Path) -> Metadata:
     try:
         picture = path.read_bytes()
         small = _inline(picture)
-    except (OSError, ValueError):  # a missing or damaged preview must not fail the load
+    except (OSError, ValueError, KeyError):  # a missing or damaged preview must not fail the load
         return {"map": dg.MetadataValue.null(), "preview": dg.MetadataValue.null()}
     encoded = base64.b64encode(picture).decode()
     return {
@@ -262,11 +258,12 @@ def _maps(path: Path) -> Metadata:
     }
 
 
+@lru_cache(maxsize=1)  # of a month's rows in a file, and in the table
 def _inline(picture: bytes) -> str:
     """The picture as Markdown that the UI shows in place: its title as text, and below it the map, blurred."""
     with Image.open(io.BytesIO(picture)) as image:
-        # A preview of an earlier version has no words and no title height. Blurred, its title would be illegible.
-        words, title = image.info.get(TEXT_OF_PREVIEW, ""), int(image.info.get(TITLE_OF_PREVIEW, 0))
+        # Without its title, which would be illegible when blurred.
+        words, title = image.info[TEXT_OF_PREVIEW], int(image.info[TITLE_OF_PREVIEW])
         original = image.convert("RGB").crop((0, title, image.width, image.height))
     above, text = f"{words}\n\n" if words else "", ""
     for width, quality in product(_INLINE_WIDTHS, _INLINE_QUALITIES):

@@ -1,7 +1,8 @@
 """The job `load_months`: months of a range in one run, which shares their common work.
 
-The months of a point series take 15 kB each: a run for each would take longer than the work. The records are the same:
-for every month a materialization of each asset, and its checks. A run of one month is in `assets`.
+Months of a point series, or of a few places, take some kilobytes each: a run for each would take longer than the work.
+The records are the same: for every month a materialization of each asset, and its checks. A run of one month is in
+`assets`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -98,7 +99,7 @@ def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5R
         raise _failure(failures)
 
 
-@dg.job(description="Loads months of a range in one run: for point series, whose months are small.")
+@dg.job(description="Loads months of a range in one run: for small months, of a point series or of a few places.")
 def load_months() -> None:
     """Load a range of months."""
     load_in_turn()

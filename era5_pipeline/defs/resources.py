@@ -33,6 +33,7 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
 
     source: str | None = Field(default=None, description=f"Source of the months: {names_of()}")
     files_dir: str | None = Field(default=None, description="Source files: folders or s3://bucket/prefix, with colons")
+    zarr_url: str | None = Field(default=None, description="Source zarr: address of the Zarr store, or a preset")
     variables: str | None = Field(default=None, description="Variables to load, separated by commas")
     strict_variables: bool | None = Field(
         default=None, description="Refuse a month that lacks any of the variables, also of default and all"
@@ -46,12 +47,15 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
     sparse_hours: bool | None = Field(
         default=None, description="Source files: one value a day or a month, always at the same hour, is an hour"
     )
+    off_grid: str | None = Field(
+        default=None, description="Source files, values between the grid points: refuse, or nearest (to these points)"
+    )
     force: bool | None = Field(default=None, description="Process the month again even if nothing changed")
     replace: bool | None = Field(
         default=None, description="Let the month replace more hours, more variables, or a better version"
     )
     refetch: bool | None = Field(
-        default=None, description="Sources cds, arco and point: fetch the month again even if its files exist"
+        default=None, description="Sources cds, arco, point and zarr: fetch the month again even if its files exist"
     )
     workers: int | None = Field(default=None, description="Connections that load one month in parallel")
     sample_hours: int | None = Field(
@@ -87,7 +91,8 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
 # Loads: each keeps one core of the server busy.
 WAREHOUSE = "warehouse"
 # Months being fetched: of one user's requests, the Climate Data Store rejects most beyond a few (successful users keep
-# about two). Not limited by the service: `files`, `sample`, `arco`; they share the pool, as the asset is the same.
+# about two). Not limited by the service: `files`, `sample`, `arco`, `zarr`; they share the pool, as the asset is the
+# same.
 CDS = "cds"
 _CDS_AT_ONCE = max(kind.requests_at_once for kind in SOURCE_KINDS.values())
 

@@ -22,7 +22,9 @@ MONTHS = "era5/months"
 SETTINGS = ".dagster/era5_settings"
 _REPEATED = (
     *("source", "files_dir", "variables", "strict_variables", "area", "point"),
-    *("format", "allow_incomplete", "sparse_hours", "sample_hours"),
+    *("format", "allow_incomplete", "sparse_hours", "off_grid", "sample_hours"),
+    # The path of the token's file, never the token. An address with a key in it is refused.
+    *("zarr_url", "zarr_token_file", "zarr_user"),
 )
 _DECIDE_SOURCE = ("source", "files_dir", "point")
 # A process id means nothing on another machine.
@@ -52,7 +54,7 @@ def missing_tags(run: dg.DagsterRun) -> dict[str, str]:
         config = resource_config(run)
         of_source = {name: config[name] for name in _DECIDE_SOURCE if name in config}
         tags[SOURCE] = read_settings(**of_source).source_name
-        set_here = read_settings().model_dump(include=set(_REPEATED), exclude_unset=True)
+        set_here = read_settings().model_dump(mode="json", include=set(_REPEATED), exclude_unset=True)
         if set_here:
             tags[SETTINGS] = json.dumps(set_here)
     return {name: value for name, value in tags.items() if name not in run.tags}

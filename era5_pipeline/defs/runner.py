@@ -33,13 +33,14 @@ from era5_pipeline.model.errors import (
 )
 from era5_pipeline.model.months import calendar_months_of, spans
 from era5_pipeline.model.settings import Settings, read_settings
+from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.sources.open_source import (
     can_go_together,
     is_known,
-    is_point_series,
     months_together,
     request_ahead,
     request_together,
+    small_months,
 )
 from era5_pipeline.sources.source import due_months
 
@@ -292,7 +293,7 @@ def _overrides(run: dg.DagsterRun) -> dict[str, Any]:
     }
 
 
-# --- Run months one after another in this process; months of a series in one run, which is much faster ---
+# --- Run months one after another in this process; small ones in one run, which is much faster ---
 
 
 # Exit codes of a service or a store of files that would refuse the other months too.
@@ -317,7 +318,7 @@ class MonthRunner:
     on_run: Callable[[MonthRun], None]
     on_unchanged: Callable[[Month], None]
     done: dict[int, MonthRun] = field(default_factory=dict)
-    _of_series: dict[frozenset[tuple[str, Any]], bool] = field(default_factory=dict)
+    _small: dict[frozenset[tuple[str, Any]], frozenset[Month]] = field(default_factory=dict)
     # True until a request for several months has failed; and the position after the months of the newest request.
     _asks_together: bool = True
     _requested_until: int = 0
@@ -350,12 +351,23 @@ class MonthRunner:
         # Two requests in the queue, as in a backfill, once the service has delivered a first month.
         if self._last is not None and self._last.results.raw is not None:
             self._request_following(position)
-        with self.around(month), due_months(together):
+        with self.around(month), due_months(together or self._sharing_chunks(position)):
             run = run_month(self.instance, month, overrides=overrides)
         if together and not self._is_known(together[-1], overrides):
             # The source has reported why.
             self._asks_together, self._requested_until = False, 0
         self._record(position, run)
+
+    def _sharing_chunks(self, position: int) -> tuple[Month, ...]:
+        """The months still to run with the same settings, if the source reads a chunk for all of them at once."""
+        _, overrides = self.wanted[position]
+        if not source_kind(read_settings(**overrides).source_name).is_chunked:
+            return ()
+        return tuple(
+            month
+            for n, (month, own) in enumerate(self.wanted)
+            if own == overrides and n not in self.done and self._is_due(n)
+        )
 
     def _is_known(self, month: Month, overrides: Mapping[str, Any]) -> bool:
         with suppress(Era5Error):  # an unreachable store is reported by the month's run
@@ -402,25 +414,27 @@ class MonthRunner:
             )
 
     def _months_together(self, position: int) -> list[Month]:
-        """The due months from there on that form a range, or calendar months of one, and are requested alike."""
+        """The small, due months from there on that form a range, or calendar months of one, and are requested alike."""
         first, overrides = self.wanted[position]
-        if not self._is_point_series(overrides):
+        small = self._small_months(overrides)
+        if first not in small:
             return [first]
         months = [first]
         for offset, (month, own) in enumerate(self.wanted[position + 1 :], start=1):
-            if month <= months[-1] or own != overrides or not self._is_due(position + offset):
+            if month not in small or month <= months[-1] or own != overrides or not self._is_due(position + offset):
                 break
             months.append(month)
         # If this many are picked by calendar months, fewer are too.
         together = bisect_left(range(1, len(months) + 1), 1, key=lambda n: calendar_months_of(months[:n]) is None)
         return months[:together]
 
-    def _is_point_series(self, overrides: Mapping[str, Any]) -> bool:
-        """Return True if months with these overrides are point series; cached, since finding out may list folders."""
+    def _small_months(self, overrides: Mapping[str, Any]) -> frozenset[Month]:
+        """The small ones of the months with these overrides; cached, since finding out may list folders."""
         key = frozenset(overrides.items())
-        if key not in self._of_series:
-            self._of_series[key] = is_point_series(read_settings(**overrides))
-        return self._of_series[key]
+        if key not in self._small:
+            months = [month for month, own in self.wanted if own == overrides]
+            self._small[key] = small_months(read_settings(**overrides), months)
+        return self._small[key]
 
     @property
     def _last(self) -> MonthRun | None:

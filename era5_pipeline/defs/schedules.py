@@ -1,21 +1,25 @@
 """Schedules: load the newest complete month, replace preliminary months by final data, load the current month daily.
 
 Defines when they run, and their run requests; which months are due is decided in `planning.updates`. All are off until
-they are switched on in the UI under Automation, because each sends requests to a service in the user's name.
+they are switched on in the UI under Automation, because each sends requests to a service in the user's name; so is the
+lake's upkeep, which removes files.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import dagster as dg
 
 from era5_pipeline.defs.assets import load_month
+from era5_pipeline.defs.failures import as_failures
 from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.defs.run_tags import PARTITION
+from era5_pipeline.lake.open_lake import KEEP_DAYS, ORPHAN_HOURS, open_lake
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.planning.updates import Update, current_month, newest_months, require_updatable_source, revisions
 from era5_pipeline.postgres.connect import open_warehouse
+from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.ledger_entry import MonthContents
 
@@ -69,7 +73,43 @@ def current_month_daily(
     return _requests(context, era5, current_month, "the source has no data of the current month yet")
 
 
-SCHEDULES = [monthly_update, revise_preliminary, current_month_daily]
+@dg.op(description="Expires old snapshots of the lake, and removes files that belong to none.")
+def remove_old_files(context: dg.OpExecutionContext, era5: Era5Resource) -> None:
+    """Remove from the lake what is older than the stated times."""
+    with as_failures(context.retry_number):
+        settings = era5.settings()
+        lake = open_lake(settings)
+        from era5_pipeline.lake.upkeep import clean  # noqa: PLC0415  # pyiceberg, which may be missing
+
+        keep, orphans_after = timedelta(days=KEEP_DAYS), timedelta(hours=ORPHAN_HOURS)
+        with (
+            open_warehouse(settings) as warehouse,
+            warehouse.connect() as connection,
+            server_errors("cleaning the lake"),
+        ):
+            done = clean(connection, lake, keep=keep, orphans_after=orphans_after)
+        context.log.info(f"removed {done.snapshots} snapshots and {done.files} files with {done.bytes:,} bytes")
+
+
+@dg.job(description="Removes from the lake what is older than the stated times: era5 lake clean.")
+def clean_lake() -> None:
+    """`era5 lake clean`, as a run."""
+    remove_old_files()
+
+
+@dg.schedule(
+    name="lake_upkeep",
+    job=clean_lake,
+    cron_schedule="0 4 * * 0",
+    execution_timezone="UTC",
+    description="Removes snapshots of the lake that are older than 30 days, and files that belong to none.",
+)
+def lake_upkeep(era5: Era5Resource) -> dg.SkipReason | dg.RunRequest:
+    """Clean the lake every Sunday, if there is one."""
+    return dg.RunRequest() if era5.settings().lake is not None else dg.SkipReason("ERA5_LAKE is not set")
+
+
+SCHEDULES = [monthly_update, revise_preliminary, current_month_daily, lake_upkeep]
 
 
 def _requests(

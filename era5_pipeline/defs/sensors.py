@@ -174,7 +174,7 @@ class AlertCursor:
 
     @classmethod
     def parse(cls, text: str | None) -> Self:
-        """Read the cursor; an empty one if there is none, or it is not ours."""
+        """Read the cursor; an empty one if it is missing or not ours."""
         try:
             return cls(**json.loads(text or "{}"))
         except (ValueError, TypeError):

@@ -229,6 +229,8 @@ def is_lost_connection(error: BaseException) -> bool:
 def outlasting_restarts(storage: _C) -> _C:
     """Class decorator: repeat calls of the storage's public methods that are cut off by a lost connection.
 
+    Dagster has no public way for this: dagster-postgres repeats the attempt to connect, for some seconds, and no
+    statement, and a storage written anew would have to define each of these methods for the same result.
     A statement that the server had just finished is repeated too: a run's log may have an entry twice.
     """
     for name in dir(storage):

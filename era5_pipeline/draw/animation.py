@@ -18,8 +18,9 @@ from era5_pipeline.draw.colour_scales import NO_LIMITS, Limits
 from era5_pipeline.draw.file_formats import MP4, USUAL_FPS
 from era5_pipeline.draw.maps import draw_map
 from era5_pipeline.draw.projections import NearestCells
-from era5_pipeline.maps.fields import FAINT, INK, NO_DATA, NO_DATA_ON_LAND, FieldMap, main_part
-from era5_pipeline.model.errors import NoDataError, UsageError, disk_errors
+from era5_pipeline.maps.fields import FieldMap, main_part
+from era5_pipeline.maps.styles import FAINT, INK, NO_DATA, NO_DATA_ON_LAND
+from era5_pipeline.model.errors import UsageError, disk_errors
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import describe_hours, time_of
@@ -27,6 +28,7 @@ from era5_pipeline.read.boxes import hour_range, read_box, read_box_contents
 from era5_pipeline.read.credit import read_credit
 from era5_pipeline.read.fields import Field, placed
 from era5_pipeline.read.held import places_held, require_columns
+from era5_pipeline.read.missing import only_null_in
 from era5_pipeline.runtime.progress import report
 
 if TYPE_CHECKING:
@@ -124,11 +126,8 @@ def read_hour_frames(
     counts, scale_values = survey(values)
     is_empty = counts == 0
     if is_empty.all():
-        raise NoDataError(
-            f"{variable.column} is NULL everywhere from {time_of(hours.start):%Y-%m-%d %H:%M} to "
-            f"{time_of(hours.stop - 1):%Y-%m-%d %H:%M} UTC in {held.area}",
-            remedy="Choose another time, column or area, or load the month with the variables you need.",
-        )
+        when = f"from {time_of(hours.start):%Y-%m-%d %H:%M} to {time_of(hours.stop - 1):%Y-%m-%d %H:%M} UTC"
+        raise only_null_in(held.area, variable, when, "time")
     notes = []
     there = window.rows * window.columns
     if area and held.points_held < there:

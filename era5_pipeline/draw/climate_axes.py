@@ -1,4 +1,4 @@
-"""What the figures of a climate answer share: sizes, grid, years and colours, and the years and labels to draw."""
+"""Common parts of the figures of a climate answer: sizes, grid, years, colours, and the labels to draw."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib import ticker
 
 from era5_pipeline.climate.answer import BY_QUANTITY
 from era5_pipeline.draw.figures import add_axes, new_figure
-from era5_pipeline.maps.fields import FAINT, INK, number_text, unit_text
+from era5_pipeline.maps.styles import FAINT, INK, number_text, unit_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ class DrawnYears:
 
 @dataclass(frozen=True)
 class Reference:
-    """What yearly temperatures are compared with: a mean (degC), and its years."""
+    """The reference of yearly temperatures: a mean (degC) and its years."""
 
     value: float
     words: str

@@ -13,7 +13,7 @@ from matplotlib.path import Path as MatplotlibPath
 from era5_pipeline.draw.climate_axes import LETTERS, WARM
 from era5_pipeline.draw.figures import add_axes, latitude_label, longitude_label, new_figure
 from era5_pipeline.draw.outlines import borders, coastlines, land
-from era5_pipeline.maps.fields import FAINT, INK
+from era5_pipeline.maps.styles import FAINT, INK
 from era5_pipeline.model.grid import STEP_DEGREES
 
 if TYPE_CHECKING:

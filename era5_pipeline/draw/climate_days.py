@@ -26,7 +26,7 @@ from era5_pipeline.draw.climate_axes import (
     style_panel,
 )
 from era5_pipeline.draw.figures import add_axes, new_figure
-from era5_pipeline.maps.fields import INK
+from era5_pipeline.maps.styles import INK
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -40,7 +40,7 @@ from era5_pipeline.draw.figures import (
     save,
     wrapped_notes,
 )
-from era5_pipeline.maps.fields import FAINT, INK, unit_text
+from era5_pipeline.maps.styles import FAINT, INK, unit_text
 from era5_pipeline.model.errors import NoDataError
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ def draw_climate(answer: ClimateAnswer, path: Path, title: str | None = None) ->
 
 
 def _notes(answer: ClimateAnswer) -> list[str]:
-    """The notes of the figure: the interval of the trend, or why there is none; and what is missing."""
+    """The notes of the figure: the interval of the trend, or why it has none; and missing data."""
     trend = answer.trend_of("mean_temperature")
     if isinstance(trend, Trend):
         slope, low, high = (signed(value, decimals_of(trend, 3)) for value in (trend.slope, trend.low, trend.high))

@@ -1,6 +1,6 @@
 """Colours and value range of a map, from its values or as requested.
 
-The kind of scale and the colours of each variable are in `maps/fields`.
+The kind of scale and the colours of each variable are in `maps/styles`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib import ticker
 from matplotlib.colors import BoundaryNorm, Colormap, LinearSegmentedColormap, ListedColormap, Normalize
 
-from era5_pipeline.maps.fields import VariableStyle, difference_style, is_signed, style_of
+from era5_pipeline.maps.styles import VariableStyle, difference_style, is_signed, style_of
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:

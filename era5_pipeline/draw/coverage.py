@@ -18,7 +18,7 @@ from era5_pipeline.draw.figures import (
     save,
     wrapped_notes,
 )
-from era5_pipeline.maps.fields import FAINT, INK
+from era5_pipeline.maps.styles import FAINT, INK
 from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.read.fetch import nothing_loaded
 

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from era5_pipeline.draw.file_formats import picture_format
-from era5_pipeline.maps.fields import FAINT, INK
+from era5_pipeline.maps.styles import FAINT, INK
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.runtime.files import replacing
 

@@ -9,7 +9,7 @@ from matplotlib import ticker
 from matplotlib.colors import BoundaryNorm
 
 from era5_pipeline.draw.colour_scales import widened
-from era5_pipeline.maps.fields import INK, number_text, power_of
+from era5_pipeline.maps.styles import INK, number_text, power_of
 from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES
 
 if TYPE_CHECKING:

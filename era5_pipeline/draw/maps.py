@@ -44,7 +44,7 @@ from era5_pipeline.draw.map_parts import (
 from era5_pipeline.draw.outlines import borders, coastlines, land
 from era5_pipeline.draw.projected_map import PROJECTED_DPI, draw_projected, projected_size
 from era5_pipeline.draw.projections import ProjectionChoice, choose_projection
-from era5_pipeline.maps.fields import (
+from era5_pipeline.maps.styles import (
     FAINT,
     INK,
     NO_DATA,
@@ -333,11 +333,11 @@ TEXT_OF_PREVIEW, TITLE_OF_PREVIEW = "Description", "Title height"
 _PREVIEW_WIDTH, _PREVIEW_MAP_HEIGHT, _PREVIEW_BAR_HEIGHT, _PREVIEW_TITLE_HEIGHT = 360, 270, 30, 50  # pixels
 _PREVIEW_DPI = 100
 _TITLE_SCALE = 0.65
-_PREVIEW_BYTES = 40_000
+_PREVIEW_BYTES = 44_000
 
 
 def preview_map(field: FieldMap) -> bytes:
-    """A small map with its title and a colour bar: PNG, 360 pixels wide, under 40 kB.
+    """A small map with its title and a colour bar: PNG, 360 pixels wide, under 44 kB.
 
     The file has a description in words, `TEXT_OF_PREVIEW`, and the height of its title in pixels, `TITLE_OF_PREVIEW`.
     """
@@ -395,7 +395,8 @@ def _compressed_png(figure: Figure, words: str) -> bytes:
         file = io.BytesIO()
         # MAXCOVERAGE chooses colours by distance rather than frequency, and so keeps those of the colour bar.
         reduced = picture.quantize(colours, Image.Quantize.MAXCOVERAGE) if colours else picture
-        reduced.save(file, "png", optimize=True, pnginfo=info)
+        # Level 9, or `optimize`, takes five times as long for files 2 % smaller.
+        reduced.save(file, "png", compress_level=6, pnginfo=info)
         if file.tell() < _PREVIEW_BYTES:
             break
     return file.getvalue()

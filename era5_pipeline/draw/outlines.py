@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -174,6 +174,8 @@ def _along_a_cut(vertices: FloatArray) -> BoolArray:
 
 
 _KM_PER_DEGREE = 111.2
+# Windows of which shapes are kept: a load draws the same one for each of its months.
+_WINDOWS = 4
 # The width (km) of the smallest island at each resolution: about one pixel of a map of 1,500.
 _SMALLEST_ISLAND: dict[Resolution, float] = {"f": 0.2, "h": 0.5, "i": 1.0, "l": 5.0, "c": 25.0}
 # A lake narrower than this share of the window would be a dot.
@@ -182,6 +184,7 @@ _SMALLEST_LAKE = 0.002
 _WIDEST_WITH_RIVERS = 10.0
 
 
+@lru_cache(_WINDOWS)
 def coastlines(west: float, east: float, south: float, north: float) -> list[FloatArray]:
     """Coastlines and larger lakes in a window (degrees), as lines for a `LineCollection`.
 
@@ -193,6 +196,7 @@ def coastlines(west: float, east: float, south: float, north: float) -> list[Flo
     return lines_within(shores.outlines, wanted, window)
 
 
+@lru_cache(_WINDOWS)
 def land(west: float, east: float, south: float, north: float) -> list[tuple[bool, FloatArray]]:
     """Polygons of a window (as for `coastlines`), to be filled in this order; True marks land, False water."""
     window = (west, east, south, north)
@@ -224,6 +228,7 @@ def _shores(window: Window) -> tuple[Shores, BoolArray]:
 PER_DEGREE = 32_767 / 180
 
 
+@lru_cache(_WINDOWS)
 def borders(west: float, east: float, south: float, north: float) -> list[FloatArray]:
     """Borders in a window (degrees), as lines for a `LineCollection`, in the form of `coastlines`."""
     lines = _read()

@@ -14,7 +14,7 @@ from era5_pipeline.draw.figures import latitude_label, longitude_label
 from era5_pipeline.draw.map_parts import draw_pale, draw_stipples, spacing_of, stipple_points
 from era5_pipeline.draw.outlines import borders, coastlines, land
 from era5_pipeline.draw.projections import NearestCells, densified, pixel_centres
-from era5_pipeline.maps.fields import INK, NO_DATA, NO_DATA_ON_LAND
+from era5_pipeline.maps.styles import INK, NO_DATA, NO_DATA_ON_LAND
 from era5_pipeline.model.grid import EARTH_RADIUS_KM
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from era5_pipeline.draw.figures import (
     save,
     wrapped_notes,
 )
-from era5_pipeline.maps.fields import (
+from era5_pipeline.maps.styles import (
     FAINT,
     INK,
     LINES,

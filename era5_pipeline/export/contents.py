@@ -20,7 +20,7 @@ from era5_pipeline.read.boxes import hour_range, read_box_contents
 from era5_pipeline.read.credit import read_credit
 from era5_pipeline.read.fields import Series
 from era5_pipeline.read.held import NO_LEDGER, months_held, part_versions, places_held, require_columns
-from era5_pipeline.read.missing import explain_missing_column, find_gaps, gap_lines, no_series
+from era5_pipeline.read.missing import find_gaps, gap_lines, no_series, only_null_hours
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
 
@@ -295,16 +295,10 @@ def read_state(connection: psycopg.Connection[Any], wanted: LocationSet, first: 
 
 def nothing_in(connection: psycopg.Connection[Any], contents: ExportContents) -> NoDataError:
     """The error for an export without any value: all are NULL."""
-    names = ", ".join(contents.columns)
     where, nearest_to = "there", None
     if contents.place is not None:
         location = contents.place.cell.location
         where, nearest_to = contents.place.description, (location.latitude, location.longitude)
     held = months_held(connection, contents.locations)
     within = {month: names for month, names in held.items() if contents.first_month <= month <= contents.last_month}
-    why = explain_missing_column(connection, contents.variables, within, nearest_to)
-    return NoDataError(
-        f"{where}: {names} {'is' if len(contents.columns) == 1 else 'are'} NULL in these {len(contents.hours):,} hours"
-        f"{why.instead}",
-        remedy=why.remedy,
-    )
+    return only_null_hours(connection, where, contents.variables, len(contents.hours), within, nearest_to)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.export.contents import ExportContents
     from era5_pipeline.export.pieces import Cut, ExportPiece, Values
+    from era5_pipeline.model.grid import Shift
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.source_kinds import Version
     from era5_pipeline.model.variables import Variable
@@ -78,6 +79,7 @@ def file_attributes(contents: ExportContents) -> dict[str, str]:
         "history": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} exported by era5-pipeline {__version__}",
         "credit": contents.credit,
         "era5_versions": _versions(contents),
+        "interpolated": _shifts(contents),
     }
     if is_real:
         found["license"] = _LICENCE
@@ -107,6 +109,15 @@ def _versions(contents: ExportContents) -> str:
     for part in contents.parts:
         months.setdefault(part.version, set()).add(part.month)
     return "; ".join(f"{version}: {spans(sorted(months[version]))}" for version in sorted(months))
+
+
+def _shifts(contents: ExportContents) -> str:
+    """The months with values between the grid points: `2018-01: interpolated by the store, shifted by 0.1 S 0.05 E`."""
+    months: dict[Shift, set[Month]] = {}
+    for part in contents.parts:
+        if part.interpolated is not None:
+            months.setdefault(part.interpolated, set()).add(part.month)
+    return "; ".join(f"{spans(sorted(own))}: {shift.text}" for shift, own in months.items())
 
 
 # --- Tables, CSV and Parquet: a row for each location and hour with a value, as in the table weather ---

@@ -55,7 +55,7 @@ FLAT_CHECKS: tuple[CheckName, ...] = ("values_within_bounds", "no_missing_values
 TABLE_CHECKS: tuple[CheckName, ...] = ("rows_equal", "columns_equal")
 
 CHECK_DESCRIPTIONS: dict[CheckName, str] = {
-    "grid_aligned": "All coordinates are on ERA5's 0.25 degree grid.",
+    "grid_aligned": "All coordinates are on ERA5's 0.25 degree grid, or were taken to it as asked (--off-grid).",
     "variables_present": "Every requested variable is present, at every location.",
     "hours_complete": "Every variable has all hours of the month (1940-01: accumulations from 07:00).",
     "values_within_bounds": "All values are physically possible.",
@@ -98,7 +98,8 @@ def _grid_aligned(inventory: Inventory) -> CheckResult:
             "grid_aligned", passed=False, description=f"{inventory.month}: {off[0]}", remedy=off[0].remedy
         )
     points = int(inventory.coverage.sum())
-    return CheckResult("grid_aligned", passed=True, description=f"{points} locations on the grid")
+    where = "on the grid" if inventory.shift is None else f"nearest to values {inventory.shift.text}"
+    return CheckResult("grid_aligned", passed=True, description=f"{points} locations {where}")
 
 
 def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool) -> CheckResult:

@@ -13,7 +13,7 @@ from era5_pipeline.runtime.compiled import compiled, compiled_in_any_order
 
 _MISSING = np.uint32(0x7FC00000)
 _HALF = np.uint32(16)
-# numpy adds up to so many values in eight sums, and more in two halves.
+# Up to this many values numpy uses eight sums; it splits longer arrays into halves.
 _SUMMED_AT_ONCE = 128
 # Parts of a row that wait to be added: three for each halving.
 _DEPTH = 64
@@ -69,6 +69,14 @@ def sum_rows(
     for hour in range(by_hour.size):
         by_hour[hour] += full
     return checksum
+
+
+def load_compiled() -> None:
+    """Load the functions, which the first call would do otherwise."""
+    one = np.zeros(1, dtype=np.int64)
+    floats = (np.zeros(1, dtype=np.float32), np.zeros(1, dtype=np.float32))
+    weights, digests = np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.uint64)
+    sum_rows(np.zeros((1, 1), dtype=np.float32), weights, 1.0, digests, one, np.zeros(1), *floats, one.copy())
 
 
 @compiled

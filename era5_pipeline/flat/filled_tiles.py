@@ -68,7 +68,7 @@ class FilledTile:
 
 @dataclass(frozen=True, eq=False)
 class RowBlock:
-    """Rows of some locations, about one row group: values (location, hour) and their sums, by column.
+    """Rows of some locations, about one row group: values (location, hour), their sums and anomalies, by column.
 
     `present` (location, hour) says which of these rows exist; None: all.
     """
@@ -78,14 +78,14 @@ class RowBlock:
     values: Mapping[str, Floats]
     present: Flags | None
     sums: Mapping[str, RowSums]
+    anomalies: Mapping[str, Anomalies]
 
 
 @dataclass(frozen=True, eq=False)
 class CountedTile:
-    """A tile as portions in the order of the rows, with its versions and anomalies by column."""
+    """A tile as portions in the order of the rows, with its versions by column."""
 
     versions: Mapping[str, HourVersions]
-    anomalies: Mapping[str, Anomalies]
     portions: Iterable[RowBlock]
 
     def __sizeof__(self) -> int:
@@ -136,12 +136,8 @@ def filled_tiles(inventory: Inventory, readers: Mapping[NetcdfFile, Reader]) -> 
 
 
 def counted_tile(filled: FilledTile, inventory: Inventory, rules: Mapping[str, ColumnRules]) -> CountedTile:
-    """Count a tile's anomalies; its portions are made lazily during iteration."""
-    return CountedTile(
-        filled.versions,
-        {column: rules[column].anomalies(values, filled.tile) for column, values in filled.values.items()},
-        _portions(filled, inventory, rules),
-    )
+    """Cut a tile into portions, which are made and counted lazily during iteration."""
+    return CountedTile(filled.versions, _portions(filled, inventory, rules))
 
 
 def _portions(filled: FilledTile, inventory: Inventory, rules: Mapping[str, ColumnRules]) -> Iterator[RowBlock]:
@@ -163,7 +159,9 @@ def _portions(filled: FilledTile, inventory: Inventory, rules: Mapping[str, Colu
         weights = RowWeights(location_ids(latitude_index, longitude_index), hours, present)
         areas = np.cos(np.radians(latitudes_of(latitude_index), dtype=np.float64))
         sums = {column: rules[column].sums(of_column, weights, areas) for column, of_column in values.items()}
-        yield RowBlock(latitude_index, longitude_index, values, present, sums)
+        places = (latitude_index, longitude_index)
+        anomalies = {c: rules[c].anomalies(of_column, sums[c], places) for c, of_column in values.items()}
+        yield RowBlock(latitude_index, longitude_index, values, present, sums, anomalies)
 
 
 def _read(placed: Sequence[Placed], readers: Mapping[NetcdfFile, Reader]) -> tuple[Floats, ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from era5_pipeline.model.grid import Shift
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.source_kinds import version_of
 from era5_pipeline.runtime.files import digest_of, sha256_of
@@ -105,7 +106,8 @@ class FlatMonth:
     it was flattened without them, as in the benchmark. `location_ids` are the covered locations
     of the files. `hours_expected` is the hour count of the month; `columns` are those in the files; the table's other
     columns are NULL. `location_id_sum` is the sum over all rows. `seconds` is the time that flattening took;
-    `fingerprint` is equal for equal rows made of the same files.
+    `fingerprint` is equal for equal rows made of the same files. `shift` is that of all values, if the store
+    interpolated them between the grid points; they are at the nearest points.
     """
 
     raw: RawMonth
@@ -126,6 +128,7 @@ class FlatMonth:
     summaries: FlatFile | None = None
     other_files: tuple[FlatFile, ...] = ()
     is_for_lake: bool = False
+    shift: Shift | None = None
 
     @property
     def row_files(self) -> tuple[FlatFile, ...]:
@@ -163,6 +166,11 @@ class FlatMonth:
         return not any(facts.missing_hours for facts in self.columns)
 
     @property
+    def state(self) -> Literal["loaded", "incomplete"]:
+        """The state that the ledger records once the month is loaded."""
+        return "loaded" if self.is_complete else "incomplete"
+
+    @property
     def fingerprint(self) -> str:
         """Equal for equal rows, in whatever format they are written."""
         return month_fingerprint(self.raw)
@@ -193,6 +201,7 @@ class FlatMonth:
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Convert from a JSON value of `to_json`."""
         summaries, others = value["summaries"], value.get("other_files", ())
+        shift = Shift.from_json(value.get("shift"))
         return cls(
             **{
                 **{name: of for name, of in value.items() if name != "form"},
@@ -203,6 +212,7 @@ class FlatMonth:
                 "columns": tuple(ColumnFacts.from_json(facts) for facts in value["columns"]),
                 "summaries": summaries and FlatFile.from_json(summaries),
                 "other_files": tuple(map(FlatFile.from_json, others)),
+                "shift": shift,
             }
         )
 

@@ -91,7 +91,7 @@ def flatten_month(
     cost.
 
     `inventory` is that of `raw`, if already taken and its files are still unpacked; None: take it now. `draw` makes the
-    preview map (a PNG) stored next to the rows if there is more than one place; None: no map. `dask_scheduler` is the
+    preview map (a PNG) stored next to the rows if `has_preview`; None: no map. `dask_scheduler` is the
     address of a Dask cluster to read the files; None: this process reads them.
 
     Raises:
@@ -129,6 +129,7 @@ def flatten_month(
         path=first.path,
         other_files=tuple(others),
         is_for_lake=for_lake,
+        shift=inventory.shift,
         format=flat_format,
         rows=flattening.rows,
         location_ids=LocationSet.of_coverage(inventory.coverage),
@@ -186,9 +187,13 @@ def facts_file(folder: Path, month: Month) -> Path:
     return folder / f"{month}.json"
 
 
+# The least: 3 x 3 grid points.
+_LOCATIONS_OF_A_MAP = 9
+
+
 def has_preview(locations: int) -> bool:
-    """Whether to draw a preview map: for one place it would be a dot, and take longer than everything else."""
-    return locations > 1
+    """Whether to draw a preview map: of a few places it would be dots, and take longer than everything else."""
+    return locations >= _LOCATIONS_OF_A_MAP
 
 
 def preview_file(folder: Path, month: Month) -> Path:
@@ -325,10 +330,10 @@ class _Flattening:
     def _add(self, counted: CountedTile) -> None:
         for column, statistics in self.statistics.items():
             statistics.versions.add_all(counted.versions[column])
-            statistics.add_anomalies(counted.anomalies[column])
         for portion in counted.portions:
             for column, sums in portion.sums.items():
                 self.statistics[column].add(sums)
+                self.statistics[column].add_anomalies(portion.anomalies[column])
             location_id = location_ids(portion.latitude_index, portion.longitude_index)
             self.preview_locations.append(location_id)
             # A copy: the portion's memory is freed before the preview is drawn.

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from era5_pipeline.model.errors import BadFileError, NoDataError
-from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, Area
+from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, Area, is_same_shift
 from era5_pipeline.model.source_kinds import PRELIMINARY, source_kind
 from era5_pipeline.model.times import describe_hours, hour_of
 from era5_pipeline.model.variables import in_table_order
-from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files, scratch_folder
+from era5_pipeline.netcdf.archive import NetcdfFile, StoredObject, netcdf_files, scratch_folder
 from era5_pipeline.netcdf.contents import Field, Problem, hours_of
-from era5_pipeline.netcdf.field_reader import contents_of
+from era5_pipeline.netcdf.field_reader import contents_of, temporary_bytes
 from era5_pipeline.netcdf.recognise import special_kind
 from era5_pipeline.runtime.compiled import pays_off
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from era5_pipeline.model.grid import Shift
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.sources.source import RawFile, RawMonth
@@ -47,7 +48,8 @@ class Inventory:
     """All pieces of a month and the problems of its files.
 
     `latitude_index`, `longitude_index` are those of the requested area, or of the whole grid.
-    `is_series`: the files are a point series, which may miss accumulations of ERA5's first day.
+    `is_series`: the files are a point series, which may miss accumulations of ERA5's first day. `shift` is that of all
+    its values, if they lie between the grid points.
     """
 
     month: Month
@@ -56,6 +58,7 @@ class Inventory:
     latitude_index: npt.NDArray[np.int32]
     longitude_index: npt.NDArray[np.int32]
     is_series: bool = False
+    shift: Shift | None = None
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -82,6 +85,11 @@ class Inventory:
         """
         return pays_off(12e-9 * float(self.coverage.sum()) * self.hours.size * len(self.columns))
 
+    @property
+    def temporary_bytes(self) -> int:
+        """The bytes of temporary files, at most, that reading the pieces needs: of large months in GRIB."""
+        return temporary_bytes(((piece.file, piece.field) for piece in self.pieces), self.month)
+
     def column_pieces(self, column: str) -> tuple[Piece, ...]:
         """The pieces that hold `column`."""
         return tuple(piece for piece in self.pieces if piece.field.column == column)
@@ -105,10 +113,9 @@ class Inventory:
         for column in self.columns:
             held: dict[str, set[int]] = {}
             for piece in self.column_pieces(column):
-                inside = np.isin(piece.field.hours, self.hours)
-                for version in np.unique(piece.field.expver[inside]):
-                    of_version = piece.field.hours[inside & (piece.field.expver == version)]
-                    held.setdefault(str(version), set()).update(of_version.tolist())
+                hours, versions = self._within(piece)
+                for version in np.unique(versions):
+                    held.setdefault(str(version), set()).update(hours[versions == version].tolist())
             counts[column] = {version: len(hours) for version, hours in sorted(held.items())}
         return counts
 
@@ -120,12 +127,10 @@ class Inventory:
         """
         found = {}
         for column in self.columns:
-            pieces = self.column_pieces(column)
-            hours = np.concatenate([piece.field.hours for piece in pieces])
-            preliminary = np.concatenate([piece.field.expver for piece in pieces]) == PRELIMINARY
-            if not preliminary.any():
-                continue  # as usual: sorting every hour since 1940 for each month takes longer than all else here
-            only = np.setdiff1d(np.intersect1d(hours[preliminary], self.hours), hours[~preliminary])
+            within = [self._within(piece) for piece in self.column_pieces(column)]
+            hours = np.concatenate([of_piece for of_piece, _ in within])
+            preliminary = np.concatenate([versions for _, versions in within]) == PRELIMINARY
+            only = np.setdiff1d(hours[preliminary], hours[~preliminary])
             if only.size:
                 found[column] = describe_hours(only)
         return found
@@ -145,10 +150,13 @@ class Inventory:
         of_month = hours_of(self.month)
         is_held = np.zeros(of_month.size, dtype=np.bool_)
         for piece in pieces:
-            # Avoid sorting: a point series has every hour since 1940, and this runs for each of its months.
-            position = piece.field.hours - of_month[0]
-            is_held[position[(position >= 0) & (position < of_month.size)]] = True
+            is_held[self._within(piece)[0] - of_month[0]] = True
         return of_month[is_held]
+
+    def _within(self, piece: Piece) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.str_]]:
+        """The piece's hours in the month, (n,) in the order of the file, and the version of each."""
+        positions = piece.field.positions_in(self.month)
+        return piece.field.hours[positions], piece.field.expver[positions]
 
     def _coverage(self, pieces: tuple[Piece, ...]) -> npt.NDArray[np.bool_]:
         # Usually all columns have the same points. A mask takes a millisecond, and is requested many times.
@@ -176,7 +184,8 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
     """Open the month's files (unpacking ZIP members into `scratch`) and list their contents for the month.
 
     Raises:
-        BadFileError: if a file is unreadable or unusable, or has changed since the raw stage.
+        BadFileError: if a file is unreadable or unusable, has changed since the raw stage, or its points are shifted
+            otherwise than those of another.
         NoDataError: if the files have no data for the month in the requested area.
         LocalDiskError: if the disk is too full to unpack.
     """
@@ -186,9 +195,10 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
     problems: list[Problem] = []
     for raw_file in raw.files:
         _require_unchanged(raw_file)
-    for file in netcdf_files((file.path for file in raw.files), scratch):
+    origins = {file.path: StoredObject(file.origin, file.sha256) for file in raw.files if file.origin is not None}
+    for file in netcdf_files((file.path for file in raw.files), scratch, origins):
         contents = contents_of(file)
-        problems += (p for p in contents.problems if p.concerns(raw.month, raw.wanted_columns))
+        problems += (p for p in contents.problems if p.concerns(raw.month, raw.wanted_columns) and not raw.permits(p))
         pieces += _relevant(file, contents.fields, raw, latitudes, longitudes)
     for problem in problems:
         if problem.kind not in ("grid", "nothing"):
@@ -199,7 +209,24 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
             remedy="Choose an area and --variables that the files have, or no area for all that they hold.",
         )
     is_series = source_kind(raw.source).is_series
-    return Inventory(raw.month, tuple(pieces), tuple(problems), latitudes, longitudes, is_series)
+    shift = _only_shift(raw.month, pieces)
+    return Inventory(raw.month, tuple(pieces), tuple(problems), latitudes, longitudes, is_series, shift)
+
+
+def _only_shift(month: Month, pieces: list[Piece]) -> Shift | None:
+    """The shift of all pieces; None if they are on the grid."""
+    for piece in pieces[1:]:
+        one, other = pieces[0], piece
+        if not is_same_shift(one.field.shift, other.field.shift):
+            said = [
+                f"{of.file.shown} is {of.field.shift.text if of.field.shift else 'on the grid'}" for of in (one, other)
+            ]
+            raise BadFileError(
+                other.file.shown,
+                f"cannot be loaded together with other files of {month}: {said[0]}, {said[1]}",
+                remedy="Load their folders one after another, those on the grid last.",
+            )
+    return pieces[0].field.shift if pieces else None
 
 
 def _require_unchanged(file: RawFile) -> None:
@@ -227,6 +254,7 @@ def _relevant(
     for one in fields:
         if (
             one.column in raw.wanted_columns
+            and (one.shift is None or raw.off_grid == "nearest")
             and str(raw.month) in one.months
             and np.isin(one.latitude_index, latitudes).any()
             and np.isin(one.longitude_index, longitudes).any()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.flat.inventory import Inventory
-    from era5_pipeline.flat.tiles import Tile
+    from era5_pipeline.flat.tiles import Indices
     from era5_pipeline.model.variables import Variable
 
     Floats = npt.NDArray[np.float32]
@@ -142,7 +142,7 @@ def _weights(numbers: npt.NDArray[np.integer], stream: int) -> Weights:
 
 @dataclass(frozen=True, eq=False)
 class Anomalies:
-    """Missing and out-of-bounds values of one column in a tile, and the first place of each."""
+    """Missing and out-of-bounds values of one column in some rows, and the first place of each."""
 
     missing: int = 0
     first_missing: str | None = None
@@ -210,46 +210,48 @@ class ColumnRules:
             is_compiled=inventory.is_large,
         )
 
-    def anomalies(self, values: Floats, tile: Tile) -> Anomalies:
-        """Count missing and out-of-bounds values in a tile: (latitude, longitude, hour)."""
-        missing, outside = self._missing(np.isnan(values), tile), self._out_of_bounds(values)
+    def anomalies(self, values: Floats, sums: RowSums, places: tuple[Indices, Indices]) -> Anomalies:
+        """Count missing and out-of-bounds values of rows, (location, hour), which have these sums.
+
+        `places` are the latitude and longitude index of each location. The values are looked at only if their sums show
+        that there may be any.
+        """
+        hours, (low, high) = sums.by_location.hours, self.bounds
+        outside = missing = None
+        if sums.values and not (low <= sums.minimum and sums.maximum <= high):
+            with np.errstate(invalid="ignore"):
+                outside = (values < low) | (values > high)
+        is_short = hours < values.shape[1]
+        if self.variable.extent == "sea":
+            is_short &= hours > 0  # ERA5 never has values at the others: they are land, not a gap
+        if self.variable.extent != "sometimes" and is_short.any():
+            missing = self._missing(np.isnan(values), places)
         return Anomalies(
             missing=0 if missing is None else int(missing.sum()),
-            first_missing=None if missing is None else self._first(missing, tile),
+            first_missing=None if missing is None else self._first(missing, places),
             out_of_bounds=0 if outside is None else int(outside.sum()),
-            first_out_of_bounds=None if outside is None else self._first(outside, tile),
+            first_out_of_bounds=None if outside is None else self._first(outside, places),
         )
 
-    def _missing(self, missing: Flags, tile: Tile) -> Flags | None:
-        if self.variable.extent == "sometimes" or not missing.any():
-            return None
+    def _missing(self, missing: Flags, places: tuple[Indices, Indices]) -> Flags:
         if self.variable.extent == "sea":
-            # ERA5 never has values at this place: it is land, not a gap.
             missing &= np.any(~missing & self.expected_hours, axis=-1, keepdims=True)
         # Compare with all places and hours of the column, so that gaps are noticed even if each file covers only part
         # of the month and part of the area.
         missing &= self.expected_hours
-        missing &= self.expected_places[np.ix_(tile.latitude_index, tile.longitude_index)][..., np.newaxis]
+        missing &= self.expected_places[places][:, np.newaxis]
         return missing
-
-    def _out_of_bounds(self, values: Floats) -> Flags | None:
-        with np.errstate(invalid="ignore"):
-            low, high = self.bounds
-            if np.nanmin(values, initial=high) >= low and np.nanmax(values, initial=low) <= high:
-                return None
-            outside: Flags = (values < low) | (values > high)
-        return outside
 
     @property
     def bounds(self) -> tuple[np.float32, np.float32]:
         """The bounds as float32, like stored values: float32(0.05) is more than 0.05."""
         return np.float32(self.variable.minimum), np.float32(self.variable.maximum)
 
-    def _first(self, flags: Flags, tile: Tile) -> str | None:
+    def _first(self, flags: Flags, places: tuple[Indices, Indices]) -> str | None:
         if not flags.any():
             return None
-        latitude, longitude, hour = np.unravel_index(int(flags.argmax()), flags.shape)
-        return describe_place(tile, self.hours, (int(latitude), int(longitude), int(hour)))
+        location, hour = np.unravel_index(int(flags.argmax()), flags.shape)
+        return describe_place(int(places[0][location]), int(places[1][location]), int(self.hours[hour]))
 
     def sums(self, values: Floats, weights: RowWeights, areas: Doubles) -> RowSums:
         """Sum the values of rows, (location, hour), NaN where missing.
@@ -367,7 +369,7 @@ class ColumnStatistics:
         return cls(ColumnRules.of(variable, inventory), inventory, HourVersions(inventory.hours.size))
 
     def add_anomalies(self, found: Anomalies) -> None:
-        """Add the anomalies of the next tile."""
+        """Add the anomalies of the next rows."""
         self.missing += found.missing
         self.first_missing = self.first_missing or found.first_missing
         self.out_of_bounds += found.out_of_bounds

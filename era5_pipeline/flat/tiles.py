@@ -159,9 +159,10 @@ def parts_of(inventory: Inventory, column: str) -> tuple[PieceHours, ...]:
     """The parts of a column in order of precedence: final first, then those with the smaller packing step."""
     parts = []
     for piece in inventory.column_pieces(column):
-        in_month = np.isin(piece.field.hours, inventory.hours)
-        for expver in np.unique(piece.field.expver[in_month]):
-            file_hours = np.flatnonzero(in_month & (piece.field.expver == expver))
+        in_month = piece.field.positions_in(inventory.month)
+        versions = piece.field.expver[in_month]
+        for expver in np.unique(versions):
+            file_hours = in_month[versions == expver]
             month_hours = np.searchsorted(inventory.hours, piece.field.hours[file_hours])
             parts.append(PieceHours(piece, str(expver), file_hours, month_hours))
     return tuple(sorted(parts, key=lambda part: (not part.is_final, part.piece.field.half_step, part.piece.file.shown)))
@@ -298,9 +299,13 @@ def _require_agreement(
     )
     other = next((o for o in reversed(earlier) if _holds(o, place_in_tile)), earlier[-1])
     column = one.part.piece.field.column
+    in_rows, in_columns, in_hours = place_in_tile
+    where = describe_place(
+        int(tile.latitude_index[in_rows]), int(tile.longitude_index[in_columns]), int(hours[in_hours])
+    )
     raise InputError(
         f"{column}: {other.part.piece.file.shown} and {one.part.piece.file.shown} contradict each other at "
-        f"{describe_place(tile, hours, place_in_tile)}: {before[latitude, longitude, hour]:g} and "
+        f"{where}: {before[latitude, longitude, hour]:g} and "
         f"{values[latitude, longitude, hour]:g}",
         remedy="Keep the correct one in the folder, and move the other out of it.",
     )
@@ -311,14 +316,10 @@ def _holds(placed: Placed, place_in_tile: tuple[int, int, int]) -> bool:
     return latitude in placed.tile_latitudes and longitude in placed.tile_longitudes and hour in placed.part.month_hours
 
 
-def describe_place(tile: Tile, hours: npt.NDArray[np.int64], place_in_tile: tuple[int, int, int]) -> str:
-    """Describe a position in a tile: `latitude 25.5, longitude 51.25, 2023-07-01T00:00Z`."""
-    latitude, longitude, hour = place_in_tile
-    time = time_of(int(hours[hour]))
-    return (
-        f"latitude {latitudes_of(tile.latitude_index[latitude]):g}, "
-        f"longitude {longitudes_of(tile.longitude_index[longitude]):g}, {time:%Y-%m-%dT%H:00Z}"
-    )
+def describe_place(latitude_index: int, longitude_index: int, hour: int) -> str:
+    """Describe a place and an hour since 1970: `latitude 25.5, longitude 51.25, 2023-07-01T00:00Z`."""
+    latitude, longitude = latitudes_of(latitude_index), longitudes_of(longitude_index)
+    return f"latitude {latitude:g}, longitude {longitude:g}, {time_of(hour):%Y-%m-%dT%H:00Z}"
 
 
 def covered_by(placed: Sequence[Placed], tile: Tile, hours: int) -> npt.NDArray[np.bool_] | None:

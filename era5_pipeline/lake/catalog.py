@@ -8,16 +8,18 @@ with that, or with Iceberg's JdbcCatalog; pyiceberg's own class would commit in 
 
 from __future__ import annotations
 
+import json
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from psycopg import sql
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
-from pyiceberg.io import load_file_io
+from pyiceberg.io import PY_IO_IMPL, S3_ENDPOINT, S3_REGION, load_file_io
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
@@ -32,20 +34,27 @@ from typing_extensions import override
 
 from era5_pipeline.flat.bands import BAND_LOCATIONS
 from era5_pipeline.flat.formats import KEYS, field_id
-from era5_pipeline.model.errors import StoreError, TransientError, disk_remedy
+from era5_pipeline.lake.pointer import POINTER, address_of, metadata_file
+from era5_pipeline.model.errors import StoreError, TransientError, UsageError, disk_remedy
 from era5_pipeline.model.variables import in_table_order
-from era5_pipeline.runtime.project_files import read_sql
-from era5_pipeline.runtime.stores import S3Environment, is_s3, s3_errors
+from era5_pipeline.runtime.stores import S3Address, S3Environment, is_s3, open_store, s3_errors, s3_file_system
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import psycopg
+    from pyarrow import fs
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Identifier
 
-CATALOG, NAMESPACE, TABLE = "era5", "era5", "weather"
+    from era5_pipeline.runtime.stores import ObjectStore
+
+# A property of our own, for `LakeFileIO`.
+_CA_FILE = "era5.s3.ca-file"
+# How the names of metadata files end.
+METADATA = ".metadata.json"
+CATALOG, NAMESPACE, TABLE = POINTER
 IDENTIFIER = (NAMESPACE, TABLE)
 _KEY_DOCS = {
     "time": "Hour in UTC: of instantaneous values the time, of accumulations the end",
@@ -64,9 +73,11 @@ _PROPERTIES = {
     "write.metadata.metrics.default": "none",
     "write.metadata.metrics.column.time": "full",
     "write.metadata.metrics.column.location_id": "full",
-    # A manifest for each commit would make plans of a thousand months read a thousand files.
+    # A manifest for each commit would make plans of a thousand months read a thousand files; one for all would be
+    # written again by each. One of this size has some fifty months of the globe: see docs/decisions.md.
     "commit.manifest-merge.enabled": "true",
-    "commit.manifest.min-count-to-merge": "50",
+    "commit.manifest.target-size-bytes": "131072",
+    "commit.manifest.min-count-to-merge": "20",
     # The row of the catalog is locked during a commit, so none has to be tried again.
     "commit.retry.num-retries": "0",
 }
@@ -91,9 +102,9 @@ def schema_of_table(columns: Iterable[str], schema_id: int = 0) -> Schema:
     return Schema(*keys, *variables, schema_id=schema_id)
 
 
-def new_metadata(location: str, columns: Iterable[str]) -> TableMetadata:
-    """The metadata of an empty table at this location."""
-    schema = schema_of_table(columns)
+def new_metadata(location: str) -> TableMetadata:
+    """The metadata of an empty table at this location, without variables."""
+    schema = schema_of_table(())
     return TableMetadataV2(
         location=location,
         table_uuid=uuid.uuid4(),
@@ -117,18 +128,29 @@ class LakePlace:
 
     @property
     def location(self) -> str:
-        """The table's location, as its metadata has it."""
-        return f"{self.address.rstrip('/')}/{TABLE}"
+        """The table's location, as its metadata has it; the same however many slashes the address has."""
+        address = str(S3Address.parse(self.address)) if is_s3(self.address) else self.address.rstrip("/")
+        return f"{address}/{TABLE}"
 
     @property
     def properties(self) -> dict[str, str]:
-        """What pyiceberg needs to open files there; keys come from AWS's usual places, and are never in here."""
+        """Settings with which pyiceberg opens files there; keys are not among them: AWS's usual places have them."""
         if not is_s3(self.address):
             return {}
         environment = S3Environment.read()
         region = environment.region or ("us-east-1" if environment.endpoint else None)
-        found = {"s3.endpoint": environment.endpoint, "s3.region": region}
-        return {name: value for name, value in found.items() if value}
+        found = {S3_ENDPOINT: environment.endpoint, S3_REGION: region, _CA_FILE: environment.ca_file}
+        own = f"{LakeFileIO.__module__}.{LakeFileIO.__qualname__}"
+        return {PY_IO_IMPL: own, **{name: value for name, value in found.items() if value}}
+
+
+class LakeFileIO(PyArrowFileIO):
+    """pyiceberg's access to files, which reaches S3 as the store does: pyiceberg knows no CA, and waits for ever."""
+
+    @override
+    def _initialize_s3_fs(self, netloc: str | None) -> fs.FileSystem:
+        given = self.properties.get
+        return s3_file_system(endpoint=given(S3_ENDPOINT), region=given(S3_REGION), ca_file=given(_CA_FILE))
 
 
 @contextmanager
@@ -154,6 +176,43 @@ def lake_errors(address: str) -> Iterator[None]:
         raise StoreError(message, remedy=remedy or "Check ERA5_LAKE, and that this user may write there.") from error
 
 
+@dataclass(frozen=True)
+class FoundMetadata:
+    """A metadata file at the lake's place: the table it is of, when it was written, and whether it has data."""
+
+    key: str
+    table_uuid: str
+    updated: datetime
+    has_data: bool
+
+
+def read_metadata(store: ObjectStore, key: str) -> FoundMetadata | None:
+    """Describe a metadata file; None if it was not written to its end.
+
+    Raises:
+        StoreError, TransientError: see `ObjectStore`.
+    """
+    try:
+        found = json.loads(store.read(key) or b"")
+        updated = datetime.fromtimestamp(found["last-updated-ms"] / 1000, UTC)
+        return FoundMetadata(key, found["table-uuid"], updated, bool(found.get("snapshots")))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _require_no_other_table(place: LakePlace) -> None:
+    """Refuse a place where a table with data lies, which no row of this database's catalog points to."""
+    store = open_store(f"{place.location}/metadata")
+    for found in sorted(store.objects(), key=lambda found: found.key, reverse=True):
+        metadata = read_metadata(store, found.key) if found.key.endswith(METADATA) else None
+        if metadata is not None and metadata.has_data:
+            raise UsageError(
+                f"{place.location} has a table that is not of this database: metadata/{found.key}",
+                remedy="Set ERA5_LAKE to a folder or prefix without one, or ERA5_DATABASE_URL to the database of that "
+                "lake. If that database is gone for good, remove what is there first.",
+            )
+
+
 class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
     """The catalog on a connection to the warehouse, of the one table; its caller commits the transaction."""
 
@@ -166,30 +225,45 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
         """The newest metadata file; None without a table. `locked`: nobody else replaces it until the transaction ends.
 
         Raises:
+            UsageError: if this database's lake is at another place: two places would be mixed.
             psycopg.Error: any error of the server.
         """
-        if not _is_prepared(self._connection):
-            return None
-        statement = (
-            "SELECT metadata_location FROM public.iceberg_tables "
-            "WHERE (catalog_name, table_namespace, table_name) = (%s, %s, %s)"
-        )
-        if locked:
-            statement += " FOR UPDATE"
-        row = self._connection.execute(statement, (CATALOG, *IDENTIFIER)).fetchone()
-        return None if row is None else row[0]
+        location = metadata_file(self._connection, locked=locked)
+        if location is not None and location.rpartition("/metadata/")[0] != self._place.location:
+            address = address_of(location)
+            raise UsageError(
+                f"the lake of this database is at {address}, and ERA5_LAKE is {self._place.address}",
+                remedy=f"Set ERA5_LAKE={address}, by this very path; or set ERA5_DATABASE_URL to the database of the "
+                "lake that you mean.",
+            )
+        return location
+
+    def ensure_table(self) -> None:
+        """Create the table, without variables, unless it exists.
+
+        Raises:
+            UsageError: if another database has its lake at this place, or had.
+            StoreError, TransientError: if a file cannot be read or written.
+            psycopg.Error: any error of the server.
+        """
+        if self.location_of_metadata() is None:
+            with lake_errors(self._place.address):
+                _require_no_other_table(self._place)
+            self._create()
 
     def open_table(self, columns: Iterable[str]) -> Table:
-        """Lock the table and open it, creating it if there is none, with at least these variables.
+        """Lock and open the table, creating it if need be, with at least these variables.
 
         The catalog's tables must exist (`prepare`). Other loads wait here until the transaction ends.
 
         Raises:
+            UsageError: if this database's lake is at another place, or this place has another table.
             StoreError, TransientError: if a file cannot be read or written.
             psycopg.Error: any error of the server.
         """
         if self.location_of_metadata(locked=True) is None:
-            self._create(columns)
+            self.ensure_table()
+            self.location_of_metadata(locked=True)
         with lake_errors(self._place.address):
             table = self.load_table(IDENTIFIER)
             held = {field.name for field in table.schema().fields}
@@ -201,8 +275,8 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
                     change._apply((AddSchemaUpdate(schema_=schema), SetCurrentSchemaUpdate(schema_id=-1)))
         return table
 
-    def _create(self, columns: Iterable[str]) -> None:
-        metadata = new_metadata(self._place.location, columns)
+    def _create(self) -> None:
+        metadata = new_metadata(self._place.location)
         path = load_location_provider(metadata.location, metadata.properties).new_table_metadata_file_location()
         with lake_errors(self._place.address):
             self._write_metadata(metadata, load_file_io(self.properties, path), path)
@@ -210,14 +284,13 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
             "INSERT INTO public.iceberg_tables VALUES (%s, %s, %s, %s, NULL, 'TABLE') ON CONFLICT DO NOTHING",
             (CATALOG, *IDENTIFIER, path),
         )
-        self.location_of_metadata(locked=True)
 
     @override
     def load_table(self, identifier: str | Identifier) -> Table:
         """Open the table as the connection sees it.
 
         Raises:
-            NoSuchTableError: if there is none.
+            NoSuchTableError: if there is no table.
         """
         location = self.location_of_metadata()
         if location is None or Catalog.identifier_to_tuple(identifier) != IDENTIFIER:
@@ -244,32 +317,3 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
         if replaced.rowcount != 1:
             raise CommitFailedException("the table was changed meanwhile")
         return CommitTableResponse(metadata=staged.metadata, metadata_location=staged.metadata_location)
-
-
-def prepare(connection: psycopg.Connection[Any]) -> None:
-    """Create the catalog's tables, if they do not exist."""
-    if not _is_prepared(connection):
-        # One at a time: two sessions that create a table at once fail, even with IF NOT EXISTS.
-        with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('era5.lake', 0))")
-            connection.execute(read_sql("lake_catalog"))
-            _grant_as_on_the_ledger(connection)
-
-
-def _grant_as_on_the_ledger(connection: psycopg.Connection[Any]) -> None:
-    """Let those who load load into the lake, and those who read see where it is."""
-    granted = connection.execute(
-        "SELECT pg_get_userbyid(acl.grantee), array_agg(acl.privilege_type) "
-        "FROM pg_class c, aclexplode(c.relacl) acl WHERE c.oid = to_regclass('era5.ledger') AND acl.grantee <> 0 "
-        "AND acl.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE') GROUP BY 1"
-    ).fetchall()
-    for role, privileges in granted:
-        connection.execute(
-            sql.SQL("GRANT {} ON public.iceberg_tables, public.iceberg_namespace_properties TO {}").format(
-                sql.SQL(", ").join(map(sql.SQL, privileges)), sql.Identifier(role)
-            )
-        )
-
-
-def _is_prepared(connection: psycopg.Connection[Any]) -> bool:
-    return connection.execute("SELECT to_regclass('public.iceberg_tables')").fetchone() != (None,)

@@ -15,34 +15,47 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyiceberg.conversions import from_bytes
 from pyiceberg.io.pyarrow import (
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
 )
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table import TableProperties
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update.snapshot import _ManifestMergeManager, _OverwriteFiles
+from pyiceberg.types import IntegerType
+from typing_extensions import override
 
 from era5_pipeline.flat.bands import BandSink, band_of
-from era5_pipeline.flat.formats import KEYS, ParquetSink, schema_of
-from era5_pipeline.lake.catalog import IDENTIFIER, TABLE, LakePlace, WarehouseCatalog, lake_errors, prepare
+from era5_pipeline.flat.formats import KEYS, ParquetSink, field_id, schema_of
+from era5_pipeline.lake.catalog import IDENTIFIER, TABLE, LakePlace, WarehouseCatalog, lake_errors
+from era5_pipeline.lake.pointer import metadata_file, prepare, remember_follower
 from era5_pipeline.lake.rest_catalog import RestFollower
-from era5_pipeline.model.errors import Era5Error, UsageError
+from era5_pipeline.model.errors import Era5Error, TransientError, UsageError
+from era5_pipeline.model.grid import N_LOCATIONS
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.files import temporary_folder
+from era5_pipeline.runtime.progress import waiting
 from era5_pipeline.runtime.stores import open_store
+from era5_pipeline.warehouse.ledger import read_ledger
+from era5_pipeline.warehouse.locks import month_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    import psycopg
-    from pyiceberg.table import Table
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table import Table, Transaction
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.lake.rest_catalog import Published
@@ -50,10 +63,14 @@ if TYPE_CHECKING:
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.runtime.stores import ObjectStore
 
+_PUBLISH_LOCK = "hashtextextended('era5.lake.publish', 0)"
+_PUBLISH_SECONDS = 120
+_LOCATION = field_id("location_id")
 # Digits of the fingerprint in a file's name, by which a month's files are recognised.
 DIGITS = 12
 # Properties of a snapshot: what the commit put into the table.
 MONTH, SOURCE, VERSION, FINGERPRINT = "era5.month", "era5.source", "era5.version", "era5.fingerprint"
+INTERPOLATED = "era5.interpolated"
 
 
 @dataclass(frozen=True)
@@ -94,17 +111,21 @@ class Lake:
         return cls(LakePlace(address), store, settings.home, follower)
 
     def require(self, connection: psycopg.Connection[Any]) -> None:
-        """Create the catalog's tables, if they do not exist; require that the folder or bucket can be read.
+        """Create the catalog and the table, if they do not exist; require that the folder or bucket can be read.
+
+        The empty table is there before its first files: so files without a table are always another database's.
 
         Raises:
+            UsageError: if this database's lake is at another place, or another database's at this one.
             StoreError, TransientError: see `ObjectStore`.
         """
         with lake_errors(self.place.address):
             self.store.require()
         prepare(connection)
+        WarehouseCatalog(connection, self.place).ensure_table()
 
     def open(self, connection: psycopg.Connection[Any]) -> Table | None:
-        """The table as it is now, to read; None if there is none yet."""
+        """Open the current table for reading; None if it does not exist yet."""
         catalog = WarehouseCatalog(connection, self.place)
         if catalog.location_of_metadata() is None:
             return None
@@ -127,23 +148,61 @@ class Lake:
                 month.fingerprints.add(fingerprint_in(task.file.file_path))
         return months
 
-    def publish(self, connection: psycopg.Connection[Any]) -> Published | None:
-        """Bring the REST catalog up to date, if there is one, and the table.
+    def months_beyond(self, connection: psycopg.Connection[Any], wanted: Iterable[Month] | None) -> tuple[Month, ...]:
+        """Months of the table (of the wanted ones, None: all) that the warehouse lacks: dropped while it was unset.
+
+        Raises:
+            StoreError, TransientError: if the lake cannot be read.
+        """
+        held = {contents.month for contents in read_ledger(connection) if contents.parts}
+        own = {month for month, there in self.months(connection).items() if there.rows}
+        return tuple(sorted((own if wanted is None else own.intersection(wanted)) - held))
+
+    def remove_beyond(
+        self, warehouse: Warehouse, month: Month, locations: LocationSet | None, lock_timeout_seconds: int
+    ) -> None:
+        """Take a month that the warehouse lacks, or these locations of it, out of the table.
+
+        Raises:
+            MonthLockedError: if a load of the month does not finish in time.
+            StoreError, TransientError: if the lake cannot be read or written.
+        """
+        gone = LocationSet.of_runs([(1, N_LOCATIONS + 1)]) if locations is None else locations
+        with warehouse.connect() as connection, server_errors(f"dropping {month} from the lake"):
+            wait = month_lock(connection, month, timeout_seconds=lock_timeout_seconds, on_wait=lambda _: None)
+            with wait, connection.transaction():
+                if self.months_beyond(connection, (month,)):
+                    self.remove(month, connection, gone)
+
+    def publish(self, connection: psycopg.Connection[Any], *, waits: bool = True) -> Published | None:
+        """Bring the REST catalog up to date, if there is one, and the table, outside of any transaction.
+
+        One program at a time does, each with what is newest by then: an older view would take back what another has
+        told. If not `waits` and another is at it, return None at once: before it ends, it tells this month, too.
 
         Raises:
             UsageError, StoreError, TransientError: see `RestFollower.publish`.
+            TransientError: if another program does not end in time.
         """
         if self.follower is None:
             return None
         follower = replace(self.follower, properties=self.place.properties)
-        with connection.transaction():
-            # One at a time, each with what is newest by then: an older view would take back what another load told.
-            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('era5.lake.publish', 0))")
-            table = self.open(connection)
-            if table is None:
+        while True:
+            if not _is_next_to_publish(connection, waits=waits):
                 return None
-            with lake_errors(self.place.address):
-                return follower.publish(table)
+            try:
+                table = self.open(connection)
+                if table is None:
+                    return None
+                remember_follower(connection, follower.shown)
+                with lake_errors(self.place.address):
+                    published = follower.publish(table)
+            finally:
+                if not connection.closed:
+                    connection.execute(f"SELECT pg_advisory_unlock({_PUBLISH_LOCK})")
+            # Whoever committed since, and did not wait, relies on it.
+            if metadata_file(connection) == table.metadata_location:
+                return published
 
     def publish_or_say(self, warehouse: Warehouse) -> tuple[str, ...]:
         """Bring the REST catalog up to date after a load; if that fails, return a note, as the month is loaded."""
@@ -151,7 +210,7 @@ class Lake:
             return ()
         try:
             with warehouse.connect() as connection, server_errors("telling the lake's REST catalog"):
-                self.publish(connection)
+                self.publish(connection, waits=False)
         except Era5Error as error:
             return (f"{error.message}: the next load tells it of this month, or era5 lake publish",)
         return ()
@@ -185,7 +244,7 @@ class Lake:
         with warehouse.connect() as connection, server_errors(f"looking at the lake for {flat.month}"):
             self.require(connection)
             if not force and self.has(connection, flat):
-                return LakeCommit(None)
+                return LakeCommit(None, had=(self, flat))
         if not all(file.path.is_file() for file in flat.row_files):
             note = f"{flat.month}: the lake lacks it, and its flat file is gone: materialize era5/flat of it first"
             return LakeCommit(None, (note,))
@@ -205,7 +264,7 @@ class Lake:
         with lake_errors(self.place.address):
             replaced, rest = _taken_out(self, table, month, locations)
             if replaced:
-                _committed(table, month, replaced, rest, {})
+                commit_files(table, month, replaced, rest, {})
 
     def upload(self, month: Month, fingerprint: str, paths: Sequence[Path]) -> Iterator[StagedFile]:
         """Write these files into the lake; names are new, so nothing is replaced."""
@@ -255,21 +314,40 @@ class StagedMonth:
             replaced, rest = _taken_out(lake, table, flat.month, flat.location_ids)
             own = _with_kept_columns(lake, table, replaced, flat) if keeps and replaced else list(self.files)
             properties = {SOURCE: flat.raw.source, VERSION: flat.version, FINGERPRINT: flat.fingerprint}
-            return _committed(table, flat.month, replaced, own + rest, properties)
+            if flat.shift is not None:
+                properties[INTERPOLATED] = flat.shift.text
+            return commit_files(table, flat.month, replaced, own + rest, properties)
 
 
 class LakeCommit:
-    """Makes a staged month part of the lake in the transaction of its load (an `Alongside`)."""
+    """Makes a staged month part of the lake in the transaction of its load (an `Alongside`).
 
-    def __init__(self, staged: StagedMonth | None, notes: tuple[str, ...] = ()) -> None:
+    Without a staged month nothing is committed; then the lake must still have the month if it had it before (`had`).
+    """
+
+    def __init__(
+        self, staged: StagedMonth | None, notes: tuple[str, ...] = (), *, had: tuple[Lake, FlatMonth] | None = None
+    ) -> None:
         self._staged = staged
+        self._had = had
         self.notes = notes
         self.committed: Committed | None = None
 
     def __call__(self, connection: psycopg.Connection[Any], *, keeps: bool) -> None:
-        """Commit it, if there is anything to commit."""
+        """Commit it, if there is anything to commit.
+
+        Raises:
+            TransientError: if another load or a drop has taken the month out of the lake since it was looked at.
+            StoreError: see `StagedMonth.commit`.
+        """
         if self._staged is not None:
             self.committed = self._staged.commit(connection, keeps=keeps)
+        elif self._had is not None and not self._had[0].has(connection, self._had[1]):
+            month = self._had[1].month
+            raise TransientError(
+                f"{month} was replaced or dropped in the lake while this load of it waited",
+                remedy="Load it again. The month is as the other program left it.",
+            )
 
 
 @dataclass
@@ -284,13 +362,32 @@ class MonthInLake:
         return self.rows == rows and self.fingerprints <= {fingerprint[:DIGITS] for fingerprint in fingerprints}
 
 
-def _committed(
+def _is_next_to_publish(connection: psycopg.Connection[Any], *, waits: bool) -> bool:
+    """Lock the publishing for this session; False if another has it, and this one does not wait."""
+    if connection.execute(f"SELECT pg_try_advisory_lock({_PUBLISH_LOCK})").fetchone() == (True,):
+        return True
+    if not waits:
+        return False
+    try:
+        with waiting(), connection.transaction():
+            connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_PUBLISH_SECONDS}s",))
+            connection.execute(f"SELECT pg_advisory_lock({_PUBLISH_LOCK})")
+    except psycopg.errors.LockNotAvailable:
+        raise TransientError(
+            f"another program has been telling the lake's REST catalog of months for {_PUBLISH_SECONDS} s",
+            remedy="Check that the catalog (ERA5_LAKE_CATALOG) answers; then run this again.",
+        ) from None
+    return True
+
+
+def commit_files(
     table: Table, month: Month, replaced: list[DataFile], added: list[StagedFile], properties: dict[str, str]
 ) -> Committed:
     """Make one snapshot, in which the new files take the place of others."""
     with table.transaction() as change:
-        update = change.update_snapshot(snapshot_properties={MONTH: str(month), **properties})
-        with update.overwrite() if replaced else update.fast_append() as snapshot:
+        properties = {MONTH: str(month), **properties}
+        update = change.update_snapshot(snapshot_properties=properties)
+        with _Replacement(change, table.io, properties) if replaced else update.merge_append() as snapshot:
             for file in replaced:
                 snapshot.delete_data_file(file)
             for staged in added:
@@ -299,12 +396,42 @@ def _committed(
     return Committed(snapshot.snapshot_id, len(added), rows, size)
 
 
+class _Replacement(_OverwriteFiles):
+    """pyiceberg's overwrite, which also merges manifests: by itself it adds two, and keeps those of removed files."""
+
+    def __init__(self, change: Transaction, io: FileIO, properties: dict[str, str]) -> None:
+        super().__init__(Operation.OVERWRITE, change, io, snapshot_properties=properties)
+
+    @override
+    def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        needed = [
+            one
+            for one in manifests
+            if one.has_added_files() or one.has_existing_files() or one.added_snapshot_id == self.snapshot_id
+        ]
+        settings = self._transaction.table_metadata.properties
+        merging = _ManifestMergeManager(
+            int(settings[TableProperties.MANIFEST_TARGET_SIZE_BYTES]),
+            int(settings[TableProperties.MANIFEST_MIN_MERGE_COUNT]),
+            merge_enabled=True,
+            snapshot_producer=self,
+        )
+        return merging.merge_manifests(needed)
+
+
 def _taken_out(
     lake: Lake, table: Table, month: Month, locations: LocationSet
 ) -> tuple[list[DataFile], list[StagedFile]]:
     """The month's files with any of these locations, and new files with the rest of their rows."""
     replaced, rest = [], []
     for file in files_of(table, month):
+        bounds = (file.lower_bounds, file.upper_bounds)
+        first, last = (int(from_bytes(IntegerType(), of[_LOCATION])) for of in bounds)
+        # The row of the catalog is locked: files are read only if their bounds do not tell.
+        among = locations.count_between(first, last)
+        if among in (0, last - first + 1):
+            replaced += [file] if among else []
+            continue
         held = _locations_in(table, file)
         if held.overlaps(locations):
             replaced.append(file)

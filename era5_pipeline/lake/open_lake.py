@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from era5_pipeline.model.settings import Settings
 
 
+# By default, snapshots are kept for time travel, and files that belong to none for loads about to commit them.
+KEEP_DAYS, ORPHAN_HOURS = 30.0, 24.0
+
+
 def wants_lake(settings: Settings) -> bool:
     """Return True if the settings name a lake.
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from pyiceberg.conversions import from_bytes
 from pyiceberg.io import load_file_io
 from pyiceberg.types import IntegerType
@@ -18,11 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import psycopg
-    import pyarrow as pa
 
     from era5_pipeline.lake.months import Lake
 
 _LOCATION = field_id("location_id")
+# A store in a network answers after some milliseconds, and a file takes a dozen requests: those of its row groups are
+# made at once, and several files are read at once.
+_PARQUET = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(
+        pre_buffer=True, cache_options=pa.CacheOptions(lazy=False)
+    )
+)
+_FILES_AHEAD = 4
 
 
 @dataclass(frozen=True)
@@ -58,7 +69,7 @@ def list_files(lake: Lake, connection: psycopg.Connection) -> tuple[LakeFile, ..
 def read_rows(
     address: str, files: Iterable[LakeFile], first_id: int, last_id: int, columns: Iterable[str]
 ) -> Iterator[tuple[LakeFile, pa.Table]]:
-    """Read these columns of the row groups that may have locations from `first_id` to `last_id`, one at a time.
+    """Read these columns of the row groups that may have locations from `first_id` to `last_id`, file by file.
 
     A table has `location_id`, and those of the columns that its file has. For keys of S3 see `LakePlace.properties`:
     each process finds its own.
@@ -68,15 +79,26 @@ def read_rows(
     """
     place = LakePlace(address)
     wanted = ["location_id", *columns]
-    with lake_errors(address):
+    may_have = (pc.field("location_id") >= first_id) & (pc.field("location_id") <= last_id)
+
+    def read(file: LakeFile) -> tuple[LakeFile, pa.Table]:
+        with store.new_input(file.path).open() as source:
+            fragment = _PARQUET.make_fragment(source).subset(may_have)
+            names = [name for name in wanted if name in fragment.physical_schema.names]
+            return file, fragment.to_table(columns=names, use_threads=False)
+
+    with lake_errors(address), ThreadPoolExecutor(_FILES_AHEAD) as pool:
         store = load_file_io(place.properties, location=place.location)
-        for file in files:
-            if file.last_id < first_id or file.first_id > last_id:
-                continue
-            with store.new_input(file.path).open() as source, pq.ParquetFile(source, pre_buffer=True) as parquet:
-                names = [name for name in wanted if name in parquet.schema_arrow.names]
-                at = parquet.schema_arrow.names.index("location_id")
-                for number in range(parquet.num_row_groups):
-                    bounds = parquet.metadata.row_group(number).column(at).statistics
-                    if bounds.max >= first_id and bounds.min <= last_id:
-                        yield file, parquet.read_row_group(number, columns=names, use_threads=False)
+        ahead: deque[Future[tuple[LakeFile, pa.Table]]] = deque()
+        try:
+            for file in files:
+                if file.last_id < first_id or file.first_id > last_id:
+                    continue
+                ahead.append(pool.submit(read, file))
+                if len(ahead) > _FILES_AHEAD:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()

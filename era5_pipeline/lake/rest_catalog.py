@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from requests import PreparedRequest, Response, Session
 
-_SECONDS = 60.0
+_SECONDS = 30.0
 # The catalog may be changed by its own upkeep meanwhile.
 _ATTEMPTS = 5
 # In the summary of each snapshot of ours.
@@ -56,7 +56,7 @@ _OURS = "era5.month"
 
 @dataclass(frozen=True)
 class Published:
-    """What a REST catalog was given: how many snapshots it has now, was given, and has lost."""
+    """Result of an update of a REST catalog: numbers of snapshots that it has now, was given, and has lost."""
 
     snapshots: int
     added: int
@@ -202,7 +202,7 @@ class RestFollower:
 
 
 def _first_line(error: Exception) -> str:
-    """What happened, on one line; not the request, whose headers have the token."""
+    """Describe the error on one line, without the request, whose headers have the token."""
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 

@@ -15,9 +15,13 @@ import pyarrow.parquet as pq
 
 from era5_pipeline.flat.flat_month import FLAT_FORM
 from era5_pipeline.flat.statistics import digest_of_rows, digest_text
-from era5_pipeline.lake.catalog import IDENTIFIER, TABLE, WarehouseCatalog, lake_errors
-from era5_pipeline.lake.months import files_of
+from era5_pipeline.lake.catalog import IDENTIFIER, METADATA, TABLE, WarehouseCatalog, lake_errors, read_metadata
+from era5_pipeline.lake.months import MONTH, SOURCE, VERSION, files_of
+from era5_pipeline.lake.pointer import followers
+from era5_pipeline.model.errors import RefusedError, UsageError
 from era5_pipeline.runtime import progress
+from era5_pipeline.warehouse.ledger import read_ledger
+from era5_pipeline.warehouse.ledger_entry import MonthContents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +31,8 @@ if TYPE_CHECKING:
 
     from era5_pipeline.lake.months import Lake
     from era5_pipeline.model.months import Month
-    from era5_pipeline.warehouse.ledger_entry import LedgerEntry, MonthContents
+    from era5_pipeline.runtime.stores import StoredObject
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 # --- Compare months with the ledger ---
 
@@ -48,6 +53,24 @@ def lake_month(table: Table | None, month: Month) -> LakeMonth:
     return LakeMonth(
         month, len(files), sum(file.record_count for file in files), sum(file.file_size_in_bytes for file in files)
     )
+
+
+def read_both(connection: psycopg.Connection[Any], lake: Lake) -> tuple[Table | None, tuple[MonthContents, ...]]:
+    """The lake's table and the ledger as they were at one moment, whatever is loaded meanwhile.
+
+    Months that the lake alone has are there too, without parts.
+
+    Raises:
+        StoreError, TransientError: if the lake cannot be read.
+        psycopg.Error: any error of the server.
+    """
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        table = lake.open(connection)
+        contents = [one for one in read_ledger(connection) if one.parts]
+        beyond = lake.months_beyond(connection, None)
+    everything = (*contents, *(MonthContents(month, "dropped") for month in beyond))
+    return table, tuple(sorted(everything, key=lambda one: one.month))
 
 
 def verify_month(lake: Lake, table: Table | None, contents: MonthContents) -> tuple[str, ...]:
@@ -109,12 +132,50 @@ def _differences(contents: MonthContents, rows: dict[int, int], digests: dict[tu
                     yield f"{where}: other values of {facts.column} in the lake"
 
 
+# --- What can be read by time travel ---
+
+
+@dataclass(frozen=True)
+class LakeSnapshot:
+    """A snapshot: when it was made, the month that it brought, and the rows and bytes of the table by then.
+
+    `source` and `version` (final, preliminary, mixed) are of that month; None: rows were dropped.
+    """
+
+    snapshot_id: int
+    made: datetime
+    month: str
+    source: str | None
+    version: str | None
+    rows: int
+    bytes: int
+
+
+def list_snapshots(table: Table) -> tuple[LakeSnapshot, ...]:
+    """The snapshots that are kept, from the oldest to the newest."""
+    found = []
+    for snapshot in table.metadata.snapshots:
+        said = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        found.append(
+            LakeSnapshot(
+                snapshot.snapshot_id,
+                datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
+                said.get(MONTH, ""),
+                said.get(SOURCE),
+                said.get(VERSION),
+                int(said.get("total-records", 0)),
+                int(said.get("total-files-size", 0)),
+            )
+        )
+    return tuple(found)
+
+
 # --- Expire snapshots, and remove files that no snapshot has ---
 
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What was removed: snapshots, files and bytes."""
+    """Counts of removed snapshots, files and bytes."""
 
     snapshots: int
     files: int
@@ -122,52 +183,133 @@ class Cleaned:
 
 
 def clean(
-    connection: psycopg.Connection[Any], lake: Lake, *, keep: timedelta, orphans_after: timedelta, dry_run: bool = False
+    connection: psycopg.Connection[Any],
+    lake: Lake,
+    *,
+    keep: timedelta,
+    orphans_after: timedelta,
+    dry_run: bool = False,
+    remove_newer: bool = False,
 ) -> Cleaned:
     """Expire snapshots that are older than `keep` and not the newest; then remove files that no snapshot has.
 
     Files that were written within `orphans_after` stay: a load may be about to commit them.
 
     Raises:
+        UsageError: if the files may be another database's.
+        RefusedError: if they are of a newer state of the table than this database's (unless `remove_newer`).
         StoreError, TransientError: if the lake cannot be read or written, or its REST catalog does not answer.
         psycopg.Error: any error of the server.
     """
     catalog = WarehouseCatalog(connection, lake.place)
-    expired = 0
-    with lake_errors(lake.place.address):
-        if catalog.location_of_metadata() is None:
-            used: set[str] = set()
-        else:
-            with connection.transaction():
-                table = catalog.open_table(())
-                before = len(table.metadata.snapshots)
-                oldest = datetime.now(UTC) - keep
-                if not dry_run:
-                    table.maintenance.expire_snapshots().older_than(oldest.replace(tzinfo=None)).commit()
-                expired = before - len(catalog.load_table(IDENTIFIER).metadata.snapshots)
-            used = set(_used(catalog.load_table(IDENTIFIER)))
-            if lake.follower is not None:
-                # Before the files of what expired go; and its own metadata lies beside the table's.
-                if not dry_run:
-                    lake.publish(connection)
-                used |= lake.follower.own_files()
-    files = size = 0
     latest = time.time_ns() - int(orphans_after.total_seconds() * 1e9)
-    for found in lake.store.objects():
-        path = f"{lake.place.address.rstrip('/')}/{found.key}"
-        if found.key.startswith(f"{TABLE}/") and path not in used and found.modified_ns < latest:
+    with lake_errors(lake.place.address):
+        # Before the table is read: what is committed meanwhile is then either not listed, or used.
+        listed = [found for found in lake.store.objects() if found.key.startswith(f"{TABLE}/")]
+        if catalog.location_of_metadata() is None:
+            if listed:
+                raise UsageError(
+                    f"this database has no lake, and {lake.place.location} has {len(listed):,} files: of another one",
+                    remedy="Check ERA5_DATABASE_URL and ERA5_LAKE. Nothing was removed.",
+                )
+            return Cleaned(0, 0, 0)
+        _require_followers(connection, lake)
+        known = catalog.load_table(IDENTIFIER)
+        old = [found for found in listed if found.modified_ns < latest]
+        _require_own_files(lake, known, old, remove_newer=remove_newer)
+        with connection.transaction():
+            table = catalog.open_table(())
+            expired = _expired(table, datetime.now(UTC) - keep)
+            if expired and not dry_run:
+                table.maintenance.expire_snapshots().by_ids(expired).commit()
+            used = set(_used(catalog.load_table(IDENTIFIER), without=expired))
+            _require_here(lake, used)
+        if lake.follower is not None:
+            # Before the files of what expired go; and its own metadata lies beside the table's.
+            if not dry_run:
+                lake.publish(connection)
+            used |= lake.follower.own_files()
+    files = size = 0
+    for found in old:
+        if _path(lake, found) not in used:
             files, size = files + 1, size + found.bytes
             if not dry_run:
                 lake.store.remove(found.key)
-    return Cleaned(expired, files, size)
+    return Cleaned(len(expired), files, size)
 
 
-def _used(table: Table) -> Iterator[str]:
-    """The files of all snapshots, and their metadata."""
+def _path(lake: Lake, found: StoredObject) -> str:
+    """A listed file's path, as the table's metadata has it."""
+    return f"{lake.place.location}{found.key.removeprefix(TABLE)}"
+
+
+def _require_followers(connection: psycopg.Connection[Any], lake: Lake) -> None:
+    """Refuse to clean if a REST catalog that is not set has metadata here: it would be taken for left behind."""
+    own = None if lake.follower is None else lake.follower.shown
+    others = [address for address in followers(connection) if address != own]
+    if others:
+        raise UsageError(
+            f"the catalog {others[0]} follows this lake, and ERA5_LAKE_CATALOG is {own or 'unset'}",
+            remedy=f"Set ERA5_LAKE_CATALOG={others[0]}; or, if nobody uses that catalog any more, drop the table there "
+            "without purging its files, and run era5 lake publish --forget. Nothing was removed.",
+        )
+
+
+def _require_here(lake: Lake, used: set[str]) -> None:
+    """Refuse to clean if files are known by other paths than the listed ones: all would look unused."""
+    elsewhere = sorted(path for path in used if not path.startswith(f"{lake.place.location}/"))
+    if elsewhere:
+        raise UsageError(
+            f"the lake is at {lake.place.location}, and has {len(elsewhere):,} files elsewhere: {elsewhere[0]}",
+            remedy="Load their months again with --force, then clean with --keep-days 0. Nothing was removed.",
+        )
+
+
+def _require_own_files(lake: Lake, table: Table, listed: list[StoredObject], *, remove_newer: bool) -> None:
+    """Refuse to clean a place that has files of another table, or of a newer state of this one."""
+    held = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    if lake.follower is not None:
+        held |= lake.follower.own_files()
+    updated = datetime.fromtimestamp(table.metadata.last_updated_ms / 1000, UTC)
+    for found in listed:
+        if not found.key.endswith(METADATA) or _path(lake, found) in held:
+            continue
+        metadata = read_metadata(lake.store, found.key)
+        if metadata is None or not metadata.has_data:
+            continue
+        if metadata.table_uuid != str(table.metadata.table_uuid):
+            raise UsageError(
+                f"{lake.place.location} has files of another database's lake, too: {found.key}",
+                remedy="Give each database a place of its own: ERA5_LAKE. Nothing was removed.",
+            )
+        if metadata.updated > updated and not remove_newer:
+            raise RefusedError(
+                f"{found.key} is of {metadata.updated:%Y-%m-%d %H:%M} UTC, and newer than what this database knows of "
+                f"the lake ({updated:%Y-%m-%d %H:%M})",
+                remedy="A load that was killed leaves such: load its month again, or add --remove-newer. If this "
+                "database is a restored backup, or a copy of one that still loads, others may need these files. "
+                "Nothing was removed.",
+            )
+
+
+def _expired(table: Table, oldest: datetime) -> list[int]:
+    """The ids of snapshots from before this time, but not of the newest."""
+    current = table.current_snapshot()
+    return [
+        snapshot.snapshot_id
+        for snapshot in table.metadata.snapshots
+        if snapshot != current and snapshot.timestamp_ms < oldest.timestamp() * 1000
+    ]
+
+
+def _used(table: Table, *, without: list[int]) -> Iterator[str]:
+    """The files of all snapshots but some, and their metadata."""
     yield table.metadata_location
     yield from (entry.metadata_file for entry in table.metadata.metadata_log)
     manifests = {}
     for snapshot in table.metadata.snapshots:
+        if snapshot.snapshot_id in without:
+            continue
         yield snapshot.manifest_list
         manifests.update({manifest.manifest_path: manifest for manifest in snapshot.manifests(table.io)})
     for path, manifest in manifests.items():

@@ -37,7 +37,7 @@ class DayQuestion:
 
 
 @dataclass(frozen=True)
-class PartQuestion:
+class PeriodQuestion:
     """One part of one year."""
 
     part: YearPart
@@ -80,7 +80,7 @@ class TrendQuestion:
             )
 
 
-MapQuestion = HourQuestion | DayQuestion | PartQuestion | AnomalyQuestion | TrendQuestion
+MapQuestion = HourQuestion | DayQuestion | PeriodQuestion | AnomalyQuestion | TrendQuestion
 
 
 def require_summaries(variable: Variable) -> None:

@@ -1,8 +1,8 @@
-"""Any map, from a question to its field, with words for what is missing."""
+"""Any map, from a question to its field, with its title, the time that it covers, and words for what is missing."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -21,35 +21,102 @@ from era5_pipeline.climate.cells import (
 from era5_pipeline.climate.days import HOURS_PER_DAY
 from era5_pipeline.climate.trends import FEWEST_YEARS, describe_years
 from era5_pipeline.maps.fields import FieldMap, main_part
-from era5_pipeline.maps.question import AnomalyQuestion, DayQuestion, HourQuestion, PartQuestion
-from era5_pipeline.maps.remarks import (
-    MapReading,
-    describe_incomplete_locations,
-    describe_missing,
-    describe_missing_summaries,
-    describe_short_records,
-    no_summaries,
-    statistic_words,
-    title_words,
-    unit_words,
-)
+from era5_pipeline.maps.question import AnomalyQuestion, DayQuestion, HourQuestion, PeriodQuestion
+from era5_pipeline.maps.styles import unit_text, variable_title
 from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.read.boxes import read_field
 from era5_pipeline.read.fields import placed
-from era5_pipeline.read.held import places_held, require_columns
-from era5_pipeline.read.missing import describe_absent, no_rows, only_null
+from era5_pipeline.read.held import NO_LEDGER, describe_months, months_held, places_held, require_columns
+from era5_pipeline.read.missing import SUMMARIES_REMEDY, describe_absent, describe_absent_locations, no_rows, only_null
+from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
     import psycopg
 
     from era5_pipeline.climate.answer import YearSpan
     from era5_pipeline.climate.cells import CellTrends, CellValues, YearlyCells
-    from era5_pipeline.climate.question import YearPart
+    from era5_pipeline.climate.question import CellStatistic, YearPart
     from era5_pipeline.maps.question import MapQuestion, TrendQuestion
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.variables import Variable
+
+
+# --- The map that was read ---
+
+
+_WORDS: dict[CellStatistic, str] = {"mean": "mean", "min": "lowest hour", "max": "highest hour", "sum": "total"}
+
+
+@dataclass(frozen=True, eq=False)
+class MapReading:
+    """A field, from data with `start <= time < end` (aware).
+
+    `absent` says which locations are grey, and why; `remarks` what else to know about the values. `summary` says what
+    was read, in the words of a terminal: `mean of 2023-07-15 (UTC)`; `table_unit` is the unit of the values there.
+    `left_out` names distant locations that are not on the map.
+    """
+
+    field: FieldMap
+    absent: tuple[str, ...]
+    remarks: tuple[str, ...]
+    start: datetime
+    end: datetime
+    summary: str
+    table_unit: str
+    left_out: str | None = None
+
+    @property
+    def locations(self) -> LocationSet:
+        """The locations that have a value on the map."""
+        return self.field.locations
+
+    @property
+    def lines(self) -> list[str]:
+        """Lines that name what is missing."""
+        return [*self.absent, *self.remarks]
+
+    @property
+    def notes(self) -> list[str]:
+        """The same lines, worded for a figure."""
+        return [
+            *(f"Grey: no data; {line}" for line in self.absent),
+            *(f"{line[0].upper()}{line[1:]}" for line in (*self.remarks, *([self.left_out] if self.left_out else []))),
+        ]
+
+    @property
+    def counted(self) -> str:
+        """The number of locations with a value, and the lowest and highest value, with their unit."""
+        values = self.field.values[np.isfinite(self.field.values)]
+        low, high = float(values.min()), float(values.max())
+        if self.field.is_difference:
+            # Differences are small compared with the values that the variable's rounding is meant for.
+            digits = 2 if max(-low, high) >= 0.1 else 4
+            texts = [f"{round(value, digits) + 0.0:+.{digits}f}" for value in (low, high)]
+        else:
+            texts = [self.field.variable.rounded(value) for value in (low, high)]
+        return f"{values.size:,} locations, {texts[0]} to {texts[1]} {self.table_unit}"
+
+
+def statistic_words(statistic: CellStatistic) -> str:
+    """The wording of a statistic in figures."""
+    return _WORDS[statistic]
+
+
+def unit_words(variable: Variable, statistic: CellStatistic, period: str) -> str:
+    """The unit of a statistic for a colour bar: `mm in the day`; for a total's mean or extreme, `mm in an hour`."""
+    unit = unit_text(variable.unit)
+    if statistic == "sum":
+        return f"{unit} in the {period}"
+    return f"{unit} in an hour" if variable.step_type == "accum" else unit
+
+
+# --- Any map, from a question to its field ---
+
 
 # --- The map of a day in UTC: the mean, range or total of its 24 hours ---
 
@@ -81,7 +148,7 @@ def read_day_map(
         window=window,
         values=values,
         unit=unit_words(variable, statistic, "day"),
-        title=f"{title_words(variable)}, {statistic_words(statistic)} of the day",
+        title=f"{variable_title(variable)}, {statistic_words(statistic)} of the day",
         when=f"{day:%a %d %b %Y} (UTC)",
         period="day" if statistic == "sum" else "hour",
     )
@@ -128,7 +195,7 @@ def _require_hours(
 
 
 def read_part_map(
-    connection: psycopg.Connection[Any], question: PartQuestion, variable: Variable, area: Area | None
+    connection: psycopg.Connection[Any], question: PeriodQuestion, variable: Variable, area: Area | None
 ) -> MapReading:
     """Read the map of a part of a year. Where hours are missing, it covers the others, and the reading says so.
 
@@ -150,7 +217,7 @@ def read_part_map(
         window=window,
         values=values,
         unit=unit_words(variable, statistic, part.period),
-        title=f"{title_words(variable)}, {statistic_words(statistic)} of the {part.period}",
+        title=f"{variable_title(variable)}, {statistic_words(statistic)} of the {part.period}",
         when=f"{when} (UTC)",
         period=part.period if statistic == "sum" else "hour",
     )
@@ -213,7 +280,7 @@ def read_anomaly_map(
         window=window,
         values=values,
         unit=unit_words(variable, statistic, part.period),
-        title=f"{title_words(variable)}, anomaly",
+        title=f"{variable_title(variable)}, anomaly",
         when=f"{when} less the mean of {part.in_years(years)} ({count})",
         is_difference=True,
     )
@@ -230,7 +297,7 @@ def read_anomaly_map(
 
 def _read_valued(
     connection: psycopg.Connection[Any],
-    question: PartQuestion | AnomalyQuestion,
+    question: PeriodQuestion | AnomalyQuestion,
     variable: Variable,
     area: Area | None,
 ) -> CellValues:
@@ -369,7 +436,7 @@ def trend_field(
         window=window,
         values=values,
         unit=f"{unit}, per decade" if " in " in unit else f"{unit} per decade".strip(),
-        title=f"{title_words(variable)}, trend",
+        title=f"{variable_title(variable)}, trend",
         when=f"{years}; dots: significant (p < 0.05), pale: not",
         is_difference=True,
         stippled=marks == 1.0,
@@ -424,7 +491,7 @@ def _read(
             return _read_hour_map(connection, question, variable, area)
         case DayQuestion():
             return read_day_map(connection, question, variable, area)
-        case PartQuestion():
+        case PeriodQuestion():
             return read_part_map(connection, question, variable, area)
         case AnomalyQuestion():
             return read_anomaly_map(connection, question, variable, area)
@@ -446,3 +513,89 @@ def _read_hour_map(
         summary=f"at {hour:%Y-%m-%d %H:%M} UTC",
         table_unit=variable.unit,
     )
+
+
+# --- Lines that name what is missing on a map of several hours: locations, hours, months, years, summaries ---
+
+
+def describe_missing(
+    variable: Variable, location_ids: npt.NDArray[np.int32], area: Area | None, wanted: LocationSet, kind: str
+) -> list[str]:
+    """Describe which locations of the area (without one: of `wanted`) are not drawn; empty if all are."""
+    if variable.extent != "everywhere":
+        return []  # undefined over land, or where there is no cloud, ice or the like: no gap
+    return describe_absent_locations(variable, LocationSet.of_ids(location_ids), area, wanted, kind)
+
+
+def describe_incomplete_locations(
+    cells: CellValues, is_enough: npt.NDArray[np.bool_], expected: int, when: str
+) -> list[str]:
+    """Say how many locations are missing hours, and the range of hours that they have; empty if all have enough."""
+    if is_enough.all():
+        return []
+    hours = cells.hours[~is_enough]
+    return [
+        f"{hours.size:,} of {is_enough.size:,} locations have only {_between(hours)} of {expected:,} hours of {when}"
+    ]
+
+
+def describe_short_records(
+    years: npt.NDArray[np.int64], needed: int, most: int, which: str
+) -> tuple[list[str], list[str]]:
+    """Say how many locations have too few complete years, and how few the others have."""
+    absent, remarks = [], []
+    if (years < needed).any():
+        count = int((years < needed).sum())
+        absent.append(f"{count:,} of {years.size:,} locations have fewer than {needed} {which}")
+    fewer = years[(years >= needed) & (years < most)]
+    if fewer.size:
+        remarks.append(f"{fewer.size:,} of {years.size:,} locations have only {_between(fewer)} {which}")
+    return absent, remarks
+
+
+def describe_missing_summaries(
+    connection: psycopg.Connection[Any], months: Sequence[Month], area: Area | None
+) -> list[str]:
+    """Name those of these months for which the table holds hours but no summaries."""
+    lacking = _without_summaries(connection, months, area)
+    if not lacking:
+        return []
+    return [f"no monthly summaries of {describe_months(lacking)}, whose hours are there: era5 db summaries makes them"]
+
+
+def no_summaries(
+    connection: psycopg.Connection[Any],
+    variable: Variable,
+    months: Sequence[Month],
+    area: Area | None,
+    when: str,
+) -> NoDataError:
+    """The error for months (at least one) without a value in the summaries; `when` names them in words."""
+    lacking = _without_summaries(connection, months, area)
+    if lacking:
+        return NoDataError(
+            f"{when}: the table holds the hours of {describe_months(lacking)}, and no monthly summaries",
+            remedy=SUMMARIES_REMEDY,
+        )
+    held = months_held(connection, LocationSet.of_area(area) if area else None)
+    there = [month for month in months if month in held]
+    if there:
+        return only_null(connection, variable, there, area, f"in {when}")
+    return no_rows(connection, months[0].start, months[-1].end, area, when, "that time")
+
+
+def _without_summaries(connection: psycopg.Connection[Any], months: Sequence[Month], area: Area | None) -> list[Month]:
+    parameters = {
+        "months": [month.start.date() for month in months],
+        "location_ids": LocationSet.of_area(area).multirange if area else None,
+    }
+    try:
+        rows = connection.execute(read_sql("months_without_summaries"), parameters).fetchall()
+    except NO_LEDGER:
+        return []
+    return [Month(day.year, day.month) for (day,) in rows]
+
+
+def _between(numbers: npt.NDArray[np.integer[Any]]) -> str:
+    low, high = int(numbers.min()), int(numbers.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -1,4 +1,4 @@
-"""Locations: ERA5's 0.25 degree grid, the numbering of its points, and rectangles on it.
+"""Locations: ERA5's 0.25 degree grid, the numbering of its points, shifts off it, and rectangles on it.
 
 Converts between degrees, grid indices and `location_id`. Does not know files, or which locations a month has.
 
@@ -10,7 +10,7 @@ The numbering comes from the study behind this table: latitude -30, longitude 30
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -29,6 +29,8 @@ N_LONGITUDES = 1440
 N_LOCATIONS = N_LATITUDES * N_LONGITUDES
 # float32 coordinates hold every multiple of 0.25 exactly; 1e-3 degree also tolerates files with rounding errors.
 TOLERANCE_DEGREES = 1e-3
+# Files state degrees that are off the grid with three to six digits: those of one axis differ by so much.
+_SPREAD_DEGREES = 4e-3
 EARTH_RADIUS_KM = 6371.0
 
 
@@ -75,6 +77,64 @@ def _indices(
     if bad.any():
         raise ValueError(f"{name} {float(shown[bad][0]):g} is not on ERA5's 0.25 degree grid")
     return nearest.astype(np.int32)
+
+
+def nearest_indices(degrees: npt.ArrayLike, axis: Literal["latitude", "longitude"]) -> tuple[IntArray, float]:
+    """Nearest grid indices, (n,), of degrees that all lie beside a grid point in the same way; and how far, in degrees.
+
+    The distance is positive to the north and east, and rounded to 0.001.
+
+    Raises:
+        ValueError: saying why there is no such index for some of them.
+    """
+    values = np.asarray(degrees, dtype=np.float64)
+    first = values[0] - np.rint(values[0] / STEP_DEGREES) * STEP_DEGREES
+    nearest = np.rint((values - first) / STEP_DEGREES)
+    offsets = values - nearest * STEP_DEGREES
+    if np.ptp(offsets) > _SPREAD_DEGREES:
+        raise ValueError(f"its {axis}s do not all lie beside grid points in the same way")
+    if not np.abs(offsets).max() < STEP_DEGREES / 2 - TOLERANCE_DEGREES:
+        raise ValueError(f"its {axis}s lie half way between grid points")
+    indices = (
+        latitude_indices(nearest * STEP_DEGREES) if axis == "latitude" else longitude_indices(nearest * STEP_DEGREES)
+    )
+    if np.unique(indices).size != indices.size:
+        raise ValueError(f"several of its {axis}s lie beside the same grid point")
+    return indices, round(float(offsets.min() + offsets.max()) / 2, 3)
+
+
+@dataclass(frozen=True)
+class Shift:
+    """How far the points of values lie from the grid points where they are stored, in degrees north and east."""
+
+    north: float
+    east: float
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any] | None) -> Self | None:
+        """Build the shift from the JSON of `asdict`; None from None."""
+        return None if value is None else cls(value["north"], value["east"])
+
+    def is_like(self, other: Shift | None) -> bool:
+        """Whether both are the same, to the digits that files have."""
+        return other is not None and all(
+            abs(own - of_other) <= _SPREAD_DEGREES / 2
+            for own, of_other in ((self.north, other.north), (self.east, other.east))
+        )
+
+    def __str__(self) -> str:
+        parts = ((self.north, "N", "S"), (self.east, "E", "W"))
+        return " ".join(f"{abs(degrees):g} {above if degrees >= 0 else below}" for degrees, above, below in parts)
+
+    @property
+    def text(self) -> str:
+        """Describe values with this shift, as the ledger and exports do."""
+        return f"interpolated by the store, shifted by {self}"
+
+
+def is_same_shift(one: Shift | None, other: Shift | None) -> bool:
+    """Whether both are on the grid, or are shifted alike."""
+    return one is other if one is None else one.is_like(other)
 
 
 def latitudes_of(indices: npt.ArrayLike) -> npt.NDArray[np.float32]:
@@ -208,6 +268,22 @@ class Area:
             )
 
     @classmethod
+    def around(cls, latitudes: npt.ArrayLike, longitudes: npt.ArrayLike) -> Self:
+        """The smallest area with borders on the grid around these degrees, each (n,).
+
+        Raises:
+            ValueError: if some are no degrees.
+        """
+        rows, columns = map(_on_both_sides, (latitudes, longitudes))
+        indices = latitude_indices(np.clip(rows, -90.0, 90.0))
+        west, width = narrowest_arc(longitude_indices(columns))
+        ends = latitudes_of([indices.max(), indices.min()])
+        if width == N_LONGITUDES:
+            return cls(float(ends[0]), -180.0, float(ends[1]), 180.0)
+        borders = longitudes_of([west, (west + width - 1) % N_LONGITUDES])
+        return cls(float(ends[0]), float(borders[0]), float(ends[1]), float(borders[1]))
+
+    @classmethod
     def parse(cls, text: str) -> Self:
         """Parse `NORTH/WEST/SOUTH/EAST` (or with commas), or `global`.
 
@@ -243,6 +319,15 @@ class Area:
         offset = (degrees - self.west) % 360.0
         within = (offset <= width + TOLERANCE_DEGREES) | (offset >= 360.0 - TOLERANCE_DEGREES)
         return np.flatnonzero(within).astype(np.int32)
+
+
+def _on_both_sides(degrees: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The grid's degrees below and above each of these; those of grid points themselves twice."""
+    degrees = np.asarray(degrees, dtype=np.float64)
+    below = np.floor((degrees + TOLERANCE_DEGREES) / STEP_DEGREES)
+    above = np.ceil((degrees - TOLERANCE_DEGREES) / STEP_DEGREES)
+    both: npt.NDArray[np.float64] = np.concatenate([below, above]) * STEP_DEGREES
+    return both
 
 
 def narrowest_arc(columns: IntArray) -> tuple[int, int]:

@@ -32,6 +32,7 @@ from era5_pipeline.model.variables import ALL_NAME, Variable, VariableChoice, ch
 ARCO_URL = "gs://gcp-public-data-arco-era5/ar/full_37-1h-0p25deg-chunk-1.zarr-v3"
 FlatFormat = Literal["parquet", "csv"]
 Keep = Literal["all", "flat", "none"]
+OffGrid = Literal["refuse", "nearest"]
 S3_SCHEME = "s3://"
 # Separates folders and S3 addresses: the path separator, except in `s3://`.
 _SEPARATOR = re.compile(re.escape(os.pathsep) + r"(?!//)")
@@ -67,6 +68,18 @@ def _catalog_address(address: str) -> str:
     return address
 
 
+def _zarr_address(address: str) -> str:
+    # Nothing of the address in the message: it may hold a key.
+    scheme, found, rest = address.partition("://")
+    if found and "@" in rest.partition("/")[0]:
+        raise PydanticCustomError(
+            "zarr", "The address has a user or key; write the key into a file: ERA5_ZARR_TOKEN_FILE, ERA5_ZARR_USER"
+        )
+    if found and scheme != S3_SCHEME.removesuffix("://") and ("?" in rest or "#" in rest):
+        raise PydanticCustomError("zarr", "The address has a part after ? or #, which may be a key; give it without")
+    return address
+
+
 # A source name from `SOURCE_KINDS`.
 SourceName = Annotated[str, AfterValidator(_known_source)]
 
@@ -93,7 +106,7 @@ class Settings(BaseSettings):
         description="Folder or s3://bucket/prefix of an Iceberg table that loads fill too; unset: none",
     )
     lake_catalog: Annotated[str, AfterValidator(_catalog_address)] | None = Field(
-        default=None, description="URL of an Iceberg REST catalog that is told of the lake's months; unset: none"
+        default=None, description="URL of an Iceberg REST catalog that is updated after each load; unset: none"
     )
     lake_catalog_token_file: Path | None = Field(
         default=None, description="File that holds the token for the REST catalog, if it wants one"
@@ -133,6 +146,10 @@ class Settings(BaseSettings):
         default=False,
         description="Source files: one value a day or a month, always at the same hour, is an hour, not a mean",
     )
+    off_grid: OffGrid = Field(
+        default="refuse",
+        description="Source files: values between the grid points are refused, or taken to the nearest points",
+    )
     force: bool = Field(default=False, description="Load months again even if nothing changed")
     replace: bool = Field(
         default=False, description="Let a load replace more hours, more variables, or a better version"
@@ -141,7 +158,7 @@ class Settings(BaseSettings):
         default=None, ge=1, le=744, description="Source sample: only the first hours of each month"
     )
     refetch: bool = Field(
-        default=False, description="Sources cds, arco, point: fetch months again, even if they are stored here"
+        default=False, description="Sources cds, arco, point, zarr: fetch months again, even if they are stored here"
     )
     cds_format: Literal["netcdf", "grib"] = Field(
         default="netcdf", description="Source cds: the format of its files; GRIB needs the extra era5-pipeline[grib]"
@@ -163,6 +180,16 @@ class Settings(BaseSettings):
     )
     arco_url: str = Field(
         default=ARCO_URL, description="Source arco: URL of the Zarr store, of any kind that fsspec reads"
+    )
+    zarr_url: Annotated[str, AfterValidator(_zarr_address)] | None = Field(
+        default=None,
+        description="Source zarr: address of the Zarr store, a folder, s3://, gs://, https://; or a preset",
+    )
+    zarr_token_file: Annotated[Path, AfterValidator(_absolute)] | None = Field(
+        default=None, description="Source zarr: file that holds the token for the store, if it wants one"
+    )
+    zarr_user: str | None = Field(
+        default=None, description="Source zarr: user that the token belongs to; unset: the token alone is sent (Bearer)"
     )
     available_after_days: int = Field(
         default=6, ge=0, le=60, description="Schedules: days from the end of a month until it is fetched"

@@ -32,8 +32,10 @@ class SourceKind:
         has_daily_files: a raw month is one file per day; otherwise one per step type.
         default_area: the area of a month if none is requested.
         raw_stage: what its stage `raw` does, in the words of a plan.
-        is_series: it is asked for points (ERA5_POINT), not for an area. One request brings all months of a point, as a
-            series without version: the version of recent months is inferred from their age.
+        is_series: it is asked for points (ERA5_POINT), not for an area. One request brings all months of a point.
+        is_chunked: its values are in chunks of several months and places, each of which is read once for all months
+            wanted. Without an area, a month has whatever places the source holds.
+        states_no_version: its data need not state their version: that of recent months is inferred from their age.
     """
 
     name: str
@@ -46,6 +48,8 @@ class SourceKind:
     default_area: str = "global"
     raw_stage: str = "raw files"
     is_series: bool = False
+    is_chunked: bool = False
+    states_no_version: bool = False
 
     @property
     def is_queued(self) -> bool:
@@ -59,7 +63,10 @@ SOURCE_KINDS: dict[str, SourceKind] = {
         # The Climate Data Store rejects most requests of users who queue more at once.
         SourceKind("cds", is_service=True, requests_at_once=2, raw_stage="download"),
         SourceKind("arco", is_service=True, downloads_globe=True, has_daily_files=True, raw_stage="download"),
-        SourceKind("point", is_service=True, requests_at_once=2, is_series=True, raw_stage="download"),
+        SourceKind(
+            "point", is_service=True, requests_at_once=2, is_series=True, states_no_version=True, raw_stage="download"
+        ),
+        SourceKind("zarr", is_service=True, is_chunked=True, states_no_version=True, raw_stage="download"),
         SourceKind("files", has_own_files=True),
         # Around Jakarta: 11 x 11 points.
         SourceKind("sample", is_generated=True, default_area="-5/106/-7.5/108.5", raw_stage="generate"),
@@ -67,14 +74,15 @@ SOURCE_KINDS: dict[str, SourceKind] = {
 }
 
 # The names in table order, as the command line offers them.
-SourceChoice = Literal["cds", "arco", "point", "files", "sample"]
+SourceChoice = Literal["cds", "arco", "point", "zarr", "files", "sample"]
 
-# Defaults if no source is set: with a folder of files, with a point, and with neither.
+# Defaults if no source is set: with a folder of files, with a Zarr store, with a point, and with none.
 SOURCE_OF_FOLDERS = "files"
+SOURCE_OF_STORES = "zarr"
 SOURCE_OF_POINTS = "point"
 
-# A series states no version. ERA5T is replaced two to three months after its month: months that ended fewer months than
-# this before the series was fetched are taken to be preliminary.
+# Some sources state no version. ERA5T is replaced two to three months after its month: months that ended fewer months
+# than this before they were fetched are taken to be preliminary.
 YOUNG_MONTHS = 4
 DEFAULT_SOURCE = "cds"
 

@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 
 
 SECONDS_PER_HOUR = 3600
+# Seconds from 1970 to 2000-01-01 00:00 UTC, from which PostgreSQL's binary times count.
+POSTGRES_EPOCH_SECONDS = 946_684_800
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR = timedelta(hours=1)
 _BETWEEN = " to "
+# WMO's current normal period, the baseline of anomalies unless a user names another.
+NORMAL_PERIOD = "1991-2020"
 
 
 def hour_of(time: datetime) -> int:

@@ -433,7 +433,7 @@ _PATTERNS = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern i
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """What limits the load: its kind, and one line of text."""
+    """The limit of the load: its kind, and one line of text."""
 
     kind: Kind
     text: str

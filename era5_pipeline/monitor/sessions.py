@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-# What a session waits for, in addition to the server's own names for waits (`Client:ClientRead`).
+# States of a session besides the server's own names for waits (`Client:ClientRead`).
 CPU = "CPU"
 IDLE = "idle"  # between two statements
 HIDDEN = "hidden"  # another user's session, and this user may not see what it does

@@ -8,10 +8,11 @@ import tempfile
 import zipfile
 from collections import Counter
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal
+from types import MappingProxyType
+from typing import IO, TYPE_CHECKING, Final, Literal
 
 import netCDF4
 import numpy as np
@@ -34,7 +35,7 @@ from era5_pipeline.netcdf.refusals import MOST_HOURS
 from era5_pipeline.runtime.files import temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     import numpy.typing as npt
 
@@ -259,10 +260,18 @@ _COPY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
+class StoredObject:
+    """An object in a store, of which there is a copy on this machine: its address and SHA-256."""
+
+    address: str
+    sha256: str
+
+
+@dataclass(frozen=True)
 class NetcdfFile:
     """A netCDF or GRIB file to open at `path`; messages call it `shown` (for a member: `archive.zip!member.nc`).
 
-    `index_folder` is where the index of a GRIB file is kept.
+    `index_folder` is where the index of a GRIB file is kept. `origin` is the object that `source` is a copy of, if any.
     """
 
     path: Path
@@ -270,6 +279,7 @@ class NetcdfFile:
     member: str | None = None
     kind: Literal["netcdf", "grib"] = "netcdf"
     index_folder: Path | None = None
+    origin: StoredObject | None = None
 
     @property
     def shown(self) -> str:
@@ -280,6 +290,9 @@ class NetcdfFile:
     def is_scratch(self) -> bool:
         """Whether the file was unpacked or converted, and may be removed."""
         return self.path != self.source
+
+
+NO_ORIGINS: Final[Mapping[Path, StoredObject]] = MappingProxyType({})
 
 
 @contextmanager
@@ -297,23 +310,28 @@ def scratch_folder(home: Path) -> Iterator[Path]:
         yield folder
 
 
-def netcdf_files(paths: Iterable[Path], scratch: Path) -> Iterator[NetcdfFile]:
+def netcdf_files(
+    paths: Iterable[Path], scratch: Path, origins: Mapping[Path, StoredObject] = NO_ORIGINS
+) -> Iterator[NetcdfFile]:
     """Yield the netCDF and GRIB files among and inside `paths`; ZIP members and point series go into `scratch`.
 
-    `scratch` is one of `scratch_folder`; indices of GRIB files are kept in the catalogue of the same home.
+    `scratch` is one of `scratch_folder`; indices of GRIB files are kept in the catalogue of the same home. `origins`
+    has the objects of which some paths are copies.
 
     Raises:
         BadFileError: if a file has another type, a ZIP is damaged or has no data, or a CSV is unreadable.
         LocalDiskError: if the disk is too full to unpack.
     """
+    indices = scratch.parent.parent / "catalogue"
     for path in paths:
-        kind = kind_of(path)
+        kind, origin = kind_of(path), origins.get(path)
         if kind == "netcdf":
             yield NetcdfFile(path=path, source=path)
         elif kind == "grib":
-            yield NetcdfFile(path, path, kind="grib", index_folder=scratch.parent.parent / "catalogue")
+            yield NetcdfFile(path, path, None, kind, indices, origin)
         elif kind == "zip":
-            yield from _members(path, scratch)
+            for file in _members(path, scratch):
+                yield replace(file, index_folder=indices, origin=origin)
         elif kind == "csv":
             yield _converted(CsvFile.at(path), scratch)
         else:

@@ -6,6 +6,7 @@ Identifies the coordinates, and converts their values to hours and grid indices.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -27,20 +28,42 @@ _LATITUDE = ("degrees_north", "degree_north", "degrees_n", "latitude")
 _LONGITUDE = ("degrees_east", "degree_east", "degrees_e", "longitude")
 
 AGAIN = "Download it again, or move it out of the folder."
+GET_HOURS = (
+    "Request hourly data from the Climate Data Store: dataset reanalysis-era5-single-levels, product type reanalysis "
+    "(era5 load --source cds does), or move the file out of the folder."
+)
 _ON_GRID = (
     "Request reanalysis-era5-single-levels from the Climate Data Store with area borders on multiples of 0.25 degrees "
-    "(ERA5-Land and regridded or shifted files do not fit this table)."
+    "(ERA5-Land and regridded files do not fit this table)."
 )
+_NO_NEAREST = "--off-grid nearest does not apply"
 
 
 class ProblemError(Exception):
-    """A variable cannot be used; `kind`, `text` and `remedy` go into the file's `Problem`."""
+    """A variable cannot be used; all attributes go into the file's `Problem`.
 
-    def __init__(self, kind: ProblemKind, text: str, remedy: str) -> None:
+    `area` is the one to request instead, as text; `shift` is that of values between the grid points, which can be used
+    if the user says so.
+    """
+
+    def __init__(
+        self, kind: ProblemKind, text: str, remedy: str, area: str | None = None, shift: grid.Shift | None = None
+    ) -> None:
         super().__init__(text)
         self.kind = kind
         self.text = text
         self.remedy = remedy
+        self.area = area
+        self.shift = shift
+
+
+@dataclass(frozen=True)
+class GridIndices:
+    """Grid indices of latitudes and longitudes in file order; with `off_grid`, the problem, they are the nearest."""
+
+    latitude: npt.NDArray[np.int32]
+    longitude: npt.NDArray[np.int32]
+    off_grid: ProblemError | None = None
 
 
 def _is(coordinate: xr.DataArray, words: tuple[str, ...]) -> bool:
@@ -98,13 +121,18 @@ def hours_along(array: xr.DataArray) -> npt.NDArray[np.int64]:
     """The times as hours since 1970-01-01 UTC (n,), n > 0, distinct, in file order.
 
     Raises:
-        ProblemError: if there are no times, or some are off the hour, before ERA5, duplicates or fill values.
+        ProblemError: if there are no times, all are on the half hour (of means), or some are off the hour, before ERA5,
+            duplicates or fill values.
     """
     times = times_along(array)
     if not times.size:
         raise ProblemError("time", f"{array.name} has no times: the file was not written completely", AGAIN)
     hours = times.astype("datetime64[h]")
     off = times != hours
+    if (times - hours == np.timedelta64(30, "m")).all():
+        # The middle of 24 hours, as CDO stamps the mean of a day.
+        text = f"{array.name} holds daily statistics or other means (all its times are on the half hour)"
+        raise ProblemError("aggregate", f"{text}, not values of hours", GET_HOURS)
     if off.any():
         raise ProblemError("time", f"time {times[off][0]} is not on the hour", "Request hourly data, on the hour.")
     numbers = from_datetime64(hours)
@@ -119,21 +147,46 @@ def hours_along(array: xr.DataArray) -> npt.NDArray[np.int64]:
     return numbers
 
 
-def indices_along(coordinate: xr.DataArray, what: Literal["latitude", "longitude"]) -> npt.NDArray[np.int32]:
-    """The grid indices (n,) of an axis in degrees, in file order.
+def horizontal_indices(latitude: xr.DataArray, longitude: xr.DataArray, *, is_era5: bool) -> GridIndices:
+    """The grid indices of both axes in degrees; of points between the grid's, the nearest, if that is unambiguous.
+
+    `is_era5`: the file says so. A single point off the grid that does not may be of ERA5-Land.
 
     Raises:
-        ProblemError: if some degrees are off ERA5's grid, duplicates, or fill values.
+        ProblemError: if some degrees are off ERA5's grid and have no nearest point, duplicates, or fill values.
     """
+    axes: tuple[Literal["latitude", "longitude"], ...] = ("latitude", "longitude")
+    north, east = (_degrees(coordinate, what) for coordinate, what in zip((latitude, longitude), axes, strict=True))
+    try:
+        indices = GridIndices(grid.latitude_indices(north), grid.longitude_indices(east))
+    except ValueError as error:
+        text = str(error)
+    else:
+        # Some global files repeat the first meridian at the end (0 and 360): use the first.
+        for degrees, what in zip((north, east), axes, strict=True):
+            if np.unique(np.rint(degrees / grid.STEP_DEGREES)).size != degrees.size:
+                raise ProblemError("grid", f"a {what} occurs more than once", AGAIN)
+        return indices
+    try:
+        area = str(grid.Area.around(north, east))
+    except ValueError:  # no degrees
+        raise ProblemError("grid", text, _ON_GRID) from None
+    try:
+        (rows, to_north), (columns, to_east) = map(grid.nearest_indices, (north, east), axes)
+    except ValueError as error:
+        raise ProblemError("grid", text, f"{error}: {_NO_NEAREST}", area) from None
+    if not is_era5 and north.size == east.size == 1:
+        why = "its only point may be of ERA5-Land, and it does not say"
+        raise ProblemError("grid", text, f"{why}: {_NO_NEAREST}", area)
+    shift = grid.Shift(to_north, to_east)
+    degrees_off = max(abs(shift.north), abs(shift.east))
+    remedy = f"take each value to its nearest point, {degrees_off:g} degrees off: --off-grid nearest"
+    return GridIndices(rows, columns, ProblemError("grid", text, remedy, area, shift))
+
+
+def _degrees(coordinate: xr.DataArray, what: Literal["latitude", "longitude"]) -> npt.NDArray[np.float64]:
     degrees = np.atleast_1d(np.asarray(coordinate.values, dtype=np.float64))
     # netCDF's default fill value 9.97e36 is often undeclared; it is far from any degree.
     if not (np.abs(degrees) < 1e6).any():
         raise ProblemError("grid", f"{what} holds only fill values", AGAIN)
-    try:
-        indices = grid.latitude_indices(degrees) if what == "latitude" else grid.longitude_indices(degrees)
-    except ValueError as error:
-        raise ProblemError("grid", str(error), _ON_GRID) from None
-    # Some global files repeat the first meridian at the end (0 and 360): use the first.
-    if np.unique(np.rint(degrees / grid.STEP_DEGREES)).size != degrees.size:
-        raise ProblemError("grid", f"a {what} occurs more than once", AGAIN)
-    return indices
+    return degrees

@@ -6,21 +6,30 @@ what a month needs `flat.inventory`, for reading values `field_reader`.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
-from era5_pipeline.model.times import as_datetime64, from_datetime64, hours_of_month
-from era5_pipeline.model.variables import BY_LONG_NAME, BY_NAME_IN_FILE, BY_PARAM_ID, Variable, why_unsupported
+from era5_pipeline.model.times import as_datetime64, from_datetime64, hour_of, hours_of_month
+from era5_pipeline.model.variables import (
+    BY_LONG_NAME,
+    BY_NAME_IN_FILE,
+    BY_PARAM_ID,
+    Variable,
+    variable_names,
+    why_unsupported,
+)
 from era5_pipeline.netcdf.axes import (
     AGAIN,
     FIRST_HOUR,
     ProblemError,
     horizontal_axis,
+    horizontal_indices,
     hours_along,
-    indices_along,
     time_axis,
     times_along,
 )
@@ -30,17 +39,19 @@ from era5_pipeline.netcdf.refusals import (
     STEP_TYPE,
     ForeignDataError,
     aggregates_stated_by,
+    is_stated_era5,
     require_hourly_values,
     require_own_data,
     required_bytes,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     import numpy.typing as npt
 
+    from era5_pipeline.model.grid import Shift
     from era5_pipeline.model.months import Month
     from era5_pipeline.netcdf.archive import NetcdfFile
     from era5_pipeline.netcdf.axes import ProblemKind
@@ -59,7 +70,9 @@ _LEVELS = ("pressure_level", "isobaricInhPa", "level", "plev")
 class Problem:
     """Why a file, or a variable in it, cannot be used.
 
-    `months` are the affected months, if known; `columns` the affected variables, () for the whole file.
+    `months` are the affected months, if known; `columns` the affected variables, () for the whole file. `area` is the
+    one to request instead, if the points are not those of the grid; with a `shift` the variables are among the file's
+    fields too, for users who take each value to its nearest point.
     """
 
     file: str
@@ -68,6 +81,8 @@ class Problem:
     remedy: str
     months: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    area: str | None = None
+    shift: Shift | None = None
 
     def concerns(self, month: Month, columns: Iterable[str]) -> bool:
         """Whether the problem affects the month and at least one of these columns."""
@@ -88,7 +103,7 @@ class Field:
     position along an expver dimension; `half_step` is half the packing step in the table's unit, 0 if not packed;
     `chunks` are the file's own along (time, latitude, longitude), 0 if contiguous; `dimensions` are the names of these
     three, None for a single value without a dimension; `states_step_type`: whether the file's step type says that its
-    values are hourly.
+    values are hourly; `shift` is that of values between the grid points, whose indices are then the nearest.
     """
 
     column: str
@@ -102,16 +117,29 @@ class Field:
     dimensions: tuple[str | None, str | None, str | None]
     expver_position: int | None = None
     states_step_type: bool = False
+    shift: Shift | None = None
 
-    @property
+    @cached_property
     def months(self) -> tuple[str, ...]:
         """The months, `YYYY-MM`, with any of its hours."""
         return months_of(self.hours)
 
+    def positions_in(self, month: Month) -> npt.NDArray[np.intp]:
+        """The positions in the file, (n,) ascending, of the month's hours."""
+        first = hour_of(month.start)
+        if self._is_in_order:
+            # A point series has every hour since 1940, and this runs for each of its months.
+            return np.arange(*np.searchsorted(self.hours, (first, first + month.hours)))
+        return np.flatnonzero((self.hours >= first) & (self.hours < first + month.hours))
+
+    @cached_property
+    def _is_in_order(self) -> bool:
+        return bool((np.diff(self.hours) > 0).all())
+
 
 @dataclass(frozen=True)
 class Contents:
-    """The usable fields of one netCDF file, and the problems of the unusable ones."""
+    """The usable fields of one netCDF file, and the problems of the unusable ones; shifted fields have one, too."""
 
     fields: tuple[Field, ...]
     problems: tuple[Problem, ...]
@@ -193,11 +221,12 @@ def describe_fields(
         name = array.name
         try:
             _require_written(array, unwritten)
-            found.append((array, _fields_of(array, variable, stated)))
+            fields, off_grid = _fields_of(array, variable, stated)
+            found.append((array, fields))
+            if off_grid is not None:
+                problems.append(_problem(shown, array, variable, off_grid))
         except ProblemError as error:
-            problems.append(
-                Problem(shown, error.kind, error.text, error.remedy, _months_if_known(array), (variable.column,))
-            )
+            problems.append(_problem(shown, array, variable, error))
         except Exception as error:  # noqa: BLE001  # reading coordinates of a damaged file raises nearly anything
             problems.append(
                 Problem(shown, "unreadable", f"{name} cannot be read ({error})", AGAIN, columns=(variable.column,))
@@ -210,13 +239,39 @@ def describe_fields(
     return Described(Contents(fields, tuple(_merged(problems))), tuple(found))
 
 
+def _problem(shown: str, array: xr.DataArray, variable: Variable, error: ProblemError) -> Problem:
+    months, columns = _months_if_known(array), (variable.column,)
+    return Problem(shown, error.kind, error.text, error.remedy, months, columns, error.area, error.shift)
+
+
 def _merged(problems: Iterable[Problem]) -> Iterator[Problem]:
     """Merge equal problems: a grid off 0.25 degrees is one problem, not one per variable."""
     columns: dict[Problem, list[str]] = {}
     for problem in problems:
         columns.setdefault(replace(problem, columns=()), []).extend(problem.columns)
-    for problem, own in columns.items():
-        yield replace(problem, columns=tuple(own))
+    merged = [replace(problem, columns=tuple(own)) for problem, own in columns.items()]
+    for problem in merged:
+        # One command for all variables of the file, whose months may differ.
+        same = [other for other in merged if (other.area, other.shift) == (problem.area, problem.shift)]
+        yield (
+            problem if problem.area is None else replace(problem, remedy=_request_on_grid(problem, problem.area, same))
+        )
+
+
+def _request_on_grid(problem: Problem, area: str, same: Sequence[Problem]) -> str:
+    """The remedy for points off the grid: the command for the area of the grid around them, or else.
+
+    `same` are all problems of the file with these points, this one among them.
+    """
+    months = [month for other in same for month in other.months]
+    columns = dict.fromkeys(column for other in same for column in other.columns)
+    words = ["era5", "load"]
+    if months:
+        words += ["--from", min(months), "--to", max(months)]
+    words += ["--source", "cds", "--area", area, "--variables", variable_names(columns)]
+    if problem.shift is None:
+        return f"Request it on the grid: {shlex.join(words)} ({problem.remedy})."
+    return f"Request it on the grid: {shlex.join(words)}; or {problem.remedy}."
 
 
 def _described_names(held: Iterable[str]) -> str:
@@ -240,8 +295,10 @@ def _our_variables(dataset: xr.Dataset) -> Iterator[tuple[str, Variable]]:
             yield name, BY_NAME_IN_FILE[name]
 
 
-def _fields_of(array: xr.DataArray, variable: Variable, stated: tuple[Aggregate, ...]) -> tuple[Field, ...]:
-    """The fields of one variable: one, or one for each version of an expver dimension."""
+def _fields_of(
+    array: xr.DataArray, variable: Variable, stated: tuple[Aggregate, ...]
+) -> tuple[tuple[Field, ...], ProblemError | None]:
+    """The fields of one variable: one, or one for each version of an expver dimension; and their problem if shifted."""
     _require_units(array, variable)
     latitude, longitude = horizontal_axis(array, "latitude"), horizontal_axis(array, "longitude")
     # Before checking times: those of means may be off the hour, a symptom that hides the cause.
@@ -249,24 +306,27 @@ def _fields_of(array: xr.DataArray, variable: Variable, stated: tuple[Aggregate,
     hours = hours_along(array)
     dimensions = (_dimension(time_axis(array)), _dimension(latitude), _dimension(longitude))
     _require_single_level(array, {*time_axis(array).dims, *latitude.dims, *longitude.dims, _EXPVER})
+    indices = horizontal_indices(latitude, longitude, is_era5=is_stated_era5(array.attrs))
     field = Field(
         column=variable.column,
         name=str(array.name),
         hours=hours,
         expver=np.full(hours.shape, UNKNOWN_EXPVER),
-        latitude_index=indices_along(latitude, "latitude"),
-        longitude_index=indices_along(longitude, "longitude"),
+        latitude_index=indices.latitude,
+        longitude_index=indices.longitude,
         half_step=0.5 * abs(_scale_factor(array) * variable.scale),
         chunks=_chunks(array, dimensions),
         dimensions=dimensions,
         states_step_type=STEP_TYPE in array.attrs,
+        shift=None if indices.off_grid is None else indices.off_grid.shift,
     )
     if _EXPVER not in array.dims:
-        return (replace(field, expver=_expver_of_hours(array, hours.size)),)
-    return tuple(
+        return (replace(field, expver=_expver_of_hours(array, hours.size)),), indices.off_grid
+    fields = tuple(
         replace(field, expver=np.full(hours.shape, version), expver_position=position)
         for position, version in enumerate(_expver_along(array))
     )
+    return fields, indices.off_grid
 
 
 def _require_units(array: xr.DataArray, variable: Variable) -> None:
@@ -353,7 +413,10 @@ def _expver_of_hours(array: xr.DataArray, size: int) -> npt.NDArray[np.str_]:
     if held not in (1, size):
         raise ProblemError("dimensions", f"{array.name} has {held} versions (expver) for {size} times", AGAIN)
     values = np.atleast_1d(array.coords[_EXPVER].values)
-    texts = np.array([expver_text(value) for value in values.reshape(-1)])
+    # Each of the few versions once, not each of up to a million hours.
+    found = values.reshape(-1).tolist()
+    text_of = {value: expver_text(value) for value in set(found)}
+    texts = np.array([text_of[value] for value in found])
     return np.full(size, texts[0]) if texts.size == 1 else texts
 
 

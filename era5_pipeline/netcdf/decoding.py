@@ -1,4 +1,4 @@
-"""How numbers stored in a netCDF file become values in the table's units."""
+"""How numbers stored in a file become values in the table's units, or the file's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CACHED_VALUES = 1 << 16
 
 @dataclass(frozen=True)
 class Decoding:
-    """How stored numbers become values in the table's unit; a step (scale, offset) of (1.0, 0.0) is left out.
+    """Conversion of stored numbers to values in the unit of the table or the file, in steps (scale, offset).
 
     Source: CF 8.1 (value * scale_factor + add_offset), then the variable's unit conversion, both in float64 and rounded
     once, to float32. Stored numbers among `fills` are missing.
@@ -33,12 +33,13 @@ class Decoding:
     is_unsigned: bool
 
     @classmethod
-    def of(cls, attributes: Mapping[Any, Any], variable: Variable) -> Self:
-        """The decoding of a netCDF variable with these attributes."""
+    def of(cls, attributes: Mapping[Any, Any], variable: Variable | None) -> Self:
+        """The decoding of a variable with these attributes; None: into the units of the file, not the table's."""
         packing = (float(attributes.get("scale_factor", 1.0)), float(attributes.get("add_offset", 0.0)))
+        units = (1.0, 0.0) if variable is None else (variable.scale, variable.offset)
         named = [np.atleast_1d(attributes.get(name, np.nan)) for name in ("_FillValue", "missing_value")]
         return cls(
-            steps=tuple(step for step in (packing, (variable.scale, variable.offset)) if step != (1.0, 0.0)),
+            steps=tuple(step for step in (packing, units) if step != (1.0, 0.0)),
             fills=tuple(fill for fills in named for fill in fills if not np.isnan(fill)),
             is_unsigned=attributes.get("_Unsigned") == "true",
         )

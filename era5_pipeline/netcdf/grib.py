@@ -1,7 +1,7 @@
-"""Read GRIB files, the store's own format, with ECMWF's ecCodes (the extra `grib`): what they hold, and their values.
+"""Read GRIB files, the store's own format, with ECMWF's ecCodes (the extra `grib`): contents and values.
 
-A file's messages, each the field of a variable at one hour, are listed once in an index. From it the same description
-is made as of a netCDF file, by the same rules. Values are decoded message by message, in several threads, when the
+An index lists a file's messages, each the field of a variable at one hour, and is kept. From the index the file is
+described like a netCDF file, by the same rules. Values are decoded message by message, in several threads, when the
 month's first tile is read; tiles are then cut from memory or, for large months, from a temporary file.
 """
 
@@ -14,14 +14,15 @@ import os
 import sys
 import tempfile
 import threading
+import time
 import zlib
 from collections import defaultdict
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -31,11 +32,12 @@ from dask.delayed import delayed
 from era5_pipeline.model.errors import UsageError, disk_errors
 from era5_pipeline.model.times import from_datetime64
 from era5_pipeline.model.variables import BY_COLUMN, BY_PARAM_ID
-from era5_pipeline.netcdf.axes import AGAIN, times_along
+from era5_pipeline.netcdf.axes import AGAIN, GET_HOURS, times_along
 from era5_pipeline.netcdf.contents import Contents, Field, Problem, describe_fields, months_of
 from era5_pipeline.netcdf.decoding import Decoding
-from era5_pipeline.netcdf.refusals import GET_HOURS
+from era5_pipeline.netcdf.refusals import values_of_class
 from era5_pipeline.runtime.files import replacing
+from era5_pipeline.runtime.stores import is_s3
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,12 +55,12 @@ _INSTALL = "pip install 'era5-pipeline[grib]'"
 
 
 def is_installed() -> bool:
-    """Whether there is the library that reads GRIB."""
+    """Whether ecCodes is installed."""
     return find_spec("eccodes") is not None
 
 
 def ec_codes() -> ModuleType:
-    """The library.
+    """Import ecCodes.
 
     Raises:
         UsageError: if it is not installed.
@@ -102,11 +104,16 @@ def _libraries_apart() -> Iterator[None]:
                 os.environ[name] = value
 
 
-# --- The index: where each message is, and what its headers say ---
+# --- The index: positions and headers of all messages ---
 
 # Increase the number whenever the form of a kept index, or the keys that it has, change.
-_FORM = 2
-# What makes messages one variable: all but the hour. By the names that cfgrib gives to attributes, if it has one.
+_FORM = 3
+_SUFFIX = ".grib.npz"
+# Exceptions that reading a damaged index raises.
+_DAMAGED = (ValueError, KeyError, TypeError, EOFError, BadZipFile)
+# An index of an object is removed if it was not used for this long: whether the object is still there is not asked.
+_UNUSED_SECONDS = 30 * 86_400
+# Messages with the same values of these keys are one variable at different hours.
 _KEYS = (
     *("paramId", "shortName", "name", "units", "class", "stream", "type", "levtype", "typeOfLevel", "level"),
     *("expver", "stepType", "number", "numberOfForecastsInEnsemble", "edition"),
@@ -122,22 +129,11 @@ _ATTRIBUTES = {
     "stepType": "GRIB_stepType",
     "type": "GRIB_dataType",
     "stream": "GRIB_stream",
+    "class": "GRIB_class",
     "typeOfLevel": "GRIB_typeOfLevel",
     "numberOfForecastsInEnsemble": "GRIB_totalNumber",
     "units": "units",
     "name": "long_name",
-}
-# Of MARS, ECMWF's archive.
-_CLASSES = {
-    "l5": "ERA5-Land",
-    "od": "ECMWF's operational forecasts",
-    "ei": "ERA-Interim",
-    "e4": "ERA-40",
-    "ep": "CERA-20C",
-    "s2": "forecasts of weeks (S2S)",
-    "c3": "seasonal forecasts (C3S)",
-    "mc": "CAMS",
-    "ti": "TIGGE",
 }
 _LEVELS = {"isobaricInhPa": "pressure levels", "isobaricInPa": "pressure levels", "hybrid": "model levels"}
 _WAVES = ("wave", "ewda", "wamo", "wamd", "ewmm", "ewmo")
@@ -146,7 +142,7 @@ _MINUTES_A_DAY = 1440
 
 @dataclass(frozen=True)
 class Group:
-    """What the messages of one variable on one grid have in common: keys of ecCodes, None where a message lacks it."""
+    """Keys of ecCodes that the messages of one variable on one grid share; None where a message lacks the key."""
 
     keys: tuple[Any, ...]
     grid: tuple[Any, ...]
@@ -155,6 +151,44 @@ class Group:
     def key(self, name: str) -> Any:  # noqa: ANN401  # text or number
         """The value of a key."""
         return dict(zip((*_KEYS, *_GRID), (*self.keys, *self.grid), strict=True))[name]
+
+
+@dataclass(frozen=True)
+class IndexedFile:
+    """The subject of an index: the path or address of a file or ZIP, the member, and the state of that file.
+
+    The state is size and time of last write; of an object, whose copies are made when they are needed, its SHA-256.
+    """
+
+    source: str
+    member: str | None
+    state: str
+
+    @classmethod
+    def at(cls, file: NetcdfFile) -> Self:
+        """Describe a file in its present state."""
+        if file.origin is not None:
+            return cls(file.origin.address, file.member, file.origin.sha256)
+        return cls(str(file.source), file.member, _state(file.source))
+
+    @property
+    def name(self) -> str:
+        """The name of the index's file."""
+        named = f"{self.source}\n{self.member or ''}"
+        return f"{hashlib.sha256(os.fsencode(named)).hexdigest()[:32]}{_SUFFIX}"
+
+    def is_there(self, last_used: float) -> bool:
+        """Whether the index may be needed again: the file is as it was, or the object's index was used lately."""
+        if is_s3(self.source):
+            return time.time() - last_used < _UNUSED_SECONDS
+        with suppress(OSError):
+            return _state(Path(self.source)) == self.state
+        return False
+
+
+def _state(path: Path) -> str:
+    stat = path.stat()
+    return f"{stat.st_size} {stat.st_mtime_ns}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,54 +205,73 @@ class Index:
     places: npt.NDArray[np.int64]
     steps: npt.NDArray[np.float64]
 
-    def save(self, path: Path, state: tuple[int, int]) -> None:
-        """Keep it in a file, with the state of the file that it is of."""
-        about = json.dumps({"form": _FORM, "state": state, "groups": [asdict(group) for group in self.groups]})
+    def save(self, path: Path, of: IndexedFile) -> None:
+        """Write the index and its subject to a file."""
+        about = json.dumps({"form": _FORM, "of": asdict(of), "groups": [asdict(group) for group in self.groups]})
         arrays = {name: getattr(self, name) for name in ("group", "minutes", "places", "steps")}
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary, temporary.open("wb") as target:
             np.savez(target, about=np.array(about), **arrays)
 
     @classmethod
-    def load(cls, path: Path, state: tuple[int, int]) -> Self | None:
-        """The kept index; None if there is none, or it is damaged, of another form or of another state of the file."""
+    def load(cls, path: Path, of: IndexedFile) -> Self | None:
+        """Read the kept index; None if it is absent, damaged, of an older form, or of another state of the file."""
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
                 about = json.loads(str(kept["about"]))
-                if (about["form"], tuple(about["state"])) != (_FORM, state):
+                if (about["form"], about["of"]) != (_FORM, asdict(of)):
                     return None
                 groups = tuple(Group(tuple(of["keys"]), tuple(of["grid"]), of["step_hours"]) for of in about["groups"])
                 return cls(groups, *(kept[name] for name in ("group", "minutes", "places", "steps")))
-        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
+        except (OSError, *_DAMAGED):
             return None
 
 
 def index_of(file: NetcdfFile) -> Index:
-    """The index of a GRIB file, kept below the folder of its catalogue so that it is made once.
+    """Return the index of a GRIB file, which is kept below the folder of its catalogue.
 
     Raises:
         UsageError: if ecCodes is not installed.
         ValueError: if the file is cut off or damaged, saying where.
         OSError: if it cannot be read.
     """
-    stat = file.path.stat()
-    return _index(file.path, None if file.is_scratch else file.index_folder, (stat.st_size, stat.st_mtime_ns))
-
-
-@lru_cache(maxsize=16)
-def _index(path: Path, folder: Path | None, state: tuple[int, int]) -> Index:
-    if folder is None:
-        return read_index(path)
-    kept = folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.grib.npz"
-    index = Index.load(kept, state)
+    of = IndexedFile.at(file)
+    if file.index_folder is None:
+        return read_index(file.path)
+    kept = file.index_folder / of.name
+    index = Index.load(kept, of)
     if index is None:
-        index = read_index(path)
-        index.save(kept, state)
+        index = read_index(file.path)
+        index.save(kept, of)
+        _remove_old(file.index_folder)
+    elif file.origin is not None:
+        with suppress(OSError):
+            kept.touch()  # used
     return index
 
 
+@lru_cache(maxsize=1)  # once in a process: each index of the folder is looked at
+def _remove_old(folder: Path) -> None:
+    """Remove indices of files that are gone or have changed, and of objects that were not used for a month."""
+    for kept in folder.glob(f"*{_SUFFIX}"):
+        with suppress(OSError):
+            of = _indexed_file(kept)
+            if of is None or not of.is_there(kept.stat().st_mtime):
+                kept.unlink()
+
+
+def _indexed_file(kept: Path) -> IndexedFile | None:
+    """Read the subject of a kept index; None if the index is damaged or has another form."""
+    try:
+        with np.load(kept, allow_pickle=False) as index:
+            about = json.loads(str(index["about"]))
+            return IndexedFile(**about["of"]) if about["form"] == _FORM else None
+    except _DAMAGED:
+        return None
+
+
 def read_index(path: Path) -> Index:
-    """Read all of a GRIB file, and list its messages.
+    """List the messages of a GRIB file, reading all of it.
 
     Raises:
         UsageError: if ecCodes is not installed.
@@ -265,7 +318,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def _fields_one_by_one(codes: ModuleType, source: BinaryIO) -> Iterator[None]:
-    """Read messages with several fields field by field; a setting of the whole process.
+    """Read the fields of a multi-field message one by one; a setting of the whole process.
 
     ecCodes keeps the fields that were not read by the address of the C file, which the next file may have, too: without
     the resets, that one would begin with them.
@@ -298,7 +351,7 @@ def _key(codes: ModuleType, handle: int, name: str) -> Any:  # noqa: ANN401  # t
 
 
 def _minutes(codes: ModuleType, handle: int) -> int:
-    """The valid time in minutes since 1970-01-01 UTC: of forecasts, that of the step's end."""
+    """The valid time in minutes since 1970-01-01 UTC; of a forecast, the end of its step."""
     day, clock = codes.codes_get(handle, "validityDate"), codes.codes_get(handle, "validityTime")
     date = np.datetime64(f"{day // 10000:04d}-{day // 100 % 100:02d}-{day % 100:02d}")
     return int(date.astype(np.int64)) * _MINUTES_A_DAY + int(clock // 100 * 60 + clock % 100)
@@ -333,7 +386,7 @@ def inspect_grib(file: NetcdfFile) -> Contents:
         places, group = messages[id(array)]
         fields += [GribField(**vars(one), places=places, grid=group.grid) for one in of_array]
     refused = [problem for array, _, group in arrays if (problem := _refusal(file, array, group)) is not None]
-    # That a file has none of our variables says less than what it has instead.
+    # Naming what the file has instead says more than that it has none of our variables.
     problems = (
         *refused,
         *(problem for problem in described.contents.problems if problem.kind != "nothing" or not refused),
@@ -346,10 +399,10 @@ def _is_ours(group: Group) -> bool:
 
 
 def _foreign(group: Group) -> tuple[str, str] | None:
-    """Why values of a group are not hours of ERA5's single levels: what they are, and what they are not."""
-    name = group.key("class")
-    if name not in (None, "ea", "unknown"):
-        return f"values of {_CLASSES.get(name, 'another data set')} (class {name})", "of ERA5"
+    """Say why values of a group are not hourly values of ERA5's single levels; None if they are."""
+    name = group.key("class") or "unknown"
+    if what := values_of_class(name):
+        return f"{what} (class {name})", "of ERA5"
     if group.key("typeOfLevel") in _LEVELS:
         return f"values at {_LEVELS[group.key('typeOfLevel')]}", "of single levels"
     if group.key("stream") in _WAVES:
@@ -376,7 +429,7 @@ def _refusal(file: NetcdfFile, array: xr.DataArray, group: Group) -> Problem | N
 
 
 def _arrays(file: NetcdfFile, index: Index) -> Iterator[tuple[xr.DataArray, npt.NDArray[np.int64], Group]]:
-    """Each variable as xarray would open it, without values: axes, attributes, packing; with its messages.
+    """Yield each variable as xarray would open it, but without values (axes, attributes, packing), and its messages.
 
     A variable that is in the file on several grids, in several versions, or otherwise twice, is several.
     """
@@ -399,7 +452,7 @@ def _arrays(file: NetcdfFile, index: Index) -> Iterator[tuple[xr.DataArray, npt.
 
 
 def _axes(group: Group) -> dict[str, tuple[str, npt.NDArray[np.float64], dict[str, str]]]:
-    """Latitudes and longitudes in degrees, in the order of the scan; none of a grid that is not of such lines."""
+    """Latitudes and longitudes in degrees, in scanning order; empty unless the grid is a regular one."""
     is_clear = not (group.key("alternativeRowScanning") and group.key("jPointsAreConsecutive"))
     if group.key("gridType") != "regular_ll" or not is_clear:
         return {}
@@ -419,7 +472,7 @@ def _axes(group: Group) -> dict[str, tuple[str, npt.NDArray[np.float64], dict[st
 
 
 def _without_copies(file: NetcdfFile, own: Positions, index: Index) -> Positions:
-    """The messages, by hour, without those that are the same as another; others of the same hour stay.
+    """Sort the messages by hour, and leave out identical copies; different messages of one hour stay.
 
     Files that were put together may have a message twice. What differs is refused as in netCDF files.
     """
@@ -439,9 +492,10 @@ def _without_copies(file: NetcdfFile, own: Positions, index: Index) -> Positions
 
 # --- Values ---
 
-# Of a month and variable: beyond this, they are kept in a temporary file (256 MB of float32).
+# Of all readers of the process: fields beyond this are decoded into temporary files (256 MB of float32).
 _MOST_IN_MEMORY = 64_000_000
-# A number that no value has; ecCodes writes it where a bitmap says that there is none.
+_VALUE_BYTES = 4
+# ecCodes writes this number, which no value has, where the bitmap marks a value as missing.
 _MISSING = 1e34
 
 
@@ -457,7 +511,7 @@ class _Messages:
         os.close(self._descriptor)
 
     def read(self, place: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """The values of a message, (n,), in the order of the scan; `_MISSING` where there is none.
+        """The values of a message, (n,), in scanning order; `_MISSING` where missing.
 
         Raises:
             ValueError: if the message is damaged, or is another than the index is of.
@@ -495,11 +549,40 @@ class _Messages:
             codes.codes_release(handle)
 
 
+def temporary_bytes(values: int) -> int:
+    """The most bytes of temporary files that decoding this many values of a month needs; 0 if memory suffices."""
+    return _VALUE_BYTES * values if values > _MOST_IN_MEMORY else 0
+
+
+class _Memory:
+    """Counts the values that are decoded in memory at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._taken = 0
+
+    def take(self, values: int) -> int:
+        """Reserve room for the values; return the number reserved: all, or 0 if there is not enough room."""
+        with self._lock:
+            taken = values if self._taken + values <= _MOST_IN_MEMORY else 0
+            self._taken += taken
+            return taken
+
+    def give_back(self, values: int) -> None:
+        """Release reserved room."""
+        with self._lock:
+            self._taken -= values
+
+
+_memory = _Memory()
+
+
 class GribReader:
     """Reads fields of one GRIB file. Close it when done."""
 
     def __init__(self, file: NetcdfFile) -> None:
         self._file = file
+        self._in_memory = 0
         self._messages = _Messages(file)
         self._decoded: dict[tuple[int, bytes], _Decoded] = {}
 
@@ -507,6 +590,8 @@ class GribReader:
         """Close the file, and remove temporary ones."""
         self._messages.close()
         self._decoded.clear()
+        _memory.give_back(self._in_memory)
+        self._in_memory = 0
 
     def lazy(self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions) -> Delayed:
         """The values at these positions, which dask computes: float32 (latitude, longitude, hour).
@@ -516,7 +601,9 @@ class GribReader:
         assert isinstance(field, GribField)  # noqa: S101  # made by `inspect_grib`
         key = (id(field), hours.tobytes())
         if key not in self._decoded:
-            folder = self._file.index_folder or self._file.path.parent
+            room = _memory.take(hours.size * field.latitude_index.size * field.longitude_index.size)
+            self._in_memory += room
+            folder = None if room else self._file.index_folder or self._file.path.parent
             self._decoded[key] = _Decoded(self._messages, field, hours, folder)
         decoded = self._decoded[key]
         cut: Delayed = delayed(decoded.cut, pure=False)(latitudes, longitudes, *decoded.reads())
@@ -524,25 +611,28 @@ class GribReader:
 
 
 class _Decoded:
-    """The values of a field at some of its hours, (hour, latitude, longitude), decoded when first needed."""
+    """The values of a field at some of its hours, (hour, latitude, longitude), decoded when first needed.
 
-    def __init__(self, messages: _Messages, field: GribField, hours: Positions, folder: Path) -> None:
+    They are kept in a temporary file in `folder`; None: in memory.
+    """
+
+    def __init__(self, messages: _Messages, field: GribField, hours: Positions, folder: Path | None) -> None:
         self._messages = messages
         self._field = field
         self._hours = hours
         self._decoding = Decoding.of({"_FillValue": _MISSING}, BY_COLUMN[field.column])
         shape = (hours.size, field.latitude_index.size, field.longitude_index.size)
-        if hours.size * shape[1] * shape[2] <= _MOST_IN_MEMORY:
+        if folder is None:
             self._values: Floats = np.empty(shape, dtype=np.float32)
         else:
-            with disk_errors(f"decoding {field.name}", folder), tempfile.TemporaryFile(dir=folder) as file:
+            with disk_errors(f"decoding {field.name}", folder), _temporary_file(folder) as file:
                 # Reserved now: a full disk would otherwise end the process when a page is written.
-                os.posix_fallocate(file.fileno(), 0, 4 * hours.size * shape[1] * shape[2])
+                os.posix_fallocate(file.fileno(), 0, _VALUE_BYTES * hours.size * shape[1] * shape[2])
                 self._values = np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
         self._is_complete = False
 
     def reads(self) -> list[Delayed]:
-        """What must be computed before `cut`: a task for each hour, none if that was done."""
+        """Dask tasks to compute before `cut`, one for each hour; none if the hours are decoded already."""
         read = delayed(self._read, pure=False)
         return [] if self._is_complete else [read(number) for number in range(self._hours.size)]
 
@@ -566,6 +656,11 @@ class _Decoded:
         # A value beyond float32 becomes infinite, and is counted as out of bounds.
         with np.errstate(over="ignore"):
             self._values[number] = self._decoding.decode(values)
+
+
+def _temporary_file(folder: Path) -> IO[bytes]:
+    folder.mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryFile(dir=folder)
 
 
 def _as_slice(positions: Positions) -> slice | Positions:

@@ -1,8 +1,8 @@
 """Read the chunks of a netCDF-4 variable without libhdf5, in several threads: inflated, decoded and turned in one step.
 
 libhdf5 serves one thread at a time, and hands out hours of a map, which must then be turned to locations with their
-hours. Here it is only asked where the chunks lie. What is not as the CDS and xarray write it (float32 or int16, shuffle
-and zlib, three dimensions) is left to `field_reader`, which gives the same values.
+hours. Here it only says where the chunks lie. Variables that are not stored as the CDS and xarray store them (float32
+or int16, shuffle and zlib, three dimensions) are left to `field_reader`, which gives the same values.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SHUFFLE, _DEFLATE = h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_DEFLATE
 _TYPES = (np.dtype("<f4"), np.dtype("<i2"))
 # A file of many years may have more, and is opened for each of its months: listing 10,000 takes 30 ms.
 _MOST_CHUNKS = 10_000
-# Locations that are turned together: a cache line of each byte of a value.
+# Locations that are transposed together: a cache line of each byte of a value.
 _TURNED = 64
 
 
@@ -148,6 +148,15 @@ def _runs(positions: Positions, start: int, size: int) -> list[tuple[int, int, i
     within = positions[first:end] - start
     runs = np.split(np.arange(within.size), np.flatnonzero(np.diff(within) != 1) + 1)
     return [(int(within[run[0]]), int(within[run[-1]]) + 1, int(first + run[0])) for run in runs]
+
+
+def load_compiled() -> None:
+    """Load the functions for float32, which the first call would do otherwise."""
+    stored = np.frombuffer(bytes(4), dtype=np.uint8).reshape(4, 1)
+    box, steps, fills = np.array([[0, 1]] * 3), np.empty((0, 2)), np.empty(0, dtype=np.float32)
+    out = np.empty((2, 1, 2), dtype=np.float32)
+    for part in (out, out[:, :, 1:]):  # contiguous or not
+        _turn_floats(stored, (1, 1, 1), box, steps, fills, part)
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""Refuse files before reading values: means and sums, external data, impossible sizes, truncated netCDF-3."""
+"""Refuse files before reading values: other data, means and sums, external data, impossible sizes, cut-off netCDF-3."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import netCDF4
 
-from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES
-from era5_pipeline.netcdf.axes import ProblemError
+from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, STEP_DEGREES, TOLERANCE_DEGREES
+from era5_pipeline.netcdf.axes import GET_HOURS, ProblemError
 from era5_pipeline.netcdf.heaps import require_readable_heaps, require_texts_within
 
 if TYPE_CHECKING:
@@ -250,20 +250,17 @@ def _required(header: _Header) -> int | None:
     return max(ends)
 
 
-# --- Refuse means and sums over days, months, regions or ensembles: values other than hourly ones at grid points ---
+# --- Refuse values of other data sets, and means and sums over days, months, regions or ensembles ---
 #
-# Decided by what a file states: ecCodes' step type, data type and stream (written by cfgrib), `cell_methods` (CF 7.3),
-# and commands of CDO, NCO and earthkit in `history`.
+# Decided by what a file states: ecCodes' step type, data type, stream, class and steps of the grid (written by cfgrib),
+# `cell_methods` (CF 7.3), names of data sets, and commands of CDO, NCO and earthkit in `history`.
 
 
 STEP_TYPE = "GRIB_stepType"
-# The aggregated axis. Latitude and longitude count only if a single value is left along the axis.
-Scope = Literal["time", "ensemble", "latitude", "longitude", "cell"]
+# The aggregated axis, or `data set` if the values are not ERA5's. Latitude and longitude count only if a single value
+# is left along the axis.
+Scope = Literal["time", "ensemble", "latitude", "longitude", "cell", "data set"]
 
-GET_HOURS = (
-    "Request hourly data from the Climate Data Store: dataset reanalysis-era5-single-levels, product type reanalysis "
-    "(era5 load --source cds does), or move the file out of the folder."
-)
 # ecCodes' step types for averages over many hours; its other types cover one step.
 _LONG_MEANS = {
     "avgua": "monthly means",
@@ -277,12 +274,30 @@ _STREAMS = {
     **dict.fromkeys(("moda", "mnth", "wamo", "wamd"), "monthly means"),
     **dict.fromkeys(("edmo", "edmm", "ewmo", "ewmm"), "monthly means of an ensemble"),
     **dict.fromkeys(("enda", "ewda"), "values of an ensemble"),
+    "wave": "values of ocean waves",
 }
 _STREAM = re.compile(rf"stream\W{{1,6}}({'|'.join(_STREAMS)})(?![a-z0-9])")
+# Of MARS, ECMWF's archive.
+_CLASSES = {
+    "l5": "ERA5-Land",
+    "od": "ECMWF's operational forecasts",
+    "ei": "ERA-Interim",
+    "e4": "ERA-40",
+    "ep": "CERA-20C",
+    "s2": "forecasts of weeks (S2S)",
+    "c3": "seasonal forecasts (C3S)",
+    "mc": "CAMS",
+    "ti": "TIGGE",
+}
+_CLASS = re.compile(rf"\bclass[\"']?\s*[=:]\s*[\[\"']*({'|'.join(_CLASSES)})(?![a-z0-9])")
 _DATASET = re.compile(r"era5[\w-]*?-(monthly-means|daily-statistics)")
-# Matches calls and option values only: such a word in a file name says nothing about the processing.
-_DAILY = re.compile(r"\b((daily|monthly)_(?:reduce|mean|median|max\w*|min\w*|sum|std\w*))(?=\s*\()")
-_DAILY_OPTION = re.compile(r"[\"']((daily|monthly)_(?:mean|median|max\w*|min\w*|sum|std\w*))[\"']")
+_LAND = re.compile(r"reanalysis-era5-land")
+_LAND_STEP_DEGREES = 0.1
+_STEPS = ("GRIB_iDirectionIncrementInDegrees", "GRIB_jDirectionIncrementInDegrees")
+# Whole words only: a part of a path says nothing about the processing.
+_DAILY = re.compile(
+    r"(?<![\w/-])((daily|monthly)_(?:reduce|mean|median|max[a-z]*|min[a-z]*|sum|std[a-z]*))(?![\w/-]|\.\w)"
+)
 _EARTHKIT = re.compile(r"\bearthkit\.transforms\.(?:aggregate\.)?(temporal|spatial)\.\w*reduce\b")
 
 _STATISTIC = r"(mean|avg|sum|min|max|range|std1?|var1?|median|pctl)"
@@ -335,14 +350,24 @@ class Aggregate:
 def aggregates_stated_by(attributes: Mapping[str, Any]) -> tuple[Aggregate, ...]:
     """Find the aggregations stated in the file's global attributes, which apply to all its values."""
     texts = [(str(name), str(text)) for name, text in attributes.items() if isinstance(text, str)]
-    found = [
-        Aggregate(f"values of {match[0]}", "time", f"in its {name}")
-        for name, text in texts
-        if (match := _DATASET.search(text))
-    ]
+    found = []
+    for name, text in texts:
+        if match := _DATASET.search(text):
+            found.append(Aggregate(f"values of {match[0]}", "time", f"in its {name}"))
+        elif match := _LAND.search(text):
+            found.append(Aggregate("values of ERA5-Land", "data set", f"{match[0]} in its {name}"))
+        if match := _CLASS.search(text):
+            found.append(Aggregate(f"values of {_CLASSES[match[1]]}", "data set", f"{match[0]} in its {name}"))
     for line in str(attributes.get("history", "")).splitlines():
         found += _in_history(line)
     return tuple(found)
+
+
+def values_of_class(name: str) -> str | None:
+    """Name the data set of a class of ECMWF's archive; None for ERA5 itself and for unknown classes."""
+    if name in ("ea", "unknown"):
+        return None
+    return f"values of {_CLASSES.get(name, 'another data set')}"
 
 
 def require_hourly_values(
@@ -352,7 +377,7 @@ def require_hourly_values(
     latitude: xr.DataArray,
     longitude: xr.DataArray,
 ) -> None:
-    """Check that nothing in the file says that its values are not hourly values at grid points.
+    """Check that nothing in the file says that its values are not hourly values of ERA5 at grid points.
 
     Raises:
         ProblemError: naming what they are and what says so.
@@ -361,10 +386,12 @@ def require_hourly_values(
     has_one["cell"] = all(has_one.values())
     for found in (*_stated_by_variable(array, variable), *stated):
         if has_one.get(found.over, True):
-            of = "grid points" if found.over in has_one else "hours"
-            raise ProblemError(
-                "aggregate", f"{array.name} holds {found.what} ({found.evidence}), not values of {of}", GET_HOURS
-            )
+            name, of = f"{array.name} ", "grid points" if found.over in has_one else "hours"
+            if found.over == "data set":
+                # Of all variables, so that they are one problem.
+                name, of = "", f"ERA5's single levels, {STEP_DEGREES:g} degrees apart"
+            text = f"{name}holds {found.what} ({found.evidence}), not values of {of}"
+            raise ProblemError("aggregate", text, GET_HOURS)
 
 
 def _stated_by_variable(array: xr.DataArray, variable: Variable) -> Iterator[Aggregate]:
@@ -372,8 +399,10 @@ def _stated_by_variable(array: xr.DataArray, variable: Variable) -> Iterator[Agg
     data_type, members = attributes.get("GRIB_dataType"), attributes.get("GRIB_totalNumber", 0)
     if data_type in _DATA_TYPES:
         yield Aggregate(_DATA_TYPES[data_type], "ensemble", f"GRIB_dataType {data_type}")
-    if isinstance(attributes.get("GRIB_stream"), str) and attributes["GRIB_stream"] in _STREAMS:
-        yield Aggregate(_STREAMS[attributes["GRIB_stream"]], "time", f"GRIB_stream {attributes['GRIB_stream']}")
+    if (stream := str(attributes.get("GRIB_stream"))) in _STREAMS:
+        yield _of_stream(stream, f"GRIB_stream {stream}")
+    if what := values_of_class(str(attributes.get("GRIB_class", "unknown"))):
+        yield Aggregate(what, "data set", f"GRIB_class {attributes['GRIB_class']}")
     if str(members).isdigit() and int(members) > 1:
         yield Aggregate("values of an ensemble", "ensemble", f"GRIB_totalNumber {members}")
     step_type = attributes.get(STEP_TYPE)
@@ -381,6 +410,29 @@ def _stated_by_variable(array: xr.DataArray, variable: Variable) -> Iterator[Agg
         what = _LONG_MEANS.get(str(step_type), "other values")
         yield Aggregate(what, "time", f"{STEP_TYPE} {step_type}, of hours it is {variable.step_type}")
     yield from _in_cell_methods(str(attributes.get("cell_methods", "")), variable)
+    yield from _other_grids(attributes)
+
+
+def _of_stream(stream: str, evidence: str) -> Aggregate:
+    return Aggregate(_STREAMS[stream], "data set" if stream == "wave" else "time", evidence)
+
+
+def is_stated_era5(attributes: Mapping[str, Any]) -> bool:
+    """Whether a variable's attributes show that it is from ERA5, not from ERA5-Land, and none contradicts."""
+    return any(name in attributes for name in _STEPS) or attributes.get("GRIB_class") == "ea"
+
+
+def _other_grids(attributes: Mapping[str, Any]) -> Iterator[Aggregate]:
+    """A step between grid points that the file states and ERA5 does not have; some of such points are also ERA5's."""
+    for name in _STEPS:
+        try:
+            step = float(attributes.get(name, STEP_DEGREES))
+        except (TypeError, ValueError):
+            continue
+        if step > 0 and abs(step - STEP_DEGREES) > TOLERANCE_DEGREES:
+            is_land = abs(step - _LAND_STEP_DEGREES) <= TOLERANCE_DEGREES
+            what = "values of ERA5-Land" if is_land else "values of another grid"
+            yield Aggregate(what, "data set", f"{name} {step:g}")
 
 
 def _in_cell_methods(text: str, variable: Variable) -> Iterator[Aggregate]:
@@ -397,8 +449,8 @@ def _in_cell_methods(text: str, variable: Variable) -> Iterator[Aggregate]:
 
 def _in_history(line: str) -> Iterator[Aggregate]:
     if match := _STREAM.search(line):
-        yield Aggregate(_STREAMS[match[1]], "time", f"stream {match[1]} in its history")
-    if match := _DAILY.search(line) or _DAILY_OPTION.search(line):
+        yield _of_stream(match[1], f"stream {match[1]} in its history")
+    if match := _DAILY.search(line):
         yield Aggregate(f"{match[2]} statistics", "time", f"{match[1]} in its history")
     elif match := _EARTHKIT.search(line):
         over: Scope = "time" if match[1] == "temporal" else "cell"

@@ -42,12 +42,16 @@ _REMEDY = (
 
 @dataclass(frozen=True)
 class MonthDiskUse:
-    """Bytes of one month on this machine's disk while in progress; `table` if the table is on the same disk."""
+    """Bytes of one month on this machine's disk while in progress; `table` if the table is on the same disk.
+
+    `decoded` are temporary files of large months in GRIB.
+    """
 
     raw: float
     unpacked: float
     flat: float
     table: float = 0.0
+    decoded: float = 0.0
 
     @classmethod
     def of(cls, load: Load, size: Size, estimated: Bytes, flat_format: FlatFormat) -> MonthDiskUse:
@@ -62,12 +66,13 @@ class MonthDiskUse:
     @property
     def bytes(self) -> float:
         """The total."""
-        return self.raw + self.unpacked + self.flat + self.table
+        return self.raw + self.unpacked + self.decoded + self.flat + self.table
 
     def __str__(self) -> str:
         names = {
             "raw files": self.raw,
             "unpacked": self.unpacked,
+            "decoded": self.decoded,
             "flat file": self.flat,
             "rows in the table": self.table,
         }
@@ -77,19 +82,23 @@ class MonthDiskUse:
 def require_room(settings: Settings, month: Month) -> None:
     """Refuse to start a month that this machine's disks cannot hold: its files, and its rows if they are stored here.
 
-    Months from the user's own files are not counted: their size is unknown before the files are read. For a month that
+    Months whose places the source determines are not counted: their size is unknown before it is read. For a month that
     was started before, only the missing part of its files is counted.
 
     Raises:
         LocalDiskError: if it does not fit; the message says what the month needs, and what is free.
     """
     load = Load.of(settings, (month,))
-    if load.kind.has_own_files:
+    if load.kind.has_own_files or load.any_area:
         return
     size = load.size_of(month)
     layout = None if settings.database_url is not None else MonthPartitions.name
     estimated = estimate_bytes(load, size, (), layout, None)
     use = MonthDiskUse.of(load, size, estimated, settings.format)
+    if load.kind.is_queued and not load.kind.is_series and settings.cds_format == "grib":
+        from era5_pipeline.netcdf.grib import temporary_bytes  # noqa: PLC0415  # imports xarray, which is slow
+
+        use = replace(use, decoded=temporary_bytes(size.values))
     disks, table = read_disk_space(settings), estimated.table.value or 0.0
     free, table_free = disks.home_free_bytes, None if disks.is_one else disks.table_free_bytes
     in_table = table if disks.is_one else 0.0
@@ -108,9 +117,17 @@ def require_room(settings: Settings, month: Month) -> None:
 
 
 def require_room_to_flatten(
-    settings: Settings, raw: RawMonth, rows: int, columns: Sequence[str], *, is_unpacked: bool
+    settings: Settings,
+    raw: RawMonth,
+    rows: int,
+    columns: Sequence[str],
+    decoded: int = 0,
+    *,
+    is_unpacked: bool,
 ) -> None:
     """Refuse to flatten a month of `rows` rows that this machine's disk cannot hold; `is_unpacked`: its ZIPs are.
+
+    `decoded` are the bytes of temporary files that reading it needs, as in `Inventory.temporary_bytes`.
 
     Raises:
         LocalDiskError: if it does not fit; the message says what the month needs, and what is free.
@@ -120,7 +137,7 @@ def require_room_to_flatten(
     flat = MonthDiskUse.of(load, size, estimate_bytes(load, size, (), None, None), settings.format).flat
     missing = sum(file.bytes for file in raw.files if not file.path.is_file())
     zipped = 0 if is_unpacked else sum(file.bytes for file in raw.files if file.path.suffix == ".zip")
-    use = MonthDiskUse(float(missing), float(zipped), flat)
+    use = MonthDiskUse(float(missing), float(zipped), flat, decoded=float(decoded))
     held = sum(_sizes(settings.home / "flat", raw.month))
     _require(use, raw.month, settings, read_disk_space(settings).home_free_bytes, held)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from era5_pipeline.model.grid import N_LOCATIONS
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
+from era5_pipeline.sources.source import SMALL_MONTH_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,13 +30,29 @@ _MEASURED = Path(__file__).with_name("measured_rates.json")
 
 
 @dataclass(frozen=True)
+class BytesPerValue:
+    """Bytes per value: in raw files (instantaneous and accumulated), Parquet, and the columnstore.
+
+    Of real files the most that was seen (docs/backfill.md, "Planning"), so that a plan is an upper bound: six variables
+    then take 19 bytes a row of Parquet and 20.5 of the columnstore, as in docs/database.md and docs/choosing.md.
+    """
+
+    instant: float
+    accumulated: float
+    parquet: float
+    columnstore: float
+
+
+@dataclass(frozen=True)
 class MeasuredRates:
     """Rates in rows per second, by layout where they depend on it, of months with the default variables.
 
     `loader` is the rate that is quoted where one is: with all its preparation, into a plain table. `load` is that of
     whole months to the settled table, `two_at_once` that of all stages after the raw files, for two months at once on
     two cores. `record_seconds` and `series_seconds` are seconds per month: of Dagster's runs, and of all stages in one
-    run for the series of a point. `columnstore_bytes` are those of a row of generated fields.
+    run for small months. `columnstore_key_bytes` are the bytes of time and location in a row of the
+    columnstore. `cds` is for files of the CDS, `stored` for the store of the source arco, presumably compressed with
+    LZ4, `generated` for generated fields.
     """
 
     loader: float
@@ -46,13 +63,18 @@ class MeasuredRates:
     two_at_once: dict[str, float]
     record_seconds: float
     series_seconds: float
-    columnstore_bytes: float
+    columnstore_key_bytes: float
+    cds: BytesPerValue
+    stored: BytesPerValue
+    generated: BytesPerValue
 
 
 @cache
 def measured_rates() -> MeasuredRates:
     """The rates in the package, which `era5 bench report` writes."""
     found = json.loads(_MEASURED.read_text(encoding="utf-8"))
+    row, keys = found["columnstore_bytes_per_row"], found["columnstore_key_bytes_per_row"]
+    generated = found["generated_bytes_per_value"] | {"columnstore": (row - keys) / len(DEFAULT_VARIABLES)}
     return MeasuredRates(
         loader=found["loader_rows_per_second"],
         flatten=found["flatten_rows_per_second"],
@@ -62,40 +84,18 @@ def measured_rates() -> MeasuredRates:
         two_at_once=found["two_at_once_rows_per_second"],
         record_seconds=found["record_seconds_per_month"],
         series_seconds=found["series_seconds_per_month"],
-        columnstore_bytes=found["columnstore_bytes_per_row"],
+        columnstore_key_bytes=keys,
+        cds=BytesPerValue(**found["cds_bytes_per_value"]),
+        stored=BytesPerValue(**found["stored_bytes_per_value"]),
+        generated=BytesPerValue(**generated),
     )
 
 
-@dataclass(frozen=True)
-class _Rates:
-    """Documented bytes per value: in raw files (instantaneous and accumulated), Parquet, and the columnstore."""
-
-    instant: float
-    accumulated: float
-    parquet: float
-    columnstore: float
-
-
-# Real files of the CDS (float32, zlib 1, shuffle) hold a value in 1.8 to 2.4 bytes (temperature, wind) or 0.6 to 1.5
-# (precipitation), 2.2 to 3.2 as Parquet (docs/backfill.md, "Planning"): these are the maxima. Six variables then take
-# 19 bytes a row of Parquet and 20.5 of the columnstore, as in docs/database.md and docs/choosing.md.
-_ERA5 = _Rates(instant=2.4, accumulated=1.5, parquet=3.2, columnstore=3.0)
-# The store of the source arco, presumably compressed with LZ4: real fields compressed that way took 2.3 to 2.7 and 1.1
-# to 1.9 bytes a value.
-_STORED = _Rates(instant=2.7, accumulated=1.9, parquet=3.2, columnstore=3.0)
 # A point series is not compressed (docs/sources.md, "Point series"): float32, and eight bytes of time for each hour.
 # One month of it is float32, four bytes of time for each hour, and a header.
 _SERIES_VALUE_BYTES, _SERIES_HOUR_BYTES, _SLICE_HOUR_BYTES, _SLICE_BYTES = 4, 8, 4, 2_000
 # Header, times, and `expver` as a text for each hour: 80 to 90 kB in real files of 744 hours.
 _BYTES_PER_FILE = 90_000
-# In the columnstore: times and locations. A row of one real variable took up to 5.5 bytes (docs/performance.md).
-_COLUMNSTORE_BYTES_PER_ROW = 2.5
-
-
-def _generated() -> _Rates:
-    columnstore = (measured_rates().columnstore_bytes - _COLUMNSTORE_BYTES_PER_ROW) / len(DEFAULT_VARIABLES)
-    # docs/performance.md, "A global month": a ZIP of 5.7 GB, 9.3 bytes a row as Parquet.
-    return _Rates(instant=1.23, accumulated=1.23, parquet=1.55, columnstore=columnstore)
 
 
 @dataclass(frozen=True)
@@ -196,10 +196,11 @@ def estimate_bytes(
     load: Load, size: Size, comparable: Sequence[LedgerEntry], layout: str | None, space: Space | None
 ) -> Bytes:
     """Estimate the bytes of `size` from the ledger's `comparable` months and the `space` that they take."""
-    rates = _generated() if load.kind.is_generated else _ERA5
+    measured = measured_rates()
+    rates = measured.generated if load.kind.is_generated else measured.cds
     parquet = len(load.variables) * rates.parquet
     raw = _raw_bytes(load, size, comparable, rates)
-    columnstore = (_COLUMNSTORE_BYTES_PER_ROW + len(load.variables) * rates.columnstore) * size.rows
+    columnstore = (measured.columnstore_key_bytes + len(load.variables) * rates.columnstore) * size.rows
     return Bytes(
         download=_download_bytes(load, size, raw),
         raw=raw,
@@ -211,7 +212,7 @@ def estimate_bytes(
     )
 
 
-def _raw_bytes(load: Load, size: Size, comparable: Sequence[LedgerEntry], rates: _Rates) -> Figure:
+def _raw_bytes(load: Load, size: Size, comparable: Sequence[LedgerEntry], rates: BytesPerValue) -> Figure:
     if load.kind.has_own_files:
         return Figure(0.0, "the files are there already")
     if load.kind.is_series:
@@ -231,8 +232,9 @@ def _download_bytes(load: Load, size: Size, raw: Figure) -> Figure:
         return Figure(_series_bytes(load), "4 bytes a value: all hours since 1940, whatever months are loaded")
     if not load.kind.downloads_globe:
         return raw
-    value = _of_values(size, _STORED) * N_LOCATIONS / load.locations
-    return Figure(value, f"as documented: whole hours of the globe, {_bytes_per_value(_STORED.instant)} at most")
+    stored = measured_rates().stored
+    value = _of_values(size, stored) * N_LOCATIONS / load.locations
+    return Figure(value, f"as documented: whole hours of the globe, {_bytes_per_value(stored.instant)} at most")
 
 
 def _series_bytes(load: Load) -> float:
@@ -240,7 +242,7 @@ def _series_bytes(load: Load) -> float:
     return float(load.locations * load.series_hours * bytes_per_hour)
 
 
-def _of_values(size: Size, rates: _Rates) -> float:
+def _of_values(size: Size, rates: BytesPerValue) -> float:
     return size.instant_values * rates.instant + size.accumulated_values * rates.accumulated
 
 
@@ -279,8 +281,8 @@ def estimate_seconds(
     rates = measured_rates()
     layout = layout or min(rates.load, key=lambda name: rates.load[name])  # the slowest
     load_rate = rates.load[layout]
-    # All months of a series are one run.
-    at_once = 1 if load.kind.is_series else min(2, months) or 1
+    # Small months are one run.
+    at_once = 1 if _is_one_run(load, size, months) else min(2, months) or 1
     # Two at once do not take longer: a benchmark in which they did had other work beside it.
     one_after_another = 1 / (1 / rates.flatten + 1 / load_rate + 1 / rates.compare)
     return Seconds(
@@ -288,14 +290,19 @@ def estimate_seconds(
         flatten=stage("flat", rates.flatten),
         load=stage("load", load_rate),
         compare=documented(rates.compare),
-        record=_record_seconds(load, months),
+        record=_record_seconds(months, is_one_run=_is_one_run(load, size, months)),
         at_once=at_once,
         gain=max(1.0, rates.two_at_once[layout] / one_after_another) if at_once > 1 else 1.0,
     )
 
 
-def _record_seconds(load: Load, months: int) -> Figure:
-    if load.kind.is_series:
+def _is_one_run(load: Load, size: Size, months: int) -> bool:
+    """Whether the months are so small that `era5 load` runs them together."""
+    return load.kind.is_series or (load.kind.has_own_files and size.values < months * SMALL_MONTH_VALUES)
+
+
+def _record_seconds(months: int, *, is_one_run: bool) -> Figure:
+    if is_one_run:
         seconds = measured_rates().series_seconds
         return Figure(months * seconds, f"as documented: about {seconds:g} s a month, in one run")
     seconds = measured_rates().record_seconds

@@ -102,7 +102,7 @@ class Load:
             area=area or default_area(source),
             hours_at_most=settings.sample_hours if kind.is_generated else None,
             any_variables=kind.has_own_files and (variables is None or request.is_open),
-            any_area=kind.has_own_files and area is None,
+            any_area=(kind.has_own_files or kind.is_chunked) and area is None,
         )
 
     @property

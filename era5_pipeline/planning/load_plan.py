@@ -12,18 +12,19 @@ from rich.filesize import decimal
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month, calendar_months_of, spans
 from era5_pipeline.planning.disk_space import MonthDiskUse, StoragePolicy, storage_of
-from era5_pipeline.planning.estimates import estimate_bytes, estimate_seconds
+from era5_pipeline.planning.estimates import Figure, estimate_bytes, estimate_seconds
 from era5_pipeline.planning.extent import Size, default_area, grid_indices
 from era5_pipeline.sources.cds.request import MAX_FIELDS, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from era5_pipeline.planning.current_contents import CurrentContents, DiskSpace
     from era5_pipeline.planning.disk_space import Storage
     from era5_pipeline.planning.estimates import Bytes, Seconds
     from era5_pipeline.planning.extent import Load
+    from era5_pipeline.sources.zarr.chunk_plan import ChunkPlan
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 # --- The plan of a load: the state of each month, and the size, bytes and seconds of the months to load ---
@@ -48,7 +49,7 @@ class Plan:
 
     `largest` is the largest of these months, which takes `largest_home_bytes` below ERA5_HOME; `storage` is the most
     that all of them take at a time. `preliminary` are loaded months with hours that ECMWF will replace; `complete_from`
-    says when a month can be complete; `warnings` are those of `plan_warnings`.
+    says when a month can be complete; `warnings` are those of `plan_warnings`; `chunks` are those of a chunked source.
     """
 
     load: Load
@@ -64,6 +65,7 @@ class Plan:
     seconds: Seconds
     storage: Storage
     warnings: tuple[str, ...] = ()
+    chunks: ChunkPlan | None = None
 
     def months(self, *states: State) -> tuple[Month, ...]:
         """The months in these states, in order."""
@@ -100,7 +102,8 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as a JSON value, as `era5 plan --json` prints it; null means unknown."""
-        return {**self._request(), **self._months(), **self._sizes(), **self._hours(), **self._disk_space()}
+        chunks = {} if self.chunks is None else {"chunks": self.chunks.to_json()}
+        return {**self._request(), **self._months(), **self._sizes(), **chunks, **self._hours(), **self._disk_space()}
 
     def _request(self) -> dict[str, Any]:
         return {
@@ -280,11 +283,12 @@ def make_plan(
     now: datetime,
     available_after_days: int,
     policy: StoragePolicy | None = None,
+    count_chunks: Callable[[Sequence[Month]], ChunkPlan] | None = None,
 ) -> Plan:
     """Plan the load into that warehouse, at the time `now` (aware).
 
     A month counts as complete `available_after_days` after its end; a generated month always does. `policy`: None keeps
-    all files below ERA5_HOME.
+    all files below ERA5_HOME. `count_chunks` is that of a chunked source, for the months to load.
     """
     after = timedelta(days=available_after_days)
     parts = {held.month: held.parts for held in contents.months or ()}
@@ -298,6 +302,11 @@ def make_plan(
     comparable = [part for of_month in parts.values() for part in of_month if _is_comparable(load, part)]
     largest_bytes = estimate_bytes(load, largest, comparable, contents.layout, contents.space)
     all_bytes = estimate_bytes(load, size, comparable, contents.layout, contents.space)
+    chunks = None
+    if count_chunks is not None and sizes:
+        chunks = count_chunks([month for month, state in states.items() if state in TO_LOAD])
+        all_bytes = replace(all_bytes, download=_bytes_of_chunks(chunks))
+        size = replace(size, requests=chunks.requests)
     policy = policy or StoragePolicy()
     room = MonthDiskUse.of(load, largest, largest_bytes, policy.flat_format)
     plan = Plan(
@@ -317,8 +326,15 @@ def make_plan(
         bytes=all_bytes,
         seconds=estimate_seconds(load, size, len(sizes), comparable, contents.layout),
         storage=storage_of(policy, len(sizes), all_bytes, room),
+        chunks=chunks,
     )
     return replace(plan, warnings=plan_warnings(plan))
+
+
+def _bytes_of_chunks(chunks: ChunkPlan) -> Figure:
+    if chunks.bytes is None:
+        return Figure(float(chunks.decoded_bytes), "at most: the chunks as numbers, since the sizes are not told")
+    return Figure(float(chunks.bytes), "by the size of one chunk of each variable")
 
 
 def _part_of_request(load: Load, parts: Sequence[LedgerEntry]) -> LedgerEntry | None:

@@ -151,8 +151,8 @@ def parts_to_revise(contents: Iterable[MonthContents], now: datetime, after_mont
 
 def _is_old_enough(part: LedgerEntry, now: datetime, after_months: int) -> bool:
     kind = source_kind(part.source)
-    # Younger months of a series would count as preliminary again.
-    months = max(after_months, YOUNG_MONTHS) if kind.is_series else after_months
+    # Younger months of a source without versions would count as preliminary again.
+    months = max(after_months, YOUNG_MONTHS) if kind.states_no_version else after_months
     # A month that ended n months before the current month began has a number that is lower by n + 1.
     return kind.is_service and part.month.number <= Month.of(now).number - 1 - months
 

@@ -40,6 +40,12 @@ _OWN_FUNCTIONS = (
     f"JOIN pg_class c ON c.reltype = p.prorettype AND {_OWN_VIEWS} "
     "WHERE p.pronamespace = c.relnamespace AND p.proname = c.relname"
 )
+# The lake's catalog, and the table of `era5 climate --everywhere --save`: they are made by their first use.
+_LAKE = (
+    "(c.oid IN (to_regclass('public.iceberg_tables'), to_regclass('public.iceberg_namespace_properties')) "
+    "OR c.relname = 'weather_trend' AND c.relkind = 'r' "
+    "AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'weather'::regclass))"
+)
 _NOTHING_CHANGED = "No role was created, and no privilege or owner was changed."
 
 
@@ -122,6 +128,7 @@ def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str
                 **roles.identifiers,
             )
         )
+        _grant_lake(connection, roles)
         for (view,) in connection.execute(
             f"SELECT c.oid::regclass::text FROM pg_class c WHERE {_OWN_VIEWS}"
         ).fetchall():
@@ -215,7 +222,7 @@ def _own_tables(connection: psycopg.Connection[Any], roles: Roles) -> None:
         roles.loader,
         "c.oid IN (SELECT 'weather'::regclass UNION SELECT relid FROM pg_partition_tree('weather')) OR "
         "c.relnamespace = 'era5'::regnamespace AND c.relkind IN ('r', 'p') "
-        f"AND c.relname ~ '^(weather|monthly_)' OR {_OWN_VIEWS}",
+        f"AND c.relname ~ '^(weather|monthly_)' OR {_OWN_VIEWS} OR {_LAKE}",
     )
     _own(
         connection,
@@ -231,6 +238,12 @@ def _own_tables(connection: psycopg.Connection[Any], roles: Roles) -> None:
         (roles.owner,),
     ).fetchall():
         connection.execute(sql.SQL("ALTER FUNCTION {} OWNER TO {}").format(sql.SQL(function), owner))
+
+
+def _grant_lake(connection: psycopg.Connection[Any], roles: Roles) -> None:
+    """Let readers see what was made before the roles; what is made later grants it itself."""
+    for (table,) in connection.execute(f"SELECT oid::regclass::text FROM pg_class c WHERE {_LAKE}").fetchall():
+        connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.SQL(table), sql.Identifier(roles.reader)))
 
 
 def _owner_of(connection: psycopg.Connection[Any], query: LiteralString) -> str | None:

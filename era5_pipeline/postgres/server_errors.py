@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LOG_IN = "CREATE ROLE name LOGIN IN ROLE era5_loader (or era5_reader); if these do not exist: era5 db init --roles."
+LOST_REMEDY = "The connection to the server was lost: run it again."
 
 
 @contextmanager
@@ -66,7 +67,7 @@ def _type_and_remedy(error: psycopg.Error) -> tuple[type[Era5Error], str]:
         case pg.ObjectInUse():
             return TransientError, "Try again in a moment."
         case _ if _is_lost(error):
-            return TransientError, "The connection to the server was lost: run it again."
+            return TransientError, LOST_REMEDY
         case _:
             return WarehouseError, "See the server's log for details."
 

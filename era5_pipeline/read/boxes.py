@@ -54,7 +54,7 @@ _SHOWN_SPANS = 6
 
 @dataclass(frozen=True)
 class BoxContents:
-    """What the table holds of a box, and what is missing.
+    """The values that the table holds for a box, and the missing ones.
 
     `start` and `end` are those requested, or else those of the months held. `missing_months` are, by column, the months
     in which no place of the box has the column; `incomplete_months` are missing hours or values somewhere in the box.

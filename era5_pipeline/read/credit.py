@@ -11,6 +11,7 @@ from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.model.derived_variables import stored_columns
+from era5_pipeline.model.grid import Shift
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.read.held import NO_LEDGER
 from era5_pipeline.runtime.project_files import read_sql
@@ -57,7 +58,8 @@ def read_credit(
 ) -> str:
     """The credit line for data with `start <= time < end` (aware; None: unlimited) of places and columns (None: all).
 
-    Copernicus is credited only if a month came from a source of real data, with the years of those months.
+    Copernicus is credited only if a month came from a source of real data, with the years of those months. It
+    also says if values were interpolated between the grid points.
     """
     first = start.astimezone(UTC).date().replace(day=1) if start else None
     last = (end.astimezone(UTC) - timedelta(microseconds=1)).date().replace(day=1) if end else None
@@ -71,14 +73,24 @@ def read_credit(
         rows = connection.execute(read_sql("sources"), parameters).fetchall()
     except NO_LEDGER:
         rows = []
-    return credit_of((source, start.year, end.year) for sources, start, end in rows for source in sources)
+    return credit_of(
+        ((source, start.year, end.year) for sources, start, end, _ in rows for source in sources),
+        (Shift.from_json(interpolated) for sources, *_, interpolated in rows if sources),
+    )
 
 
-def credit_of(sources: Iterable[tuple[str, int, int]]) -> str:
-    """The credit line for data of these sources, each with the first and the last year of its data."""
+def credit_of(sources: Iterable[tuple[str, int, int]], shifts: Iterable[Shift | None] = ()) -> str:
+    """The credit line for data of these sources, each with the first and the last year of its data.
+
+    `shifts` are those of the parts with values between the grid points, None for those on the grid.
+    """
     sources = list(sources)
     real = [years for source, *years in sources if not source_kind(source).is_generated]
     if not real:
         return SAMPLE_CREDIT if sources else UNKNOWN_CREDIT
     credit = era5_credit(min(first for first, _ in real), max(last for _, last in real))
-    return f"{credit}; some months are generated sample data, not ERA5" if len(real) < len(sources) else credit
+    if len(real) < len(sources):
+        credit = f"{credit}; some months are generated sample data, not ERA5"
+    found = list(dict.fromkeys(shifts))
+    some = "some values " if len(found) > 1 else ""
+    return "; ".join([credit, *(f"{some}{shift.text}" for shift in found if shift is not None)])

@@ -11,6 +11,7 @@ from psycopg import sql
 
 from era5_pipeline.model.derived_variables import DERIVED
 from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.model.times import POSTGRES_EPOCH_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,8 +42,6 @@ def fetch_array(
 # A row for each number would take a message of the server, and a Python object, each.
 
 
-# Seconds from 1970 to PostgreSQL's epoch, 2000-01-01 00:00 UTC.
-_POSTGRES_EPOCH = 946_684_800
 _MICROSECONDS = 1_000_000
 
 
@@ -69,9 +68,9 @@ def fetch_packed(
 
 
 def since_1970(times: npt.NDArray[np.int64], seconds: int) -> npt.NDArray[np.int64]:
-    """Packed times (n,) as the number of whole units of so many seconds since 1970."""
+    """Packed times (n,) as whole numbers since 1970, in units of `seconds`."""
     found: npt.NDArray[np.int64] = times // (_MICROSECONDS * seconds)
-    found += _POSTGRES_EPOCH // seconds
+    found += POSTGRES_EPOCH_SECONDS // seconds
     return found
 
 

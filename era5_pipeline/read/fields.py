@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class Field:
     """Values of one variable in a window of the grid.
 
-    `values` (n, m) float32 are in `unit`, from south to north and west to east, NaN where there is none. `time` is the
-    hour that they are of; None for several hours.
+    `values` (n, m) float32 are in `unit`, from south to north and west to east, NaN where missing. `time` is their
+    hour; None for several hours.
     """
 
     variable: Variable

@@ -59,12 +59,16 @@ def months_held(
 
 @dataclass(frozen=True)
 class PartVersion:
-    """The version of a part of a month, with sources and preliminary hours (since 1970) of the columns asked for."""
+    """The version of a part of a month, with sources and preliminary hours (since 1970) of the columns asked for.
+
+    `interpolated` is the shift of values between the grid points, None on the grid.
+    """
 
     month: Month
     sources: tuple[str, ...]
     version: Version
     preliminary: frozenset[int]
+    interpolated: grid.Shift | None = None
 
 
 def part_versions(
@@ -88,8 +92,9 @@ def part_versions(
             tuple(dict.fromkeys(sources)),
             version,
             hours_in(run for column in names & runs.keys() for run in runs[column]),
+            grid.Shift.from_json(interpolated),
         )
-        for day, sources, version, runs in rows
+        for day, sources, version, runs, interpolated in rows
     )
 
 
@@ -102,7 +107,7 @@ class Span:
     apart: tuple[Month, ...] = ()
 
     def apart_between(self, start: datetime | None, end: datetime | None) -> str | None:
-        """Name the months left out at an open side (None) of the range of aware times; None if there are none."""
+        """Name the months left out at an open side (None) of the range of aware times; None if none are left out."""
         begins_open = start is None and (end is None or end > self.first.start)
         ends_open = end is None and (start is None or start < self.last.end)
         left_out = [month for month in self.apart if (begins_open if month < self.first else ends_open)]
@@ -112,7 +117,7 @@ class Span:
 
 
 def span_held(connection: psycopg.Connection[Any], locations: LocationSet) -> Span | None:
-    """The span of the months held at any of these locations; None if there are none, or no ledger.
+    """The span of the months held at any of these locations; None without such months, or without a ledger.
 
     A month at either end with less than a day of hours, and separated from the others by an absent month, is `apart`:
     one hour of the whole globe must not lengthen the series of a place by years of gaps.

@@ -20,7 +20,7 @@ from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.read.fetch import fetch_packed, packed, since_1970, table_required
 from era5_pipeline.read.fields import Series
 from era5_pipeline.read.held import months_held, require_columns, span_held
-from era5_pipeline.read.missing import explain_missing_column, no_series
+from era5_pipeline.read.missing import no_series, only_null_hours
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
 
@@ -192,8 +192,8 @@ def read_series(
     The connection is in autocommit mode.
 
     Raises:
-        NoDataError: if there are none (the message names what the table holds of the place, or the nearest one), or the
-            table has no such column.
+        NoDataError: if no hours are found (the message names what the table holds of the place, or the nearest one),
+            or the table has no such column.
     """
     require_columns(connection, columns or ())
     columns = columns or variables_in_table(connection)
@@ -233,14 +233,9 @@ def require_values(
     variables = ordered(name for name, values in series.values.items() if np.isfinite(values).any())
     if variables:
         return asked or variables
-    names = ", ".join(variable.column for variable in asked) if asked else "all columns"
     held = months_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
-    why = explain_missing_column(connection, asked or (), held, (location.latitude, location.longitude))
-    raise NoDataError(
-        f"{description}: {names} {'is' if asked and len(asked) == 1 else 'are'} NULL in these "
-        f"{len(series.times):,} hours{why.instead}",
-        remedy=why.remedy,
-    )
+    nearest_to = location.latitude, location.longitude
+    raise only_null_hours(connection, description, asked, len(series.times), held, nearest_to)
 
 
 # --- All hours of one location as a pandas table ---
@@ -259,8 +254,8 @@ def read_place_hours(
     unit; NULL is NaN. Hours without a row are left out.
 
     Raises:
-        NoDataError: if there are none (the message names what the table holds of the place, or the nearest one), or the
-            table has no such column.
+        NoDataError: if no hours are found (the message names what the table holds of the place, or the nearest one),
+            or the table has no such column.
     """
     import pandas as pd  # noqa: PLC0415  # takes half a second; plots and lists of hours do not need it
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from era5_pipeline.read.fields import Field, Series
 
     Hours = npt.NDArray[np.int64]
+
+SUMMARIES_REMEDY = "Compute them from the hours: era5 db summaries."
 
 # --- Gaps in a series: whole months, runs of hours within months, and the hours between its steps ---
 
@@ -375,6 +377,32 @@ def only_null(
     return NoDataError(f"{variable.column} is NULL everywhere {when}{why.instead}", remedy=why.remedy)
 
 
+def only_null_in(area: grid.Area, variable: Variable, when: str, kind: Literal["time", "month"]) -> NoDataError:
+    """The error for a box of hours without a value; `when` names its hours, `kind` what else could be asked for."""
+    return NoDataError(
+        f"{variable.column} is NULL everywhere {when} in {area}",
+        remedy=f"Choose another {kind}, column or area, or load the month with the variables you need.",
+    )
+
+
+def only_null_hours(
+    connection: psycopg.Connection[Any],
+    where: str,
+    variables: tuple[Variable, ...] | None,
+    hours: int,
+    held: Mapping[Month, tuple[str, ...]],
+    nearest_to: tuple[float, float] | None,
+) -> NoDataError:
+    """The error for this number of hours without a value of these columns (None: of any); `where` names the place.
+
+    `held` and `nearest_to` are those of `explain_missing_column`.
+    """
+    names = ", ".join(variable.column for variable in variables) if variables else "all columns"
+    are = "is" if variables and len(variables) == 1 else "are"
+    why = explain_missing_column(connection, variables or (), held, nearest_to)
+    return NoDataError(f"{where}: {names} {are} NULL in these {hours:,} hours{why.instead}", remedy=why.remedy)
+
+
 def no_rows(
     connection: psycopg.Connection[Any],
     start: datetime,
@@ -407,6 +435,18 @@ def no_location(area: grid.Area, location_ids: npt.NDArray[np.integer[Any]]) -> 
     return NoDataError(
         f"the table has no location in {area}; {nearest} from the middle",
         remedy="Ask for an area with that point, or leave the area out for all that the table holds.",
+    )
+
+
+def nothing_in_area(connection: psycopg.Connection[Any], area: grid.Area, held: LocationSet) -> NoDataError:
+    """The error for an area without any of the locations that the ledger holds: what is held of the nearest one."""
+    remedy = f"Load it: era5 load --from YYYY-MM --area {area}; or ask for an area within what the table holds."
+    if not held:
+        return NoDataError(f"area {area}: the table has no data there", remedy=remedy)
+    nearest, words = nearest_in_words(held.ids(), " locations", *middle_of(area))
+    there = describe_months(months_held(connection, _alone(nearest)))
+    return NoDataError(
+        f"area {area}: the table has no data there; {words} from the middle, and it holds {there}", remedy=remedy
     )
 
 

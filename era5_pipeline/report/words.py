@@ -8,7 +8,7 @@ from era5_pipeline.climate.answer import NoTrend, Trend
 from era5_pipeline.climate.trends import FEWEST_YEARS
 from era5_pipeline.climate.words import decimals_of, in_all_text
 from era5_pipeline.draw.climate_axes import signed
-from era5_pipeline.maps.fields import unit_text
+from era5_pipeline.maps.styles import unit_text
 
 if TYPE_CHECKING:
     from era5_pipeline.climate.answer import ClimateAnswer, YearlyQuantity
@@ -108,7 +108,7 @@ def interval_words(trend: Trend, fewest: int = 2) -> str:
 
 
 def trend_cell(quantity: YearlyQuantity, trend: Trend | NoTrend) -> str:
-    """A trend in a table, `+0.196 °C (+0.004 to +0.388)`, or why there is none."""
+    """A trend in a table, `+0.196 °C (+0.004 to +0.388)`, or why it is missing."""
     if isinstance(trend, NoTrend):
         return f"no trend: {trend.reason}"
     fewest = max(quantity.decimals, 1)

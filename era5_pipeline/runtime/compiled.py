@@ -56,6 +56,6 @@ def _jit(function: Function, **options: Any) -> Function:  # noqa: ANN401
     made: Function
     try:
         made = numba.njit(cache=True, nogil=True, **options)(function)
-    except RuntimeError:  # no folder may be written: it is compiled anew in each process
+    except RuntimeError:  # no folder may be written: each process compiles it again
         made = numba.njit(nogil=True, **options)(function)
     return made

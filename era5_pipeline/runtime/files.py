@@ -34,7 +34,7 @@ _BETWEEN_REMOVALS_SECONDS = 0.05
 _LATE_WRITES_SECONDS = 1.0
 # Errors of rmtree while another process adds or removes files.
 _STILL_WRITTEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT)
-# Of a digest, as the position of a lock in a file: below 2**31, which every system takes.
+# Bits of a digest used as a lock's position in a file: below 2**31, which every system accepts.
 _LOCK_DIGITS = 7
 
 

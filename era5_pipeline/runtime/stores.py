@@ -408,6 +408,26 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
+def s3_file_system(
+    *, endpoint: str | None, region: str | None, ca_file: str | None, silent_seconds: float = _SILENT_TRANSFER_SECONDS
+) -> fs.S3FileSystem:
+    """Connect to S3, or the server at `endpoint`, which is given up after a few attempts; keys as AWS finds them.
+
+    Raises:
+        OSError: if `ca_file` cannot be used.
+    """
+    return fs.S3FileSystem(
+        endpoint_override=endpoint,
+        region=region or (_ANY_REGION if endpoint else None),
+        tls_ca_file_path=ca_file,
+        connect_timeout=_CONNECT_SECONDS,
+        request_timeout=silent_seconds,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        # So a small object takes one request instead of three.
+        allow_delayed_open=True,
+    )
+
+
 class S3Store(ObjectStore):
     """An `ObjectStore` in S3; `endpoint` is the URL of a server other than Amazon's.
 
@@ -428,18 +448,9 @@ class S3Store(ObjectStore):
         self._patience_seconds = patience_seconds
         self._where = f" at {endpoint}" if endpoint else ""
         with s3_errors(f"the store {self.shown}", self._where):
-            connect = partial(
-                fs.S3FileSystem,
-                endpoint_override=endpoint,
-                region=region or (_ANY_REGION if endpoint else None),
-                tls_ca_file_path=ca_file,
-                connect_timeout=_CONNECT_SECONDS,
-                retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
-                # So a small object takes one request instead of three.
-                allow_delayed_open=True,
-            )
-            self._s3 = connect(request_timeout=_SILENT_SECONDS)
-            self._transfers = connect(request_timeout=_SILENT_TRANSFER_SECONDS)
+            connect = partial(s3_file_system, endpoint=endpoint, region=region, ca_file=ca_file)
+            self._s3 = connect(silent_seconds=_SILENT_SECONDS)
+            self._transfers = connect()
 
     @property
     @override

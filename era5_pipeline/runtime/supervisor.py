@@ -124,7 +124,7 @@ def supervise(
     SIGINT (Ctrl-C), SIGTERM or SIGHUP stops them in reverse order; a second signal shortens the waits. No process is
     left running, whatever happens. Each one's output is appended to `<log_folder>/<name>.log`.
 
-    `on_restart` is told about each process that ended by itself and is restarted. `tend` is called every second once
+    `on_restart` is called with each process that ended by itself and is restarted. `tend` is called every second once
     all are ready; an exception in it stops them all.
 
     Must be called from the main thread: only there can Python handle signals.

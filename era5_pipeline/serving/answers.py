@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import Response
 
+from era5_pipeline.model.grid import Shift
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.package_version import __version__
 from era5_pipeline.read.credit import UNKNOWN_CREDIT, credit_of, sample_notice
@@ -54,14 +55,14 @@ class AnswerOrigin:
     notice: str | None = None
 
     @classmethod
-    def of(cls, parts: Iterable[tuple[str, str | None, int]]) -> AnswerOrigin:
-        """The origin of parts, each given by source, version and year."""
+    def of(cls, parts: Iterable[tuple[str, str | None, int]], shifts: Iterable[Shift | None] = ()) -> AnswerOrigin:
+        """The origin of parts, each given by source, version and year; `shifts` are as in `credit_of`."""
         found = [(source, version or "unknown", year) for source, version, year in parts]
         if not found:
             return cls()
         sources = tuple(sorted({source for source, _, _ in found}))
         versions = tuple(sorted({version for _, version, _ in found}))
-        credit = credit_of((source, year, year) for source, _, year in found)
+        credit = credit_of(((source, year, year) for source, _, year in found), shifts)
         return cls(sources, versions, credit, sample_notice(sources))
 
     @property
@@ -137,13 +138,14 @@ def read_version(
         row = connection.execute(read_sql("answer_version"), parameters).fetchone()
     except NO_LEDGER:
         return None
-    parts, changed_at, digest, now, origins, added = row or (0, None, None, datetime.now(UTC), None, None)
+    parts, changed_at, digest, now, origins, added, shifts = row or (0, None, None, datetime.now(UTC), None, None, None)
     of_added = [(source, version, year) for sources, version, year in added or () for source in sources]
     contents = f"{__version__} {parts} {digest}"
     text = "\n".join((contents, request.url.path, request.url.query, besides))
     settled = None if changed_at is None or now - changed_at <= _UNSETTLED else changed_at.astimezone(UTC)
     tag = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return AnswerVersion(f'W/"{tag}"', settled, contents, AnswerOrigin.of([*(origins or ()), *of_added]))
+    origin = AnswerOrigin.of([*(origins or ()), *of_added], map(Shift.from_json, shifts or ()))
+    return AnswerVersion(f'W/"{tag}"', settled, contents, origin)
 
 
 # --- Answers as sent to clients: compressed if the client accepts it, with the headers of their version ---

@@ -13,6 +13,7 @@ from era5_pipeline.climate.tables import answer_as_json
 from era5_pipeline.model.cells import CellChoice  # noqa: TC001  # FastAPI evaluates it
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.question import HTTP, asked_place
+from era5_pipeline.model.times import NORMAL_PERIOD
 from era5_pipeline.serving.answers import DAY_HEADER, AnswerOrigin, encoded_answer, read_version
 from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI evaluates it
 from era5_pipeline.serving.route_page import EXAMPLES
@@ -41,7 +42,7 @@ def climate(
     longitude: Annotated[float | None, Query(description="Degrees east.")] = None,
     start: Annotated[str | None, Query(description="The first year, month or day.")] = None,
     end: Annotated[str | None, Query(description="The last year, month or day.")] = None,
-    baseline: Annotated[str, Query(description="The years that anomalies are relative to.")] = "1991-2020",
+    baseline: Annotated[str, Query(description="The years that anomalies are relative to.")] = NORMAL_PERIOD,
     days: Annotated[
         Literal["utc", "local"], Query(description="Days in UTC, or at the place's standard time.")
     ] = "utc",

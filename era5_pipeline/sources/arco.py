@@ -19,7 +19,8 @@ from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.files import digest_of, has_form, replacing, sha256_of
 from era5_pipeline.sources.source import RawFile, RawMonth, Request, Source, locked_month
-from era5_pipeline.sources.zarr_store import ZarrStore, open_store, without_password
+from era5_pipeline.sources.zarr.arco_store import ZarrStore, open_store
+from era5_pipeline.sources.zarr.store import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -89,7 +90,7 @@ class ArcoSource(Source):
         Raises:
             NotYetAvailableError: if the store does not reach the month yet.
             NoDataError: if the store begins after the month.
-            SourceError, TransientError, UsageError: see `zarr_store`.
+            SourceError, TransientError, UsageError: see `zarr.arco_store`.
             LocalDiskError: if the disk is full.
         """
         lasts = "it reads a day at a time, and gives up after six failures in a row"

@@ -21,19 +21,19 @@ from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.stores import is_s3
 from era5_pipeline.sources.files_catalogue import Catalogue, CatalogueEntry, fetch_object, files_in, local_copy
-from era5_pipeline.sources.source import FolderSource, RawFile, RawMonth, Request, Source
+from era5_pipeline.sources.source import SMALL_MONTH_VALUES, FolderSource, RawFile, RawMonth, Request, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from era5_pipeline.model.settings import Settings
+    from era5_pipeline.model.settings import OffGrid, Settings
 
 # Objects read at once from a bucket, whose latency exceeds the transfer.
 _READ_AT_ONCE = 16
 # Fewer values may be hand-picked hours; this many days or months, always at the same hour, may be means.
 _SPARSE_VALUES = 3
-# A point series has at least this many months, each smaller than this (as CSV with 23 variables).
-_SERIES_MONTHS, _SERIES_MONTH_BYTES = 24, 300_000
+# A small month's share of its files is below this, too: they may hold much besides our variables, or be very many.
+_SMALL_MONTH_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class FilesSource(Source, FolderSource):
     source object serves one command.
 
     `sparse_hours`: treat one value per day or month, always at the same hour, as hourly, though the files do not say.
+    `off_grid`: what is done with values between the grid points, see `RawMonth`.
     """
 
     folders: tuple[Path, ...]
@@ -53,6 +54,7 @@ class FilesSource(Source, FolderSource):
     buckets: tuple[str, ...] = ()
     file_store: FileStore = LOCAL
     sparse_hours: bool = False
+    off_grid: OffGrid = "refuse"
     name: str = "files"
 
     def __post_init__(self) -> None:
@@ -86,9 +88,9 @@ class FilesSource(Source, FolderSource):
 
     def _find(self, month: Month) -> RawMonth:
         self._require_named()
-        entries = [entry for entry in self._entries if str(month) in entry.months]
-        unreadable = [problem for problem in self.problems() if not problem.months]
-        wanted = {variable.column for variable in self.request.wanted}
+        entries = self._by_month.get(str(month), ())
+        unreadable = self._unreadable
+        wanted = self._wanted
         serving = [
             entry
             for entry in entries
@@ -112,19 +114,23 @@ class FilesSource(Source, FolderSource):
             area=self.request.area_text,
             warnings=tuple(f"passed over: {problem}" for problem in unreadable),
             is_open=self.request.is_open,
+            # Where all is on the grid, the months are the same without the setting.
+            off_grid=self.off_grid
+            if any(wanted & set(entry.shifted.get(str(month), ())) for entry in serving)
+            else "refuse",
         )
 
-    def _variables_of(self, month: Month, entries: list[CatalogueEntry]) -> tuple[str, ...] | None:
+    def _variables_of(self, month: Month, entries: Iterable[CatalogueEntry]) -> tuple[str, ...] | None:
         """The columns that the month should have; for an open list and `all`, those in its files."""
         if self.request.columns is None or not (self.request.is_open or self.request.wanted == VARIABLES):
             return self.request.columns
         # With --strict-variables, a month must have every variable found in any file.
-        held = _columns_of(entries, month) if self.request.is_open else set(self.columns())
+        held = _columns_of(entries, month) if self.request.is_open else set(self._all_columns)
         return tuple(column for column in self.request.columns if column in held)
 
     def _require_named(self) -> None:
         """Refuse a list that names a variable found in no file of any month."""
-        held = self.columns()
+        held = self._all_columns
         lacking = [v for v in self.request.wanted if v.column in self.request.named and v.column not in held]
         if lacking and held:
             where = ", ".join([*map(str, self.folders), *self.buckets])
@@ -154,7 +160,7 @@ class FilesSource(Source, FolderSource):
         if is_s3(entry.path):
             return RawFile(local_copy(self.home, month, entry.path), entry.sha256 or "", entry.bytes, entry.path)
         try:
-            now = self._catalogue.entry(Path(entry.path), with_digest=True)
+            now = self._with_digest(entry)
         except OSError as error:
             text = f"cannot be opened ({error.strerror or error})"
             raise BadFileError(entry.path, text, remedy="Make it readable, or move it away.") from error
@@ -164,36 +170,58 @@ class FilesSource(Source, FolderSource):
             )
         return RawFile(Path(now.path), now.sha256, now.bytes)
 
+    def _with_digest(self, entry: CatalogueEntry) -> CatalogueEntry | None:
+        """The entry of the file as it is now; read again from the catalogue only if the file has changed."""
+        path = Path(entry.path)
+        stat, known = path.stat(), self._digests.get(entry.path, entry)
+        if known.sha256 is not None and (known.bytes, known.modified_ns) == (stat.st_size, stat.st_mtime_ns):
+            return known
+        now = self._catalogue.entry(path, with_digest=True)
+        if now is not None:
+            self._digests[entry.path] = now
+        return now
+
+    @cached_property
+    def _digests(self) -> dict[str, CatalogueEntry]:
+        return {}
+
     def problems(self) -> tuple[Problem, ...]:
         """Unusable data files in the folders, of any month; only problems of wanted variables."""
-        wanted = {variable.column for variable in self.request.wanted}
         return tuple(
             problem
             for entry in self._entries
             for problem in entry.problems
-            if not problem.columns or not wanted.isdisjoint(problem.columns)
+            if not problem.columns or not self._wanted.isdisjoint(problem.columns)
         )
+
+    @cached_property
+    def _unreadable(self) -> list[Problem]:
+        """Problems of files of which the months are not known."""
+        return [problem for problem in self.problems() if not problem.months]
+
+    @cached_property
+    def _wanted(self) -> frozenset[str]:
+        return frozenset(variable.column for variable in self.request.wanted)
 
     def months(self) -> tuple[Month, ...]:
         """The months with data in the folders, ascending."""
-        wanted = {variable.column for variable in self.request.wanted}
         return tuple(
             sorted(
-                {
-                    Month.parse(month)
-                    for entry in self._entries
-                    for month, columns in entry.columns.items()
-                    if not wanted.isdisjoint(columns)
-                }
+                Month.parse(month)
+                for month, entries in self._by_month.items()
+                if any(not self._wanted.isdisjoint(entry.columns.get(month, ())) for entry in entries)
             )
         )
 
     @override
-    def are_series(self) -> bool:
-        months = [(entry.bytes, len(entry.months)) for entry in self._entries if entry.months]
-        return bool(months) and all(
-            count >= _SERIES_MONTHS and size < count * _SERIES_MONTH_BYTES for size, count in months
-        )
+    def small_months(self, months: Collection[Month]) -> frozenset[Month]:
+        return frozenset(month for month in months if self._is_small(str(month)))
+
+    def _is_small(self, month: str) -> bool:
+        entries = self._by_month.get(month, ())
+        size = sum(entry.bytes / len(entry.months) for entry in entries)
+        values = sum(entry.values.get(month, 0) for entry in entries)
+        return bool(entries) and size < _SMALL_MONTH_BYTES and values < SMALL_MONTH_VALUES
 
     @override
     def no_months(self) -> InputError:
@@ -216,12 +244,19 @@ class FilesSource(Source, FolderSource):
 
     def _unrequested_columns(self) -> tuple[str, ...]:
         """Catalogue columns in the files that are not wanted, in table order."""
-        wanted = {variable.column for variable in self.request.wanted}
-        return tuple(column for column in self.columns() if column not in wanted)
+        return tuple(column for column in self._all_columns if column not in self._wanted)
 
     @override
     def columns(self, months: Collection[Month] | None = None) -> tuple[str, ...]:
-        held = set().union(*(_columns_of(self._entries, month) for month in months or (None,)))
+        if not months:
+            return self._all_columns
+        held = set().union(*(_columns_of(self._by_month.get(str(month), ()), month) for month in months))
+        return tuple(variable.column for variable in in_table_order(held))
+
+    @cached_property
+    def _all_columns(self) -> tuple[str, ...]:
+        """The catalogue columns in any file, in table order."""
+        held = {column for entry in self._entries for columns in entry.columns.values() for column in columns}
         return tuple(variable.column for variable in in_table_order(held))
 
     @property
@@ -232,7 +267,18 @@ class FilesSource(Source, FolderSource):
     def _entries(self) -> tuple[CatalogueEntry, ...]:
         """The entries of all files, listed once, so that a thousand months do not list a thousand files each."""
         entries = tuple(self._list_entries())
+        if self.off_grid == "nearest":
+            entries = tuple(entry.with_shifted for entry in entries)
         return entries if self.sparse_hours else tuple(_with_sparse_problems(entries))
+
+    @cached_property
+    def _by_month(self) -> dict[str, tuple[CatalogueEntry, ...]]:
+        """The entries with data or a problem of each month: a thousand months do not look at a thousand files each."""
+        found: dict[str, list[CatalogueEntry]] = {}
+        for entry in self._entries:
+            for month in entry.months:
+                found.setdefault(month, []).append(entry)
+        return {month: tuple(entries) for month, entries in found.items()}
 
     def _list_entries(self) -> Iterator[CatalogueEntry]:
         paths = list(self._paths())
@@ -274,10 +320,9 @@ class FilesSource(Source, FolderSource):
                     yield path
 
     def _require_usable(self, entry: CatalogueEntry, month: Month) -> None:
-        wanted = [variable.column for variable in self.request.wanted]
         for problem in entry.problems:
             # A grid off 0.25 degrees is left to the check `grid`, which refuses the month with the same text.
-            if problem.kind not in ("grid", "nothing") and problem.concerns(month, wanted):
+            if problem.kind not in ("grid", "nothing") and problem.concerns(month, self._wanted):
                 raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
 
     def _no_data_error(self, month: Month, unreadable: list[Problem]) -> InputError:
@@ -326,15 +371,9 @@ def _sparse_problem(path: str, suspect: dict[str, tuple[int, ...]]) -> Problem:
     return Problem(path, "aggregate", text, remedy, tuple(months), tuple(suspect))
 
 
-def _columns_of(entries: Iterable[CatalogueEntry], month: Month | None) -> set[str]:
-    """The columns in the files of the month; None: of any month."""
-    return {
-        column
-        for entry in entries
-        for of, columns in entry.columns.items()
-        if month is None or of == str(month)
-        for column in columns
-    }
+def _columns_of(entries: Iterable[CatalogueEntry], month: Month) -> set[str]:
+    """The columns of the month in these files."""
+    return {column for entry in entries for column in entry.columns.get(str(month), ())}
 
 
 def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> FilesSource:
@@ -346,4 +385,5 @@ def open_source(settings: Settings, request: Request, _: Callable[[str], None]) 
         settings.files_buckets,
         FileStore.of(settings),
         sparse_hours=settings.sparse_hours,
+        off_grid=settings.off_grid,
     )

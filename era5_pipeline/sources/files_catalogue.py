@@ -6,13 +6,16 @@ import hashlib
 import os
 import shutil
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from era5_pipeline.model.errors import BadFileError, LocalDiskError
+from era5_pipeline.model.grid import Shift
+from era5_pipeline.model.times import as_datetime64
 from era5_pipeline.model.variables import VARIABLES
-from era5_pipeline.netcdf.archive import netcdf_files, scratch_folder
+from era5_pipeline.netcdf.archive import StoredObject, netcdf_files, scratch_folder
 from era5_pipeline.netcdf.contents import Problem
 from era5_pipeline.netcdf.field_reader import contents_of
 from era5_pipeline.netcdf.grib import is_installed
@@ -29,7 +32,7 @@ from era5_pipeline.runtime.files import (
 from era5_pipeline.runtime.stores import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from era5_pipeline.model.months import Month
@@ -116,7 +119,7 @@ def fetch_object(month: Month, file: RawFile) -> None:
 
 # Increase the number whenever the form of the entries or the rules for inspecting files change. Changes to the
 # catalogue of variables invalidate entries too.
-_FORM = [6, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
+_FORM = [9, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
 
 
 _MOVE_AWAY = "Copy the data into a file, or move it out of the folder."
@@ -128,6 +131,8 @@ _TEXTS = ("file", "text", "remedy")
 class CatalogueEntry:
     """The contents of one file: its columns per month, and its problems. `sha256` is None until needed.
 
+    `shifted` are the columns per month whose values lie between the grid points; they also have a problem.
+    `values` counts those of all its variables, at all places and hours, by month.
     `sparse` has, by column, the hours since 1970 of fields with at most one value a day, always at the same hour, which
     the file does not declare to be hourly.
     """
@@ -139,11 +144,26 @@ class CatalogueEntry:
     problems: tuple[Problem, ...]
     sha256: str | None = None
     sparse: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    shifted: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    values: dict[str, int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def months(self) -> frozenset[str]:
         """Months with data or a problem in the file."""
-        return frozenset(self.columns) | {month for problem in self.problems for month in problem.months}
+        return (
+            frozenset(self.columns)
+            | frozenset(self.shifted)
+            | {month for problem in self.problems for month in problem.months}
+        )
+
+    @property
+    def with_shifted(self) -> Self:
+        """The same entry for users who take values between the grid points: they are no problem then."""
+        columns = {
+            month: tuple(sorted({*self.columns.get(month, ()), *self.shifted.get(month, ())}))
+            for month in sorted({*self.columns, *self.shifted})
+        }
+        return replace(self, columns=columns, problems=tuple(one for one in self.problems if one.shift is None))
 
     def to_json(self) -> dict[str, Any]:
         """Convert to a JSON value; `from_json` is the inverse."""
@@ -158,11 +178,19 @@ class CatalogueEntry:
             modified_ns=value["modified_ns"],
             columns={month: tuple(columns) for month, columns in value["columns"].items()},
             problems=tuple(
-                Problem(**{**problem, **{name: tuple(problem[name]) for name in ("months", "columns")}})
+                Problem(
+                    **{
+                        **problem,
+                        **{name: tuple(problem[name]) for name in ("months", "columns")},
+                        "shift": Shift.from_json(problem["shift"]),
+                    }
+                )
                 for problem in value["problems"]
             ),
             sha256=value["sha256"],
             sparse={column: tuple(hours) for column, hours in value["sparse"].items()},
+            shifted={month: tuple(columns) for month, columns in value["shifted"].items()},
+            values=value["values"],
         )
 
 
@@ -205,7 +233,7 @@ class Catalogue:
                     entry = self._inspected(CatalogueEntry(str(path), stat.st_size, stat.st_mtime_ns, {}, ()), path)
                     write_json(kept, entry.to_json())
         if with_digest and entry.sha256 is None:
-            entry = CatalogueEntry(**{**entry.__dict__, "sha256": sha256_of(path)})
+            entry = replace(entry, sha256=sha256_of(path))
             write_json(kept, entry.to_json())
         return entry
 
@@ -253,12 +281,13 @@ class Catalogue:
         if kind_of(path) == "other":
             text, remedy = describe_other(path)
             return replace(entry, problems=(Problem(str(path), "unreadable", text, remedy),))
-        columns: dict[str, set[str]] = {}
         problems: list[Problem] = []
         fields: list[Field] = []
         with scratch_folder(self._home) as scratch:
             try:
-                for file in netcdf_files([path], scratch):
+                # Of local files the digest is not known yet.
+                origins = {} if entry.sha256 is None else {path: StoredObject(entry.path, entry.sha256)}
+                for file in netcdf_files([path], scratch, origins):
                     contents = contents_of(file)
                     problems += contents.problems
                     fields += contents.fields
@@ -266,15 +295,33 @@ class Catalogue:
                         file.path.unlink()
             except BadFileError as error:
                 problems.append(Problem(str(path), "unreadable", error.problem, error.remedy))
-        for held in fields:
-            for month in held.months:
-                columns.setdefault(month, set()).add(held.column)
         return replace(
             entry,
-            columns={month: tuple(sorted(held)) for month, held in sorted(columns.items())},
+            columns=_columns_by_month(one for one in fields if one.shift is None),
+            shifted=_columns_by_month(one for one in fields if one.shift is not None),
             problems=tuple(problems),
             sparse=_sparse(fields),
+            values=_values(fields),
         )
+
+
+def _columns_by_month(fields: Iterable[Field]) -> dict[str, tuple[str, ...]]:
+    columns: dict[str, set[str]] = {}
+    for one in fields:
+        for month in one.months:
+            columns.setdefault(month, set()).add(one.column)
+    return {month: tuple(sorted(held)) for month, held in sorted(columns.items())}
+
+
+def _values(fields: list[Field]) -> dict[str, int]:
+    """The number of values of the fields, by month."""
+    counts: dict[str, int] = {}
+    for held in fields:
+        months, hours = np.unique(as_datetime64(held.hours).astype("datetime64[M]"), return_counts=True)
+        places = held.latitude_index.size * held.longitude_index.size
+        for month, count in zip(map(str, months), hours.tolist(), strict=True):
+            counts[month] = counts.get(month, 0) + count * places
+    return dict(sorted(counts.items()))
 
 
 def _sparse(fields: list[Field]) -> dict[str, tuple[int, ...]]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from era5_pipeline.netcdf.contents import Problem
 
 # Sources whose module is not named after them.
-_MODULES = {"cds": "cds.source"}
+_MODULES = {"cds": "cds.source", "zarr": "zarr.source"}
 
 
 def module_of(name: str) -> str:
@@ -82,13 +82,16 @@ def is_known(settings: Settings, month: Month) -> bool:
     return source_of(settings).known(month) is not None
 
 
-def is_point_series(settings: Settings) -> bool:
-    """Whether the months are slices of point series: so small that a run for each would outweigh the work."""
+def small_months(settings: Settings, months: Collection[Month]) -> frozenset[Month]:
+    """Select months so small that a run of Dagster for each would take longer than the work: see `load_months`.
+
+    Months of a point series are, and those of a few places in the user's own files.
+    """
     kind = source_kind(settings.source_name)
     if not kind.has_own_files:
-        return kind.is_series
+        return frozenset(months if kind.is_series else ())
     source = source_of(settings)
-    return isinstance(source, FolderSource) and source.are_series()
+    return source.small_months(months) if isinstance(source, FolderSource) else frozenset()
 
 
 def stray_problems(settings: Settings) -> tuple[Problem, ...]:

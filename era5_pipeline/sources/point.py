@@ -257,9 +257,8 @@ class SeriesQuery(Query):
     def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
         last_day, *moved = variant or (self.last_day.isoformat(),)
         latitude, longitude = self._location
-        # In notes of earlier versions, variable names follow the day.
-        if moved and (numbers := moved[0].partition("/"))[1]:
-            latitude, longitude = float(numbers[0]), float(numbers[2])
+        if moved:
+            latitude, longitude = map(float, moved[0].split("/"))
         return {
             "variable": [variable.cds_name for variable in self.variables],
             "location": {"latitude": latitude, "longitude": longitude},

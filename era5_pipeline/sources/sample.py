@@ -96,7 +96,7 @@ class SampleSource(Source):
 
     @override
     def known(self, month: Month) -> RawMonth | None:
-        """What `fetch` returns, since generated months never change; from the record, if it exists."""
+        """Return the month as `fetch` would, from its record if there is one: generated months never change."""
         try:
             making = self._making(month)
         except NoDataError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from era5_pipeline.model.grid import is_same_shift
 from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY, source_kind, version_of
 from era5_pipeline.model.times import describe_hours, hours_in
 from era5_pipeline.model.variables import DEFAULT_COLUMNS, named_columns
@@ -15,6 +16,7 @@ from era5_pipeline.warehouse.ledger_entry import Revision
 
 if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.grid import Shift
     from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.source_kinds import Version
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
@@ -39,6 +41,7 @@ class ReplacedPart:
     source: str
     version: Version
     is_whole: bool
+    interpolated: Shift | None = None
 
     @property
     def _variables(self) -> str:
@@ -47,7 +50,8 @@ class ReplacedPart:
     def __str__(self) -> str:
         places = "1 place" if self.locations == 1 else f"{self.locations:,} places"
         where = self.place if self.place.startswith(places) else f"{places} ({self.place})"
-        return f"{where}, {self.hours} hours of {self._variables}, from {self.source}, {self.version}"
+        shift = "" if self.interpolated is None else f", {self.interpolated.text}"
+        return f"{where}, {self.hours} hours of {self._variables}, from {self.source}, {self.version}{shift}"
 
 
 def taken_from(part: LedgerEntry, locations: LocationSet) -> ReplacedPart:
@@ -64,6 +68,7 @@ def taken_from(part: LedgerEntry, locations: LocationSet) -> ReplacedPart:
         source=part.source,
         version=part.version,
         is_whole=len(taken) == part.locations,
+        interpolated=part.interpolated,
     )
 
 
@@ -72,7 +77,7 @@ def kept_columns(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
 
     They stay if the flat month only has columns that are not in the part, or exactly those that one load brought: only
     these columns then get new values. It must not have more hours; the rest is compared row by row. Generated values
-    are never put beside real ones.
+    are never put beside real ones, nor values between the grid points beside those on it.
     """
     own = set(flat.column_names)
     kept = tuple(column for column in before.column_names if column not in own)
@@ -82,6 +87,7 @@ def kept_columns(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
         and before.location_ids == flat.location_ids
         and flat.rows <= before.rows
         and len(kept) > 0
+        and is_same_shift(before.interpolated, flat.shift)
         and source_kind(before.source).is_generated == source_kind(flat.raw.source).is_generated
         and (len(kept) == len(before.columns) or own in map(set, together))
     )
@@ -118,7 +124,7 @@ def missing_hours_of(flat: FlatMonth) -> dict[str, tuple[str, ...]]:
 
 
 def losses(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
-    """Describe what the common locations would lose: variables, hours, values or the version; () if nothing.
+    """Describe what the common locations would lose: variables, hours, values, the grid or the version; () if nothing.
 
     Hours count as missing if any location misses them, so a flat month with gaps at some of its locations counts as
     having them everywhere.
@@ -132,7 +138,15 @@ def losses(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
     if not lost and before.location_ids == flat.location_ids and not before.is_cut:
         fewer = {column: held[column].values - new[column].values for column in common}
         lost += [f"{count:,} values of {column}" for column, count in fewer.items() if count > 0]
-    return (*lost, *_lost_versions(before, flat, common))
+    return (*lost, *_lost_points(before, flat), *_lost_versions(before, flat, common))
+
+
+def _lost_points(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
+    """Describe values on the grid, or shifted in one way, that values between the grid points would replace."""
+    if flat.shift is None or is_same_shift(before.interpolated, flat.shift):
+        return ()
+    held = "on the grid" if before.interpolated is None else f"shifted by {before.interpolated}"
+    return (f"values {held}: the new ones are {flat.shift.text}",)
 
 
 def _lost_hours(by_column: dict[str, frozenset[int]]) -> list[str]:
@@ -157,7 +171,7 @@ def _shortened(runs: tuple[str, ...]) -> str:
 
 def _lost_versions(before: LedgerEntry, flat: FlatMonth, columns: list[str]) -> tuple[str, ...]:
     """Describe final hours that would become preliminary, and versions that would become unknown."""
-    is_stated = version_of(before.expver) != "unknown" and not source_kind(before.source).is_series
+    is_stated = version_of(before.expver) != "unknown" and not source_kind(before.source).states_no_version
     unknown = [c for c in columns if version_of({c: before.expver[c]}) != "unknown" and not _states_version(flat, c)]
     if is_stated and unknown:
         return (f"the version ({before.version}) of {', '.join(unknown)}: the new files do not state theirs",)
@@ -173,21 +187,22 @@ def _lost_versions(before: LedgerEntry, flat: FlatMonth, columns: list[str]) -> 
 
 
 def _states_version(flat: FlatMonth, column: str) -> bool:
-    """Whether the files state the column's version; for a series it is only inferred from the month's age."""
-    return version_of({column: flat.expver[column]}) != "unknown" and not source_kind(flat.raw.source).is_series
+    """Whether the files state the column's version; some sources' is only inferred from the month's age."""
+    return version_of({column: flat.expver[column]}) != "unknown" and not source_kind(flat.raw.source).states_no_version
 
 
 def revision_by(before: LedgerEntry, flat: FlatMonth) -> Revision | None:
     """Describe the revision if final data replace preliminary data; None if they do not.
 
-    They do if the flat month has the same source (all services count as one), area and variables, no fewer values than
-    before, and fewer preliminary hours.
+    They do if the flat month has the same source (all services count as one), area, points and variables, no fewer
+    values than before, and fewer preliminary hours.
     """
     if (
         not before.is_preliminary
         or source_kind(flat.raw.source).is_generated
         or not _is_same_data(before.source, flat.raw.source)
         or before.area != flat.raw.area
+        or not is_same_shift(before.interpolated, flat.shift)
         or _values(before).keys() != {facts.column for facts in flat.columns}
         or any(facts.values < _values(before)[facts.column] for facts in flat.columns)
         or _preliminary(flat.expver) >= _preliminary(before.expver)

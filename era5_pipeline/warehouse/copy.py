@@ -54,7 +54,7 @@ _LOCATION_ID = KEYS.index("location_id")
 # Seconds a value: a load stage of six variables takes 0.16 us a row instead of 0.61 (`era5 bench run limit`).
 _SAVED_BY_BATCHES = 75e-9
 # The server does not take batches: its tables are others, or the user may not write into them.
-_REFUSED = (psycopg.ProgrammingError, psycopg.DataError, psycopg.InternalError)
+_REFUSED = (psycopg.ProgrammingError, psycopg.DataError, psycopg.InternalError, psycopg.NotSupportedError)
 
 
 class _StoppedError(Exception):
@@ -167,7 +167,7 @@ class BatchCopy:
     """Loads a flat month as finished batches, where the server takes them (an `AsBatches`).
 
     Afterwards, `is_read_back` says whether all batches were read back and hold what the flat month holds, or `reason`
-    why its rows must be copied instead (None: this machine or server never loads batches).
+    why its rows must be copied instead (None: this machine cannot make batches, or not in less time).
     """
 
     def __init__(self, copy: FlatCopy, flat: FlatMonth, on_rows: Callable[[int], None]) -> None:
@@ -196,7 +196,8 @@ class BatchCopy:
             self._on_rows(rows)
 
         try:
-            if not batch_load.is_tested(connection):
+            self.reason = batch_load.why_untested(connection)
+            if self.reason is not None:
                 return None
             with connection.transaction():
                 rows = batch_load.load_batches(

@@ -13,6 +13,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from era5_pipeline.flat.flat_month import ColumnFacts
+from era5_pipeline.model.grid import Shift
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.package_version import __version__
@@ -127,7 +128,7 @@ def write_entry(
         "additions": Jsonb([]),
         "month": month,
         "part": _next_part(connection, flat.month) if before is None else before.part,
-        "state": "loaded" if flat.is_complete else "incomplete",
+        "state": flat.state,
         "rows": flat.rows,
         "locations": flat.locations,
         "location_ids": flat.location_ids.multirange,
@@ -153,6 +154,7 @@ def write_entry(
         "revised_at": revised_at,
         "revision": None if revision is None else Jsonb(asdict(revision)),
         "has_summaries": has_summaries,
+        "interpolated": None if flat.shift is None else Jsonb(asdict(flat.shift)),
     }
     if before is not None and keeps:
         values |= _with_kept_columns(connection, before, flat)
@@ -372,6 +374,7 @@ def _entry(row: dict[str, Any]) -> LedgerEntry:
         "revision": None if row["revision"] is None else Revision.from_json(row["revision"]),
         "flat_file": LedgerFile(**row["flat_file"]),
         "additions": tuple(map(Addition.from_json, row["additions"])),
+        "interpolated": Shift.from_json(row["interpolated"]),
     }
     return LedgerEntry(**read)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from era5_pipeline.flat.flat_month import ColumnFacts
+    from era5_pipeline.model.grid import Shift
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.source_kinds import Version
 
@@ -102,7 +103,8 @@ class LedgerEntry:
     `missing_hours` are runs of hours, by column, without a value at some location. `seconds` is by stage (raw, flat,
     load); `raw_bytes` and `flat_bytes` are file sizes. `flat_file` is the file of rows, which may have been removed.
     `has_summaries` says whether `weather_monthly` has the part's locations. `additions` are columns that later loads
-    added to the rows; source, area, files, sizes and fingerprint are those of the other columns.
+    added to the rows; source, area, files, sizes and fingerprint are those of the other columns. `interpolated` is the
+    shift of values that the store interpolated between the grid points, None on the grid.
 
     `loaded_at` is when the rows were written; `checked_at` when the source was last asked and compared with the table;
     `revised_at` when final data last replaced preliminary data, and `revision` what that changed (see `changes`).
@@ -136,6 +138,7 @@ class LedgerEntry:
     revised_at: datetime | None = None
     revision: Revision | None = None
     additions: tuple[Addition, ...] = ()
+    interpolated: Shift | None = None
 
     @property
     def locations(self) -> int:
@@ -290,6 +293,11 @@ class MonthContents:
                 held |= part.location_ids
         return locations.is_subset_of(held)
 
+    @property
+    def interpolated(self) -> tuple[Shift, ...]:
+        """The shifts of its parts with values between the grid points, each once."""
+        return tuple(dict.fromkeys(part.interpolated for part in self.parts if part.interpolated is not None))
+
     def to_json(self) -> dict[str, Any]:
         """Make the JSON value printed by `era5 status --json`: sums, then each part."""
         attempt = self.last_attempt
@@ -303,6 +311,7 @@ class MonthContents:
             "missing_hours": {column: list(runs) for column, runs in self.missing_hours.items()},
             "source": ", ".join(self.sources) or None,
             "version": self.version,
+            "interpolated": [asdict(shift) for shift in self.interpolated],
             "variables": list(self.column_names),
             "loaded_at": self.loaded_at.isoformat() if self.loaded_at else None,
             "last_attempt": None

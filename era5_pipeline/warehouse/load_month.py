@@ -15,11 +15,13 @@ from era5_pipeline.model.errors import (
     Era5Error,
     MonthLockedError,
     RefusedError,
+    ServerUnreachableError,
+    TransientError,
     WarehouseError,
 )
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import variable_names
-from era5_pipeline.postgres.server_errors import server_errors
+from era5_pipeline.postgres.server_errors import LOST_REMEDY, server_errors
 from era5_pipeline.runtime.progress import Counter
 from era5_pipeline.warehouse import ledger
 from era5_pipeline.warehouse.attempts import Heartbeat, begin_attempt, end_attempt, settle_failures
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
+
+_WHOLE = "No month is left half replaced."
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ def load_month(
         TransientError: if the connection was lost; the month is unchanged.
         WarehouseError: if the server refused; the month is unchanged.
     """
-    errors = partial(server_errors, f"loading {flat.month}", afterwards="No month is left half replaced.")
+    errors = partial(server_errors, f"loading {flat.month}", afterwards=_WHOLE)
     opened = load_session(warehouse, lock_timeout_seconds) if session is None else nullcontext(session)
     with errors(), opened as used:
         connection, schema = used.connection, used.schema
@@ -363,7 +367,12 @@ class _Load:
 
 def _connect(warehouse: Warehouse, month: Month, lock_timeout_seconds: int, name: str) -> psycopg.Connection[Any]:
     """Open another connection for the month, named so that `era5 watch` and the server's own views show its purpose."""
-    connection = warehouse.connect()
+    try:
+        connection = warehouse.connect()
+    except (ServerUnreachableError, TransientError) as error:
+        # The load's first connection was there a moment ago: a server that cannot be reached was lost.
+        remedy = LOST_REMEDY if isinstance(error, ServerUnreachableError) else error.remedy
+        raise TransientError(f"loading {month}: {error.message}", remedy=f"{_WHOLE} {remedy}") from error
     connection.execute("SELECT set_config('application_name', %s, false)", (f"era5 {month} {name}",))
     prepare_session(connection, lock_timeout_seconds)
     return connection

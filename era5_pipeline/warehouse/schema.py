@@ -94,14 +94,18 @@ def _schema_lock(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 
 def _take_steps(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> None:
-    """Take the missing steps in order, each in a transaction that also writes its number."""
+    """Take the missing steps in order, each in a transaction that also writes its number.
+
+    All of a new database are one transaction: a session that connects meanwhile never finds an older version.
+    """
     found = schema_version(connection)
     require_usable(connection, found, known=len(steps), upgrades=True)
-    for number, step in enumerate(steps[found:], start=found + 1):
-        if number == 1:
-            with connection.transaction():
+    if found == 0:
+        with connection.transaction():
+            for number, step in enumerate(steps, start=1):
                 take_step(connection, step, number)
-            continue
+        return
+    for number, step in enumerate(steps[found:], start=found + 1):
         require_no_loads(connection, f"the schema era5 cannot be upgraded from version {number - 1} to {number}")
         unchanged = f"The database is as it was, at schema version {number - 1}."
         with server_errors(f"upgrading the schema era5 to version {number}", afterwards=unchanged):

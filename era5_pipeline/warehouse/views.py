@@ -117,7 +117,7 @@ _COMMENTS = {
     "wind_speed_10m_max": "Greatest hourly wind speed 10 m above the surface; m/s",
     "wind_direction_10m_prevailing": (
         "Direction from which the mean wind comes (that of the mean components); degrees clockwise from north, "
-        "NULL if there is none"
+        "NULL in a calm"
     ),
 }
 

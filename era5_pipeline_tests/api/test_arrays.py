@@ -19,8 +19,8 @@ from era5_pipeline.warehouse.load_month import load_month
 
 if TYPE_CHECKING:
     from era5_pipeline.postgres.connect import Warehouse
-    from era5_pipeline_tests.api.conftest import NetcdfFile
     from era5_pipeline_tests.flat_months import FlatMonths
+    from era5_pipeline_tests.real_months import NetcdfFile
 
 DEGREES = 2e-6
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.postgres.connect import Warehouse
-    from era5_pipeline_tests.api.conftest import NetcdfFile
     from era5_pipeline_tests.flat_months import FlatMonths
+    from era5_pipeline_tests.real_months import NetcdfFile
 
 DOHA: dict[str, Any] = {"latitude": 25.25, "longitude": 51.5}
 # Half a unit in the last place of float32 at 50 degC.
@@ -236,7 +236,7 @@ def test_a_stray_hour_of_a_large_area_decides_neither_the_area_nor_the_time(
         assert len(frame) == 24 * 62
         assert not frame.isna().any(axis=None)
 
-        # What is asked for by its time or its area is there.
+        # Queries by time or by area find the data.
         with pytest.warns(era5.MissingDataWarning, match="hours or values are missing"):
             assert db.dataset(start="2022-01", end="2022-01").sizes["longitude"] == 40
         with pytest.warns(era5.MissingDataWarning):

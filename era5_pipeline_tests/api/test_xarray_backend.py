@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.postgres.connect import Warehouse
-    from era5_pipeline_tests.api.conftest import NetcdfFile
     from era5_pipeline_tests.flat_months import FlatMonths
+    from era5_pipeline_tests.real_months import NetcdfFile
 
 
 def test_the_backend_opens_what_dataset_gives(real: Warehouse, db: era5.Database, gulf: NetcdfFile) -> None:

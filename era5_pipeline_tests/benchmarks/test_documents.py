@@ -10,6 +10,9 @@ import pytest
 
 from benchmarks.asking import ALL_HOURS
 from benchmarks.documents import document_parts, layout_of, package_rates, rates_text, with_parts
+from benchmarks.engines import Duckdb, OfWarehouse, Polars
+from benchmarks.everywhere import ON_FAR_S3, ON_S3
+from benchmarks.lake import of_decades
 from benchmarks.pipeline import STAGES
 from benchmarks.reaching import AT_RATE
 from benchmarks.tables import Results, find_results
@@ -25,6 +28,7 @@ def cell(suite: str, name: str, server: str = PLAIN, *, rows: int = 1000, **figu
         "suite": suite,
         "name": name,
         "server": server,
+        "environment": "e",
         "parameters": {"months": 1020, "workers": 2},
         "rows": rows,
         "reason": None,
@@ -35,7 +39,8 @@ def cell(suite: str, name: str, server: str = PLAIN, *, rows: int = 1000, **figu
 
 def results_of(*cells: dict[str, Any]) -> Results:
     machine = {"processor": "a processor", "cores": 2, "memory_bytes": 2 << 30}
-    return Results(Path("x"), {"environments": {"e": {"machine": machine}}, "cells": list(cells), "ratios": {}})
+    environment = {"machine": machine, "server": {"settings": {"fsync": "off"}}}
+    return Results(Path("x"), {"environments": {"e": environment}, "cells": list(cells), "ratios": {}})
 
 
 def test_a_part_of_which_nothing_is_measured_keeps_its_text() -> None:
@@ -61,6 +66,15 @@ def test_figures_of_a_load_over_http_are_those_of_clients() -> None:
     assert f"| HTTP: requests due at a fixed rate | {wanted} |" in lines
 
 
+def test_the_load_of_the_machine_stands_beside_its_figures() -> None:
+    alone = cell("pipeline", "flatten alone", seconds=1.0) | {
+        "repeats": [{"at": "2026-01-02T00:00:00+00:00", "load_average": load} for load in (0.3, 9.0, 0.5)]
+    }
+    cells = cell("pipeline", "netCDF to rows, all workers at once", seconds=1.0), alone
+    assert (document_parts(results_of(*cells))["pipeline"] or [])[-1] == "| load average of the minute before | 0.5 |"
+    assert "load average" not in (document_parts(results_of(cells[0]))["pipeline"] or [""])[-1]
+
+
 def test_each_backfill_has_a_column() -> None:
     cells = [
         cell("orchestration", f"backfill of {n} months", rows=0, seconds=n, seconds_per_month=1.5) for n in (24, 1020)
@@ -68,6 +82,46 @@ def test_each_backfill_has_a_column() -> None:
     lines = document_parts(results_of(*cells))["orchestration"] or []
     assert f"|  | backfill of 24 months, {PLAIN} | backfill of 1020 months, {PLAIN} |" in lines
     assert "| seconds per month | 1.5 | 1.5 |" in lines
+
+
+def test_the_plan_for_the_globe_is_made_of_visits_to_files_on_s3() -> None:
+    visit: dict[str, Any] = {
+        "load_average": 0.1,
+        "blocks": 31.0,
+        "seconds": 1.0,
+        "cpu_seconds_per_visit": 0.05,
+        "requests_per_visit": 12.0,
+        "bytes_per_row": 3.0,
+        "rows_read_per_row": 1.1,
+    }
+    cells = [
+        cell("lake", ON_S3, seconds_per_visit=0.1, **visit),
+        cell("lake", ON_FAR_S3, seconds_per_visit=0.2, **visit),
+    ]
+    assert document_parts(results_of(cells[0]))["executors"] is None
+    text = "\n".join(document_parts(results_of(*cells))["executors"] or [])
+    # 361 blocks open 372 files of each of 1,020 months: 379,440 visits of 0.2 s are 21.08 hours.
+    assert "379,440 times: 4.6 million requests, 2.3 TB, 21.1 core-hours" in text
+    assert "| 1 | 361 | 21.1 h | 0.03 GB/s | 60 |" in text
+    assert "| 100 | 4 | 14 min |" in text
+    assert "a map costs 2.88 dollars: 1.05 for cores and 1.82 for requests" in text
+
+
+def test_choosing_says_when_to_ask_the_warehouse_and_when_the_lake() -> None:
+    def asked(name: str, place: float, trends: float) -> dict[str, Any]:
+        return cell("lake", name, seconds=1.0, place_hours_warm_ms=place, month_mean_warm_ms=1.0, trends_warm_ms=trends)
+
+    cells = [
+        asked(name, place, trends)
+        for engine, place, trends in ((OfWarehouse, 20.0, 900.0), (Duckdb, 700.0, 500.0), (Polars, 800.0, 200.0))
+        for name in (engine.name, of_decades(engine))
+    ]
+    lines = document_parts(results_of(*cells))["lake"] or []
+    assert lines[0] == f"`partitions`, {PLAIN}, fsync off: a year of 1,000 rows, milliseconds warm (cold):"
+    assert "20 ms in the warehouse (`partitions`), and 700 ms by the fastest engine on the lake (DuckDB)" in lines[-2]
+    assert lines[-2].endswith("places are asked of the warehouse.")
+    assert "900 ms in the warehouse, and 200 ms by the fastest engine on the lake (Polars)" in lines[-1]
+    assert lines[-1].endswith("scans of everything are for the lake.")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +148,11 @@ def test_rates_that_a_suite_measures_take_the_place_of_those_by_hand() -> None:
     newer = package_rates(Results(committed.path, {**committed.contents, "cells": [*others, stages]}))
     assert newer is not None
     assert (newer["compare_rows_per_second"], newer["generate_rows_per_second"]) == (6e6, 2e6)
-    assert set(newer["by_hand"]) == {"record_seconds_per_month", "series_seconds_per_month"}
+    assert set(newer["by_hand"]) == {
+        *("record_seconds_per_month", "series_seconds_per_month"),
+        *("cds_bytes_per_value", "stored_bytes_per_value", "generated_bytes_per_value"),
+        "columnstore_key_bytes_per_row",
+    }
     json.dumps(newer)
 
 

@@ -29,7 +29,7 @@ def test_the_documents_tables_and_figures_are_what_the_command_writes(tmp_path: 
     names = set()
     for name in (*DOCUMENTS, RATES.as_posix()):
         text = (ROOT / name).read_text(encoding="utf-8")
-        # What is between the marks is lost, so that it must come from the results.
+        # The text between the marks is removed, so that it must come from the results.
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(_emptied(text, parts) if name in DOCUMENTS else "{}", encoding="utf-8")
         names |= set(MARK.findall(text))
@@ -107,6 +107,7 @@ def folder(tmp_path: Path) -> Path:
             cell("our loader, regular", 0.0005),
             cell("psycopg rows, hypertable", 0, reason="the server has no TimescaleDB", **nothing),
         ],
+        "figures": {},
         "ratios": {},
     }
     (tmp_path / "results" / "2026-01-02").mkdir(parents=True)

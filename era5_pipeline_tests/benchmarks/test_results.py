@@ -1,4 +1,4 @@
-"""Tests of `bench/results`."""
+"""Tests of `benchmarks/results`."""
 
 from __future__ import annotations
 

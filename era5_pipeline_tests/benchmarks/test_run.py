@@ -1,4 +1,4 @@
-"""Tests of `bench/run`."""
+"""Tests of `benchmarks/run`."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ def test_cells_take_turns_each_round_beginning_with_another(tmp_path: Path) -> N
     entry = ResultsFile(tmp_path / "results.json").contents["cells"][0]
     assert [repeat["figures"]["seconds"] for repeat in entry["repeats"]] == [2.0, 4.0, 6.0]
     assert entry["medians"]["seconds"] == [2.4, 4.0, 5.6]
+    assert all(repeat["load_average"] >= 0 for repeat in entry["repeats"])
     assert recorded.said[-1].startswith("[6/6]  copy: b: 2 rows/s, 4 s")
 
 
@@ -76,7 +77,7 @@ def test_a_later_run_measures_only_what_is_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["rows", "commit"])
-def test_a_cell_measured_otherwise_is_measured_anew(tmp_path: Path, what: str) -> None:
+def test_a_cell_measured_otherwise_is_measured_again(tmp_path: Path, what: str) -> None:
     path = tmp_path / "results.json"
     first = Recorded(path)
     first.run([first.cell("a")], 2)

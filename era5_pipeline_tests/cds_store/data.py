@@ -150,7 +150,7 @@ def zip_with_outside_members() -> bytes:
 
 
 def zip_bomb(megabytes: int = 200) -> bytes:
-    """A small ZIP with a member of so many megabytes of zeros."""
+    """A small ZIP with a member of the given number of megabytes of zeros."""
     made = io.BytesIO()
     entry = zipfile.ZipInfo("data.nc")
     entry.compress_type = zipfile.ZIP_DEFLATED

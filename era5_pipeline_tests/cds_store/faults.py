@@ -87,7 +87,7 @@ class Faults:
     zip_slip: bool = False
     zip_bomb: bool = False
     no_expver: bool = False
-    # Of a point series: a point other than the one asked for; CSV; hours that are missing, from the end or in between
+    # Faults of point series: another point than requested; CSV; hours that are missing, from the end or in between
     # (a first and a last hour since 1970); variables that are absent.
     other_point: bool = False
     csv_instead: bool = False
@@ -99,7 +99,7 @@ class Faults:
     _lock: Lock = field(default_factory=Lock)
 
     def fail(self, where: Where, *, status: int, times: int) -> None:
-        """Answer so many requests of this kind with this status."""
+        """Answer the next `times` requests of this kind with this status."""
         with self._lock:
             self._statuses[where] = [status] * times
 

@@ -182,7 +182,7 @@ def _as_netcdf(request: SeriesRequest, hours: npt.NDArray[np.int64], values: dic
         stored = dataset.createVariable(variable.short_name, "f4", ("valid_time",), fill_value=_NAN, contiguous=True)
         stored.setncatts(
             {
-                # Of the source, not of the file; and a list of coordinates of which most do not exist.
+                # Attributes of the source, not of the file, with a list of coordinates most of which do not exist.
                 "GRIB_Nx": 1440,
                 "GRIB_Ny": 721,
                 "GRIB_paramId": variable.param_id,

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from benchmarks.engines import QUESTIONS, Duckdb, Engine, Polars, PyArrow, Subject
 from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline_tests.backfills import (
     Backfill,
     RunningUp,
@@ -28,7 +30,9 @@ from era5_pipeline_tests.backfills import (
     waiting_load,
 )
 from era5_pipeline_tests.commands import new_home
-from era5_pipeline_tests.stores import KEY, SECRET
+from era5_pipeline_tests.lake.test_engines import assert_same
+from era5_pipeline_tests.lake.test_months import lake_at
+from era5_pipeline_tests.stores import KEY, SECRET, aws_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,3 +134,20 @@ def test_the_lake_holds_what_the_warehouse_holds(up: RunningUp, backfills: list[
     assert [month for month in verified if month["differences"]] == []
     for backfill in backfills:
         assert set(backfill.materialized("lake")) == {month.key for month in backfill.months}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("engine", [Duckdb, Polars, PyArrow])
+def test_engines_answer_from_the_lake_as_the_warehouse_does(
+    up: RunningUp, backfills: list[Backfill], s3_server: S3Server, engine: type[Engine], question: str
+) -> None:
+    warehouse = Warehouse(up.home.server.url("era5"))
+    with warehouse.connect() as connection:
+        found = connection.execute("SELECT min(location_id), count(DISTINCT location_id), count(*) FROM weather")
+        ((place, places, rows),) = found.fetchall()
+    hours = sum(month.hours for backfill in backfills for month in backfill.months)
+    assert rows == places * hours
+    with aws_environment(s3_server.url):
+        lake = lake_at(up.env["ERA5_LAKE"], up.home.path / "lake")
+        answer = assert_same(engine, Subject(warehouse, lake, place, backfills[-1].months[0]), question)
+    assert len(answer) == {"place_hours": hours, "month_mean": 1, "trends": places}[question]

@@ -12,7 +12,7 @@ import pandas as pd
 import psycopg
 import pytest
 
-from era5_pipeline.cli.climate_summary import print_answer
+from era5_pipeline.cli.climate import print_answer
 from era5_pipeline.climate.tables import answer_as_json
 from era5_pipeline.warehouse.layouts.layout import create_weather
 from era5_pipeline_tests.climate.answers import warming_hours
@@ -95,7 +95,7 @@ def test_generated_data_are_named_before_anything_else_and_nothing_is_concluded(
     captured = capsys.readouterr()
     assert captured.err.startswith(begin)
     assert captured.out.startswith("year,")
-    # Of real data, none of this.
+    # Not for real data.
     print_answer(answer_of(made_hours(range(1991, 2024), rising=0.2)), "json", None)
     value = json.loads(capsys.readouterr().out)
     assert "notice" not in value

@@ -10,15 +10,15 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from era5_pipeline.warehouse.load_month import load_month
-from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.api.conftest import GULF
+from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline_tests.commands import ROOT, InProcess, assert_explained, in_terminal
+from era5_pipeline_tests.real_months import GULF
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.real_months import RealMonths
+
 
 PAGE = ROOT / "docs" / "export.md"
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
@@ -26,16 +26,10 @@ HERE = ("--lat", "25.25", "--lon", "51.5")
 
 
 @pytest.fixture(scope="module")
-def gulf_months(shared_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+def gulf_months(shared_database_url: str, real_months: RealMonths) -> Warehouse:
     """June, July and September 2023 around Doha."""
-    from era5_pipeline.postgres.connect import Warehouse
-
-    warehouse = Warehouse(shared_database_url)
-    home = tmp_path_factory.mktemp("gulf-months")
-    with era5_files.without_pictures():
-        for month in ("2023-06", "2023-07", "2023-09"):
-            load_month(warehouse, era5_files.flatten([GULF], month, home))
-    return warehouse
+    real_months.loading(GULF.of("2023-06", "2023-07", "2023-09"))(shared_database_url)
+    return Warehouse(shared_database_url)
 
 
 @pytest.fixture

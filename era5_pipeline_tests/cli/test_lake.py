@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyiceberg.table import StaticTable
+from rich.filesize import decimal
 
 from era5_pipeline.model.errors import NoDataError, RefusedError, StoreError, UsageError
 from era5_pipeline_tests.commands import InProcess, assert_explained
@@ -46,12 +47,22 @@ def test_a_month_is_loaded_verified_and_cleaned(here: InProcess, tmp_path: Path)
     assert here.run("lake", "clean").out == "removed 0 snapshots and 0 files with 0 bytes\n"
     left = ("lake", "clean", "--keep-days", "0", "--orphan-hours", "0")
     would = here.run(*left, "--dry-run", "--json").json()
-    assert would["snapshots"] == 0
     cleaned = here.run(*left, "--json").json()
+    assert cleaned == would
     assert cleaned["snapshots"] == 1
     assert cleaned["files"] > 0
+    assert here.run(*left, "--json").json() == {"snapshots": 0, "files": 0, "bytes": 0}
     assert len(list((tmp_path / "lake").rglob("*.parquet"))) == 1
     assert here.run("lake", "verify", "--json").json() == [{"month": "2023-07", "rows": 6696, "differences": []}]
+
+
+def test_status_shows_how_large_it_is(here: InProcess, tmp_path: Path) -> None:
+    load(here)
+    shown = next(line for line in here.run("status").out.splitlines() if line.startswith("lake: "))
+    (file,) = (tmp_path / "lake").rglob("*.parquet")
+    assert shown == f"lake: {decimal(file.stat().st_size)} at {tmp_path / 'lake'}"
+    here.set(ERA5_LAKE=str(tmp_path / "elsewhere"))
+    assert "lake: unknown: the lake of this database is at" in here.run("status").out
 
 
 def test_a_difference_is_found_and_a_load_repairs_it(here: InProcess, database_url: str, tmp_path: Path) -> None:
@@ -93,6 +104,23 @@ def test_dropped_months_leave_the_lake(here: InProcess) -> None:
     load(here)
     here.run("drop", "--from", "2023-07", "--yes")
     assert StaticTable.from_metadata(here.run("lake", "path").out.strip()).scan().count() == 0
+
+
+def test_months_are_not_left_in_the_lake_unawares(here: InProcess, tmp_path: Path) -> None:
+    load(here)
+    drop = ("drop", "--from", "2023-07", "--yes")
+    here.set(ERA5_LAKE="")
+    refused = here.run(*drop, code=UsageError.exit_code)
+    assert_explained(refused, "its months would stay there", f"ERA5_LAKE={tmp_path / 'lake'}")
+    assert "keeps what it has" in here.run(*drop, "--force").err
+    here.set(ERA5_LAKE=str(tmp_path / "lake"))
+    differing = here.run("lake", "verify", code=RefusedError.exit_code)
+    assert differing.out == "2023-07: 6,696 rows in the lake, 0 in the warehouse\n"
+    assert_explained(differing, "differs from the warehouse in 1 of 1 months", "era5 drop --from 2023-07")
+    assert "the lake alone has it" in here.run(*drop).err
+    assert here.run("lake", "verify").out == ""
+    assert StaticTable.from_metadata(here.run("lake", "path").out.strip()).scan().count() == 0
+    assert "nothing to remove" in here.run(*drop).err
 
 
 def test_a_lake_that_is_missing_is_explained(here: InProcess, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 import shutil
@@ -14,9 +15,11 @@ import psycopg
 import pytest
 from rich.filesize import decimal
 
+from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.stores import open_store
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests import era5_files
+from era5_pipeline_tests.arco_store import served
 from era5_pipeline_tests.commands import (
     TERMINAL_SECONDS,
     Home,
@@ -28,6 +31,7 @@ from era5_pipeline_tests.commands import (
 )
 from era5_pipeline_tests.pipelines import SMALL, dagster_dropped
 from era5_pipeline_tests.stores import free_port
+from era5_pipeline_tests.zarr_stores import BOXES, hours_between, write_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,14 +80,14 @@ def test_a_year_of_real_months(home: Home, here: InProcess, era5_samples: Path) 
         assert home.ask("era5", "SELECT count(*) FROM weather") == 551_880
         assert months["2023-02"][2] == "672/672"
         assert not re.search(r"[\x00-\x08\x0b-\x1f]", first.out + first.err)
-        assert runs_of(home) == 12
+        assert runs_of(home) == 1  # its months are small
 
         here.set(ERA5_HOME=str(home.path), ERA5_DATABASE_URL=home.server.url("era5"))
         second = here.run(*gulf)
         assert {tuple(words) for words in table_of(second.out).values()} == {("unchanged",)}
         assert len(table_of(second.out)) == 12
         assert "nothing changed" in second.out
-        assert runs_of(home) == 12
+        assert runs_of(home) == 1  # its months are small
 
         third = here.run(*gulf, "--force", "--from", "2023-01", "--to", "2023-02", "--json")
         january, february = third.json()
@@ -91,7 +95,7 @@ def test_a_year_of_real_months(home: Home, here: InProcess, era5_samples: Path) 
         assert (february["state"], february["rows"], february["hours"]) == ("loaded", 42_336, 672)
         assert february["errors"] == []
         assert set(february["seconds"]) == {"raw", "flat", "weather"}
-        assert runs_of(home) == 14
+        assert runs_of(home) == 2
         config = home.ask("era5_dagster", f"SELECT run_body FROM runs WHERE run_id = '{february['run_id']}'")
         assert '"force": true' in config
         assert str(era5_samples / "gulf-2023") in config
@@ -120,6 +124,33 @@ def test_months_that_have_not_changed_are_told_without_importing_dagster(
     ).stdout
     assert again.endswith("False\n")
     assert "nothing changed" in again
+
+
+def test_months_of_a_zarr_store_read_each_chunk_once(on_server: InProcess) -> None:
+    months = [Month(2020, 1), Month(2020, 2)]
+    cut = dataclasses.replace(BOXES, chunk=(24 * 60, 16, 16))
+    write_store(on_server.home / "store", cut, hours_between(months[0], months[1]), ("temperature_2m",))
+    (on_server.home / "token").write_text("hush-7d1f")
+    with served(on_server.home / "store", with_ranges=True) as web:
+        web.wanted_authorization, web.status = "Bearer hush-7d1f", 401
+        asked = ("load", "--from", "2020-01", "--to", "2020-02", "--store", web.url, "--area", "51/0/49/1")
+        refused = on_server.run(*asked, code=8)
+        assert_explained(refused, "status 401", "ERA5_ZARR_TOKEN_FILE")
+        on_server.set(ERA5_ZARR_TOKEN_FILE=str(on_server.home / "token"))
+        web.requested.clear()
+        printed = on_server.run(*asked, "--variables", "t2m")
+        assert {month: words[:3] for month, words in table_of(printed.out).items()} == {
+            "2020-01": ["loaded", "33,480", "744/744"],
+            "2020-02": ["loaded", "31,320", "696/696"],
+        }
+        chunks = [path for path in web.requested if path.startswith("/t2m/c/")]
+        assert len(chunks) == len(set(chunks)) == 2
+        web.requested.clear()
+        assert "nothing changed" in on_server.run(*asked, "--variables", "t2m").out
+        assert web.requested == []
+    assert on_server.months()["2020-02"]["source"] == "zarr"
+    texts = [path.read_text(errors="replace") for path in on_server.home.rglob("*") if path.is_file()]
+    assert sum("hush-7d1f" in text for text in texts) == 1
 
 
 def test_a_real_point_series_as_csv(on_server: InProcess, point_series: Path) -> None:
@@ -271,7 +302,7 @@ def test_grib_is_loaded_and_refused_without_its_library_with_the_command_that_in
     folder = era5_samples / "uk-2019-03-grib"
     files = ("load", "--files-dir", str(folder), "--allow-incomplete")
     with monkeypatch.context() as patch:
-        # What Python finds where the package is not installed.
+        # As Python behaves where the package is not installed.
         patch.setitem(sys.modules, "eccodes", None)
         printed = on_server.run(*files, code=3)
         assert_explained(printed, str(folder / "t2m.grib"), "pip install 'era5-pipeline[grib]'")
@@ -366,7 +397,7 @@ def test_full_disk(on_server: InProcess) -> None:
     with era5_files.full_disk(300_000) as folder:
         on_server.set(ERA5_HOME=str(folder))
         printed = on_server.run("load", "--from", "2020-02", "--source", "sample", code=6)
-        assert_explained(printed, "2020-02 was not started: it needs about 2.4 MB", "ERA5_HOME")
+        assert_explained(printed, "2020-02 was not started: it needs about 2.6 MB", "ERA5_HOME")
         assert table_of(printed.out) == {"2020-02": ["failed"]}
         assert era5_files.left_behind(folder) == []
 

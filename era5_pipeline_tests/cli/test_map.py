@@ -24,18 +24,18 @@ from era5_pipeline.maps.question import (
     DayQuestion,
     HourQuestion,
     MapQuestion,
-    PartQuestion,
+    PeriodQuestion,
     TrendQuestion,
 )
 from era5_pipeline.model.errors import LocalDiskError, UsageError
-from era5_pipeline.model.months import Month
-from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import BY_COLUMN
-from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline_tests.commands import ERA5, InProcess, assert_explained, environment
 from era5_pipeline_tests.era5_files import full_disk
+from era5_pipeline_tests.real_months import NORWAY as NORWAY_MONTH
+from era5_pipeline_tests.real_months import TELANGANA_WEEK
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from era5_pipeline.postgres.connect import Warehouse
@@ -59,9 +59,9 @@ def asked(column: str = "temperature_2m", **options: Any) -> MapQuestion:
         ({"day": "2023-07-15"}, DayQuestion(date(2023, 7, 15), "mean")),
         ({"day": "2023-07-15", "column": "total_precipitation"}, DayQuestion(date(2023, 7, 15), "sum")),
         ({"day": "2023-07-15", "statistic": "max"}, DayQuestion(date(2023, 7, 15), "max")),
-        ({"month": "2023-07"}, PartQuestion(calendar_month(7), 2023, "mean")),
-        ({"year": "2023"}, PartQuestion(WHOLE_YEAR, 2023, "mean")),
-        ({"year": "2023", "season_name": "JJA", "statistic": "min"}, PartQuestion(season("JJA"), 2023, "min")),
+        ({"month": "2023-07"}, PeriodQuestion(calendar_month(7), 2023, "mean")),
+        ({"year": "2023"}, PeriodQuestion(WHOLE_YEAR, 2023, "mean")),
+        ({"year": "2023", "season_name": "JJA", "statistic": "min"}, PeriodQuestion(season("JJA"), 2023, "min")),
         (
             {"month": "2023-07", "anomaly": True},
             AnomalyQuestion(calendar_month(7), 2023, YearSpan(1991, 2020), "mean"),
@@ -124,16 +124,9 @@ TELANGANA = ("map", "--month", "2023-09", "--column", "tp")
 
 
 @pytest.fixture(scope="module")
-def url(shared_warehouse: Warehouse, era5_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+def url(real_table: Callable[..., Warehouse]) -> str:
     """A complete month in Norway, and a week of a month in India, on each layout."""
-    for folder, month in (("norway-2018-10-packed", "2018-10"), ("telangana-2023-09", "2023-09")):
-        settings = Settings(
-            home=tmp_path_factory.mktemp(folder), files_dir=str(era5_samples / folder), allow_incomplete=True
-        )
-        run_raw(settings, Month.parse(month))
-        run_flat(settings, Month.parse(month))
-        run_load(settings, shared_warehouse, Month.parse(month))
-    return shared_warehouse.url
+    return real_table(NORWAY_MONTH, TELANGANA_WEEK).url
 
 
 @pytest.fixture

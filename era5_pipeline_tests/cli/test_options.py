@@ -170,7 +170,11 @@ def whole_months(url: str, latitude: int) -> dict[str, int]:
         return dict(rows)
 
 
-@pytest.mark.parametrize(("sent", "code", "latitude"), [(signal.SIGKILL, -9, 3), (signal.SIGINT, 130, 5)])
+# Killed: test_killed_load_continues_the_request_for_several_months, and loaders in warehouse/test_load_faults.
+@pytest.mark.parametrize(
+    ("sent", "code", "latitude"),
+    [(signal.SIGINT, 130, 5), pytest.param(signal.SIGKILL, -9, 3, marks=pytest.mark.endurance)],
+)
 def test_a_load_that_is_ended_leaves_whole_months_and_is_completed(
     home: Home,
     server: CdsServer,

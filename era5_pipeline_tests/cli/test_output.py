@@ -51,9 +51,9 @@ def choices(command: click.Command) -> tuple[str, ...]:
     return tuple(declared.type.choices) if declared and isinstance(declared.type, click.Choice) else ()
 
 
-# Those that print results as JSON.
+# Commands that print results as JSON.
 WITH_JSON = [path for path in COMMANDS if path not in OTHER_MEANING and option(COMMANDS[path], "--json")]
-# Of these, the one whose `--format` is of something else.
+# The one among these whose `--format` means something else.
 OTHER_FORMAT = [("load",)]
 
 

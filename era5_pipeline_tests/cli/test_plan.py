@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from rich.filesize import decimal
 
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import read_settings
@@ -21,6 +22,7 @@ from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.space import read_space
 from era5_pipeline_tests.commands import InProcess, assert_explained, in_terminal, new_home
 from era5_pipeline_tests.warehouse.loads import ask
+from era5_pipeline_tests.zarr_stores import BOXES, hours_between, write_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +93,10 @@ def test_plan_uses_measurements_of_this_warehouse(
     assert "loaded already 2 2024-01 to 2024-02" in lines
     assert "to load 5 2023-12, 2024-03 to 2024-06" in lines
     assert f"rows {value['rows']:,} 121 locations x {hours:,} hours" in lines
-    assert any(line.startswith("Parquet 5.1 MB measured here on 2 months: ") for line in lines)
+    assert any(
+        line.startswith(f"Parquet {decimal(round(value['parquet_bytes']))} measured here on 2 months: ")
+        for line in lines
+    )
 
 
 def test_months_of_another_area_are_not_counted_as_loaded(
@@ -275,3 +280,35 @@ def test_plan_follows_what_is_kept_and_where(here: InProcess) -> None:
     assert (value["keep"], value["store"], value["months_at_once"]) == ("flat", "s3://bucket/era5", 4)
     assert value["home_needed_bytes"] < 0.01 * everything["home_needed_bytes"]
     assert value["store_needed_bytes"] > value["parquet_bytes"]
+
+
+def test_a_plan_of_a_zarr_store_counts_its_chunks(here: InProcess, nowhere: Path) -> None:
+    write_store(here.home / "store", BOXES, hours_between(Month(2020, 1), Month(2020, 3)))
+    asked = ("plan", "--from", "2020-02", "--store", "store", "--area", "50/0/49/1")
+    value = here.run(*asked, "--json").json()
+    assert value["source"] == "zarr"
+    assert value["variables"] == ["temperature_2m", "total_precipitation"]
+    assert value["requests"] == value["chunks"]["requests"] == 2
+    assert value["chunks"]["months_within"] == ["2020-01", "2020-03"]
+    assert 0 < value["download_bytes"] == value["chunks"]["bytes"] < value["chunks"]["decoded_bytes"]
+    lines = lines_of(here.run(*asked).out)
+    assert "chunks 2 of 2184 x 21 x 21 (hours x latitudes x longitudes); each is read once" in lines
+    assert not nowhere.exists()
+    whole = here.run("plan", "--from", "2020-02", "--store", "store", "--json").json()
+    assert (whole["area"], whole["locations"]) == ("52/-2.5/47/2.5", 21 * 21)
+
+
+def test_a_plan_compares_sources(here: InProcess) -> None:
+    asked = ("plan", "--from", "2020", "--area", "50/0/50/0", "--compare")
+    offers = here.run(*asked, "--json").json()
+    assert [offer["source"] for offer in offers][:3] == ["cds", "arco", "point"]
+    printed = here.run(*asked).out
+    assert printed.splitlines()[0].split() == ["source", "requests", "download", "wait"]
+    assert "not tried against the service" in printed
+
+
+def test_a_store_that_is_not_there_is_told(here: InProcess) -> None:
+    printed = here.run("plan", "--from", "2020-02", "--store", "nothing-here", code=8)
+    assert_explained(printed, "there is no Zarr store at", "--store")
+    printed = here.run("plan", "--from", "2020-02", "--source", "cds", "--store", "a.zarr", code=2)
+    assert_explained(printed, "the source cds does not take a store", "--source zarr")

@@ -15,10 +15,12 @@ from PIL import Image
 
 from era5_pipeline.cli.report import require_page
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline_tests.climate.real_weather import GULF, MEKONG, flatten, gridded, load, mekong
 from era5_pipeline_tests.commands import InProcess, assert_explained
+from era5_pipeline_tests.real_months import GULF, MEKONG, gridded, mekong
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from era5_pipeline.postgres.connect import Warehouse
 
 
@@ -46,21 +48,10 @@ PLACE = ("--lat", "10.75", "--lon", "106.25")
 AREA = "26.5/50.5/24.5/52"
 
 
-@pytest.fixture(scope="session")
-def homes(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Path]:
-    """The homes of the flat months of each delivery."""
-    made = {delivery: tmp_path_factory.mktemp("home") for delivery in (MEKONG, GULF)}
-    for delivery, home in made.items():
-        flatten(home, delivery)
-    return made
-
-
 @pytest.fixture(scope="module")
-def loaded(shared_warehouse: Warehouse, homes: dict[tuple[str, str, str], Path]) -> Warehouse:
+def loaded(real_table: Callable[..., Warehouse]) -> Warehouse:
     """Five years and five months at one place, and 2023 around Qatar."""
-    for delivery, home in homes.items():
-        load(shared_warehouse, home, delivery)
-    return shared_warehouse
+    return real_table(MEKONG, GULF)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from pyiceberg.table import StaticTable
 
 from era5_pipeline.model.errors import MonthFailedError, SourceError
 from era5_pipeline.model.months import Month
@@ -62,8 +63,10 @@ def era5(
 
 
 def test_preliminary_month_is_revised_once_it_is_final(
-    server: CdsServer, era5: InProcess, caplog: pytest.LogCaptureFixture
+    server: CdsServer, era5: InProcess, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
+    (tmp_path / "lake").mkdir()
+    era5.set(ERA5_LAKE=str(tmp_path / "lake"))
     server.final_until = NEWEST.start - timedelta(hours=1)
     nothing = era5.run("revise", "--after-months", "0").out
     assert "no month with preliminary hours" in nothing
@@ -93,6 +96,17 @@ def test_preliminary_month_is_revised_once_it_is_final(
     assert part["revision"]["columns_changed"] == ["temperature_2m"]
     assert f"final (revised {datetime.now(tz=UTC):%Y-%m-%d})" in era5.run("status").out
     assert "no month with preliminary hours" in era5.run("revise", "--after-months", "0").out
+
+    # The lake has both versions: the final one, and what it replaced.
+    assert "are equal" in era5.run("lake", "verify").out
+    snapshots = era5.run("lake", "snapshots", "--json").json()
+    assert [snapshots[0]["version"], snapshots[-1]["version"]] == ["mixed", "final"]
+    assert {(one["month"], one["source"], one["rows"]) for one in snapshots} == {(str(NEWEST), "cds", NEWEST.hours * 9)}
+    table = StaticTable.from_metadata(era5.run("lake", "path").out.strip())
+    first, last = (table.scan(snapshot_id=snapshots[at]["snapshot_id"]).to_arrow() for at in (0, -1))
+    order = [("location_id", "ascending"), ("time", "ascending")]
+    assert first.sort_by(order).drop(["temperature_2m"]).equals(last.sort_by(order).drop(["temperature_2m"]))
+    assert not first.sort_by(order).equals(last.sort_by(order))
 
 
 def test_loaded_month_is_not_requested_again_without_its_files(home: Home, server: CdsServer, era5: InProcess) -> None:

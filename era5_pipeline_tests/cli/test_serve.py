@@ -96,7 +96,13 @@ def _answers(client: httpx.Client) -> bool:
 
 # SIGTERM to one process: test_an_answer_that_is_under_way_is_finished_before_the_end.
 @pytest.mark.parametrize(
-    ("workers", "stop"), [("1", signal.SIGINT), ("2", signal.SIGINT), ("2", signal.SIGTERM)], ids=str
+    ("workers", "stop"),
+    [
+        ("1", signal.SIGINT),
+        ("2", signal.SIGTERM),
+        pytest.param("2", signal.SIGINT, marks=pytest.mark.endurance),
+    ],
+    ids=str,
 )
 def test_it_ends_well_with_its_log_and_without_a_traceback(
     home: Home, database_url: str, workers: str, stop: signal.Signals
@@ -125,7 +131,7 @@ def test_an_answer_that_is_under_way_is_finished_before_the_end(home: Home, data
             asking = threading.Thread(target=lambda: found.append(httpx.get(server.url, timeout=_SECONDS)))
             asking.start()
             with psycopg.connect(database_url, autocommit=True) as witness:
-                query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'ledger'"
+                query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~* 'ledger'"
                 wait_until(lambda: witness.execute(query).fetchone() == (1,))
             server.process.send_signal(signal.SIGTERM)
             time.sleep(1.0)
@@ -268,7 +274,7 @@ def test_an_answer_that_does_not_end_is_given_up_at_the_end(home: Home, database
             asking = threading.Thread(target=lambda: found.append(httpx.get(server.url, timeout=_SECONDS)))
             asking.start()
             with psycopg.connect(database_url, autocommit=True) as witness:
-                query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'ledger'"
+                query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~* 'ledger'"
                 wait_until(lambda: witness.execute(query).fetchone() == (1,))
                 server.process.send_signal(signal.SIGTERM)
                 printed = server.ended()

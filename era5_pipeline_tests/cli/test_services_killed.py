@@ -57,7 +57,7 @@ def test_run_and_code_server_are_killed_together(up: RunningUp, backfills: list[
             lambda: set(service_pids(up.home, SERVICES["code server"])) - {code_server},
         )
     backfill.wait_until_loaded()
-    # What the killed runs had finished is not made again.
+    # Finished work of the killed runs is not repeated.
     assert backfill.materialized("raw").count(backfill.months[-1].key) == 1
     wait_until("no run is left", lambda: runs_here(up.home) == [], 60)
 

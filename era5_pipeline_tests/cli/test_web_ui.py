@@ -44,7 +44,7 @@ LAUNCHED = {
         "executionMetadata": {"tags": [{"key": "dagster/partition", "value": "2024-01-01"}]},
     }
 }
-# What an attack would leave behind: runs, and materializations that somebody reported.
+# Traces of a successful attack: runs, and reported materializations.
 TRACES = """{
   runsOrError { ... on Runs { results { runId } } }
   assetsOrError { ... on AssetConnection { nodes { assetMaterializations(limit: 1) { timestamp } } } }
@@ -256,7 +256,7 @@ def launch(page: Page, button: str) -> None:
 
 
 def wait_for_months(page: Page, url: str, asset: str, *, materialized: int, failed: int) -> None:
-    """Wait until the asset's page counts so many months."""
+    """Wait until the asset's page counts that many months."""
     until = time.monotonic() + 900
     while time.monotonic() < until:
         page.goto(f"{url}/assets/era5/{asset}?view=partitions")

@@ -16,6 +16,7 @@ from era5_pipeline.climate.anomalies import (
 from era5_pipeline.climate.answer import YearSpan
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline_tests.climate.tamar import MEAN_TEMPERATURE
+from era5_pipeline_tests.commands import assert_says
 
 
 def yearly(values: dict[int, float], incomplete: tuple[int, ...] = ()) -> pd.DataFrame:
@@ -58,15 +59,10 @@ def test_a_baseline_says_by_how_many_years_it_is_based() -> None:
     assert (enough.complete, enough.is_used, enough.note) == (24, True, None)
     few = baseline_of(years, range(1998, 2025))
     assert (few.complete, few.is_used) == (23, True)
-    assert few.note == (
-        "Only 23 of the 30 years of the baseline 1991-2020 are complete: a normal should rest on at least 80 % of its "
-        "years."
-    )
+    assert_says(few.note, "23 of the 30 years", "1991-2020", "at least 80 %")
     too_few = baseline_of(years, range(2012, 2025))
     assert (too_few.complete, too_few.is_used) == (9, False)
-    assert too_few.note == (
-        "9 of the 30 years of the baseline 1991-2020 are complete, but anomalies need at least 10, so there are none."
-    )
+    assert_says(too_few.note, "9 of the 30 years", "1991-2020", "at least 10")
     none = baseline_of(years, [])
     assert none.note is not None
     assert none.note.startswith("none of the 30 years")

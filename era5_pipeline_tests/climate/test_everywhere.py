@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.runtime.stores import open_store
 from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.commands import assert_explained, new_home
 from era5_pipeline_tests.dask_clusters import dask_cluster, kill
 from era5_pipeline_tests.stores import free_port
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.flat_months import FlatMonths
 
 YEARS = YearSpan(2000, 2021)
-# What a July has, by column: of totals those of the hours that end in it, and at the first instant of August.
+# Hours of a July by column; totals: those of the hours that end in July or at the first instant of August.
 JULYS = {
     "temperature_2m": "SELECT location_id, extract(year FROM time)::int, avg(temperature_2m::float8) FROM weather "
     "WHERE extract(month FROM time) = 7 GROUP BY 1, 2",
@@ -58,9 +60,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     with new_home() as home:
         (home.path / ".env").write_text(f"ERA5_LAKE={lake}\n")
         home.run("db", "start", "--port", str(free_port()))
-        sample = ("--source", "sample", "--area", "10/10/9/11")
-        home.run("load", "--from", "2000", "--to", "2021", "--calendar-month", "7", *sample)
-        home.run("load", "--from", "2019", "--to", "2021", "--calendar-month", "8", *sample)
+        months = [f"{year}-07" for year in range(2000, 2022)] + [f"{year}-08" for year in range(2019, 2022)]
+        hours = np.concatenate([era5_files.hours_from(f"{month}-01T00", 744) for month in months])
+        degrees = np.arange(5) / 4
+        of = era5_files.weather(hours, 10.0 - degrees, 10.0 + degrees, names=("t2m", "tp"))
+        era5_files.write(home.path / "files", of)
+        home.run("load", "--files-dir", "files")
         home.run("drop", "--from", "2003-07", "--area", "10/10/9/10.25", "--yes")
         yield home
 
@@ -214,6 +219,25 @@ def test_hours_of_a_lake_on_s3_are_read_and_a_lost_file_is_said(
             lake.store.remove(file.key)
     with pytest.raises(StoreError, match="the lake"):
         compute(task)
+
+
+def test_the_command_reads_a_lake_on_s3_by_workers_of_dask(s3_address: str, tmp_path: Path) -> None:
+    """Twenty-one Julys, so that there is a trend; the environment has the server's address and keys."""
+    july = ("climate", "--everywhere", "--calendar-month", "7", "--baseline", "2001-2020", "--out")
+    with new_home() as home:
+        home.run("db", "start", "--port", str(free_port()))
+        sample = ("--source", "sample", "--area", "10/10/9.75/10.25")
+        of_s3 = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+        lake = {**of_s3, "ERA5_LAKE": s3_address}
+        home.run("load", "--from", "2000", "--to", "2020", "--calendar-month", "7", *sample, code=0, **lake)
+        rows = {}
+        for engine in ("warehouse", "dask"):
+            out = tmp_path / f"{engine}.csv"
+            home.run(*july, str(out), "--engine", engine, code=0, **lake)
+            rows[engine] = list(csv.DictReader(out.read_text().splitlines()))
+    assert rows["dask"] == rows["warehouse"]
+    assert len(rows["dask"]) == 4
+    assert all(row["slope"] and row["normal"] for row in rows["dask"])
 
 
 # ---- without a server

@@ -53,7 +53,7 @@ class Watched:
     later: float = field(default=0.0)
 
     def tick(self, *, after: float = 60.0) -> str:
-        """Evaluate the sensor, so many seconds later than the last time; return what it says."""
+        """Evaluate the sensor `after` seconds after the last time; return its messages."""
         self.later += after
         with time_machine.travel(datetime.now(tz=UTC) + timedelta(seconds=self.later)):
             context = dg.build_sensor_context(
@@ -223,7 +223,7 @@ def test_it_is_off_unless_the_url_is_set(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 @pytest.mark.parametrize("text", [None, "", "not ours", "[]", '{"other": 1}', "3"])
-def test_a_cursor_that_is_not_ours_begins_anew(text: str | None) -> None:
+def test_a_cursor_that_is_not_ours_starts_over(text: str | None) -> None:
     assert AlertCursor.parse(text) == AlertCursor()
 
 

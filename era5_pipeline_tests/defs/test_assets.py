@@ -51,7 +51,7 @@ def assert_loaded(pipeline: Pipeline, month: str, rows: int, overrides: dict[str
     assert raw is not None
     assert flat is not None
     assert load is not None
-    # What Dagster has recorded is what the stages returned.
+    # Dagster's metadata equal the results of the stages.
     assert facts == {
         "raw": plain(metadata.raw_metadata(raw)),
         "flat": plain(metadata.flat_metadata(flat)),

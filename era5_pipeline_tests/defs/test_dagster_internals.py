@@ -1,6 +1,6 @@
-"""Dagster's private names, one test for each: a new release of Dagster that lacks one fails here, by its name.
+"""Dagster's private and undocumented names, one test for each: a release that lacks one fails here, by its name.
 
-The names are read from the source of `defs/dagster_internals`, whose import would fail at the first.
+The names are read from the sources, whose import would fail at the first.
 """
 
 from __future__ import annotations
@@ -22,23 +22,48 @@ if TYPE_CHECKING:
 
 PACKAGE = ROOT / "era5_pipeline"
 SOURCE = PACKAGE / "defs" / "dagster_internals.py"
+ELSEWHERE = sorted(
+    path
+    for folder in (PACKAGE, ROOT / "benchmarks", ROOT / "docker")
+    for path in folder.rglob("*.py")
+    if path != SOURCE
+)
 PRIVATE = re.compile(r"\bdagster(_\w+)?(\.\w+)*\._\w+")
 
 
 def imported_names(path: Path) -> list[str]:
     """What the file imports from modules of Dagster, as dotted names."""
+    text = path.read_text(encoding="utf-8")
+    if "from dagster" not in text:  # most modules: parsing them all would take a second of each worker's start
+        return []
     return [
         f"{node.module}.{alias.name}"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dagster")
         for alias in node.names
     ]
 
 
-def modules_by_name() -> list[str]:
+def undocumented_names() -> list[str]:
+    """What the other modules import from inside of Dagster's packages, without an underscore: `dagster_docker.a.b`."""
+    names = {name for path in ELSEWHERE for name in imported_names(path) if name.count(".") > 1}
+    return sorted(names)
+
+
+def modules_by_name(path: Path) -> list[str]:
     """The private modules that the file names in texts: to start one, to import them early, to silence one's log."""
-    texts = {node.value for node in ast.walk(ast.parse(SOURCE.read_text())) if isinstance(node, ast.Constant)}
+    texts = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
     return sorted(text for text in texts if isinstance(text, str) and PRIVATE.fullmatch(text))
+
+
+def private_attributes(path: Path) -> list[str]:
+    """The attributes with one underscore that the file uses and does not define itself."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and re.match(r"_[^_]", node.attr)]
+    own = {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
+    own |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return [ast.unparse(node) for node in attributes if node.attr not in own]
 
 
 def found(name: str) -> Any:
@@ -50,7 +75,7 @@ def found(name: str) -> Any:
     return value
 
 
-@pytest.mark.parametrize("name", imported_names(SOURCE))
+@pytest.mark.parametrize("name", [*imported_names(SOURCE), *undocumented_names()])
 def test_name_exists(name: str) -> None:
     module, _, attribute = name.rpartition(".")
     try:
@@ -59,7 +84,7 @@ def test_name_exists(name: str) -> None:
         import_module(name)
 
 
-@pytest.mark.parametrize("name", modules_by_name())
+@pytest.mark.parametrize("name", modules_by_name(SOURCE))
 def test_module_exists(name: str) -> None:
     import_module(name)
 
@@ -122,12 +147,36 @@ def test_classes_of_the_configuration_exist(file: str) -> None:
 
 
 def test_private_names_are_in_one_module() -> None:
-    elsewhere = {
-        str(path.relative_to(ROOT)): imported
-        for path in [*PACKAGE.rglob("*.py"), *(ROOT / "docker").rglob("*.py")]
-        if path != SOURCE and (imported := [name for name in imported_names(path) if PRIVATE.match(name)])
+    def names(path: Path) -> list[str]:
+        return [*filter(PRIVATE.match, imported_names(path)), *modules_by_name(path)]
+
+    assert {str(path.relative_to(ROOT)): found for path in ELSEWHERE if (found := names(path))} == {}
+
+
+def test_private_attributes_are_used_in_one_module() -> None:
+    used = {path.name: found for path in (PACKAGE / "defs").glob("*.py") if (found := private_attributes(path))}
+    assert used == {
+        "container_launcher.py": ["context._replace"],  # the documented method of a named tuple
+        "dagster_internals.py": ["plugin._instance"],
+        "run_launcher.py": ["processes._children"],  # of `multiprocessing.process`, not of Dagster
     }
-    assert elsewhere == {}
+
+
+def test_private_methods_are_overridden_in_one_module() -> None:
+    overridden = {
+        f"{module.stem}.{own.__name__}.{name}"
+        for module in (PACKAGE / "defs").glob("*.py")
+        for own in vars(import_module(f"era5_pipeline.defs.{module.stem}")).values()
+        if inspect.isclass(own) and own.__module__ == f"era5_pipeline.defs.{module.stem}"
+        for base in own.__mro__[1:]
+        if base.__module__.startswith("dagster")
+        for name in set(vars(own)) & set(vars(base))
+        if re.match(r"_[^_]", name) and name != "_abc_impl"  # Python's own
+    }
+    # Only containers need the library of the first, which other installations lack.
+    assert overridden - {"container_launcher.ContainerRunLauncher._get_docker_image"} == {
+        "dagster_internals.ConnectableEventLog._connect"
+    }
 
 
 def test_each_private_import_has_a_reason() -> None:

@@ -16,7 +16,7 @@ from era5_pipeline.model.errors import NoDatabaseError
 from era5_pipeline.model.months import Month
 from era5_pipeline.planning.updates import due_month
 from era5_pipeline_tests.cli.test_up import WebUI, everything_up, free_port
-from era5_pipeline_tests.commands import new_home
+from era5_pipeline_tests.commands import assert_says, new_home
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline, plain
 
 if TYPE_CHECKING:
@@ -61,13 +61,13 @@ def ticked(pipeline: Pipeline) -> dg.AssetObservation:
 def test_a_backfill_of_old_months_is_not_fresh_and_the_newest_month_is(pipeline: Pipeline) -> None:
     due = due_month(datetime.now(tz=UTC), 6)
     empty = ticked(pipeline)
-    assert empty.description == f"the table holds no complete month; {due} is due"
+    assert_says(empty.description, "no complete month", f"{due} is due")
     assert plain(empty.metadata) == {"fresh": False, "newest complete month": "none", "due": str(due)}
 
     for month in ("1979-01", "1979-02"):
         assert not pipeline.run(month, **SMALL).errors
     old = ticked(pipeline)
-    assert old.description == f"{due} is due, and the newest complete month in the table is 1979-02"
+    assert_says(old.description, f"{due} is due", "1979-02")
     assert plain(old.metadata) == {
         "fresh": False,
         "newest complete month": "1979-02",
@@ -82,7 +82,7 @@ def test_a_backfill_of_old_months_is_not_fresh_and_the_newest_month_is(pipeline:
     assert not pipeline.run(str(due), **SMALL).errors
     new = plain(ticked(pipeline).metadata)
     assert (new["fresh"], new["newest complete month"], new["overdue months"]) == (True, str(due), 0)
-    # What is observed of the whole is of no month: the months' own state stays as it was.
+    # The observation belongs to no month: the state of the months stays as it was.
     assert pipeline.instance.get_materialized_partitions(WEATHER) == {"1979-01-01", "1979-02-01", due.key}
 
 

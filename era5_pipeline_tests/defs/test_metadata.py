@@ -122,7 +122,10 @@ def preview(flat: FlatMonth) -> Path:
     """A preview of noise, which compresses worst."""
     path = preview_file(flat.path.parent, flat.month)
     noise = np.random.default_rng(0).integers(0, 256, (300, 360, 3), dtype=np.uint8)
-    Image.fromarray(noise).save(path)
+    texts = PngInfo()
+    texts.add_text(TEXT_OF_PREVIEW, "")
+    texts.add_text(TITLE_OF_PREVIEW, "0")
+    Image.fromarray(noise).save(path, pnginfo=texts)
     return path
 
 

@@ -1,13 +1,17 @@
-"""Months of a point series through the assets, and several of them in one run: marks, checks, failures, the ledger."""
+"""Months of a point series and of small files, several of them in one run: marks, checks, failures, the ledger."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import os
+import signal
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+import numpy as np
 import pytest
 
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
@@ -18,10 +22,16 @@ from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline_tests.cds_store import CdsServer
-from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
+from era5_pipeline_tests.era5_files import CURRENT, Layout, weather, write
+from era5_pipeline_tests.grib_files import Form
+from era5_pipeline_tests.pipelines import Pipeline, new_pipeline, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from era5_pipeline_tests.era5_files import Weather
 
 TODAY = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CHECKS = {
@@ -157,17 +167,31 @@ def test_young_months_are_revised_into_months_without_a_version(pipeline: Pipeli
         assert entry.revision.columns_changed == changed
 
 
-def in_turn(pipeline: Pipeline, *months: str, unchanged: frozenset[Month] = frozenset()) -> list[list[str]]:
-    """Load the months as a command does; return those of each run."""
+def load(
+    pipeline: Pipeline,
+    *months: str,
+    unchanged: frozenset[Month] = frozenset(),
+    around: Callable[[Month], AbstractContextManager[None]] = lambda _: nullcontext(),
+    **overrides: Any,
+) -> list[MonthRun]:
+    """Load the months as a command does."""
     runs: list[MonthRun] = []
     MonthRunner(
         pipeline.instance,
-        [(Month.parse(month), {}) for month in months],
+        [(Month.parse(month), overrides) for month in months],
         unchanged,
-        around=lambda _: nullcontext(),
+        around=around,
         on_run=runs.append,
         on_unchanged=lambda _: None,
     ).run()
+    return runs
+
+
+def in_turn(
+    pipeline: Pipeline, *months: str, unchanged: frozenset[Month] = frozenset(), **overrides: Any
+) -> list[list[str]]:
+    """Load the months as a command does; return those of each run."""
+    runs = load(pipeline, *months, unchanged=unchanged, **overrides)
     assert [run.errors for run in runs] == [()] * len(runs)
     return [[str(run.month) for run in of_id] for _, of_id in groupby(runs, key=lambda run: run.run_id)]
 
@@ -227,3 +251,127 @@ def test_the_job_takes_calendar_months_and_refuses_wrong_ones(pipeline: Pipeline
         described = failure.step_failure_data.user_failure_data
         assert described is not None
         assert said in str(described.description)
+
+
+# ---- months of the user's own files
+
+
+def places(first: str, months: int) -> Weather:
+    """Every hour of three places from a month on."""
+    begin = np.datetime64(first, "M")
+    hours = np.arange(begin.astype("datetime64[h]"), (begin + months).astype("datetime64[h]")).astype(np.int64)
+    return weather(hours, (10.0,), (20.0, 20.25, 20.5), ("t2m", "tp"))
+
+
+def write_months(folder: Path, first: str, months: int, layout: Layout = CURRENT) -> list[str]:
+    """Write a file for each month; return the months."""
+    names = [str(month) for month in np.arange(np.datetime64(first, "M"), np.datetime64(first, "M") + months)]
+    for name in names:
+        write(folder, places(name, 1), layout, stem=name)
+    return names
+
+
+def as_months(folder: Path) -> list[str]:
+    return write_months(folder, "1990-11", 4)
+
+
+def as_years(folder: Path) -> list[str]:
+    write(folder, places("1990-11", 2), stem="1990")
+    write(folder, places("1991-01", 2), stem="1991")
+    return ["1990-11", "1990-12", "1991-01", "1991-02"]
+
+
+def as_grib_of_a_point(folder: Path) -> list[str]:
+    of = places("1990-12", 2)
+    temperature = {"t2m": of.fields["t2m"][:, :, :1]}
+    write(folder, replace(of, longitudes=of.longitudes[:1], fields=temperature), replace(CURRENT, grib=Form()))
+    return ["1990-12", "1991-01"]
+
+
+_MEASURED = ("seconds", "rows per second", "rows_per_second", "peak_rss_bytes", "verify_seconds", "seconds waiting")
+_OF_A_LOAD = ("reused", "changed", "replaced", "replaced_rows", "columns_changed", "confirmed", "kept_locations")
+
+
+def records(pipeline: Pipeline, month: str) -> dict[str, Any]:
+    """What Dagster and the ledger say of a month, but for what each load measures, and what it replaced."""
+    found: dict[str, Any] = {}
+    for asset in (RAW, FLAT, WEATHER):
+        of_month = dg.AssetRecordsFilter(asset, asset_partitions=[f"{month}-01"])
+        (record,) = pipeline.instance.fetch_materializations(of_month, limit=1).records
+        assert record.asset_materialization is not None
+        facts = plain(record.asset_materialization.metadata)
+        found[asset.path[-1]] = {name: facts[name] for name in facts if name not in (*_MEASURED, *_OF_A_LOAD)}
+        found |= {
+            evaluation.check_name: (evaluation.passed, evaluation.description, evaluation.blocking)
+            for entry in pipeline.instance.all_logs(record.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+            if entry.dagster_event is not None
+            and (evaluation := entry.dagster_event.asset_check_evaluation_data).partition in (None, f"{month}-01")
+        }
+    entry = pipeline.entry(month)
+    assert entry is not None
+    found["ledger"] = (entry.fingerprints, entry.rows, entry.state, entry.version, entry.column_names, entry.warnings)
+    return found
+
+
+@pytest.mark.parametrize("made", [as_months, as_years, as_grib_of_a_point])
+def test_small_months_of_files_are_one_run_with_the_records_of_a_run_each(
+    pipeline: Pipeline, tmp_path: Path, made: Callable[[Path], list[str]]
+) -> None:
+    months = made(tmp_path / "era5")
+    of_files: dict[str, Any] = {"source": "files", "files_dir": str(tmp_path / "era5"), "force": True, "replace": True}
+    assert in_turn(pipeline, *months, **of_files) == [months]
+    at_once = {month: records(pipeline, month) for month in months}
+    assert at_once[months[0]].keys() > CHECKS
+    for month in (months[0], months[-1]):
+        assert pipeline.run(month, **of_files).errors == ()
+        assert records(pipeline, month) == at_once[month]
+
+
+@contextmanager
+def large(folder: Path, month: str) -> Iterator[None]:
+    """Give the file of a month much that is not ours."""
+    import netCDF4
+
+    with netCDF4.Dataset(folder / f"{month}.nc", "a") as dataset:
+        dataset.createDimension("other", 1_200_000)
+        dataset.createVariable("other", "u1", ("other",))[...] = 1
+    yield
+
+
+def test_a_large_month_among_small_ones_has_its_own_run(pipeline: Pipeline, tmp_path: Path) -> None:
+    months = write_months(tmp_path, "1992-01", 5)
+    with large(tmp_path, "1992-03"):
+        of_files: dict[str, Any] = {"source": "files", "files_dir": str(tmp_path)}
+        assert in_turn(pipeline, *months, **of_files) == [months[:2], [months[2]], months[3:]]
+
+
+def test_a_bad_month_among_small_ones_fails_alone(pipeline: Pipeline, tmp_path: Path) -> None:
+    months = write_months(tmp_path, "1993-01", 6)
+    bad = places("1993-03", 1)
+    half = {name: values[:300] for name, values in bad.fields.items()}
+    write(tmp_path, replace(bad, hours=bad.hours[:300], fields=half), stem="1993-03")
+    runs = load(pipeline, *months, source="files", files_dir=str(tmp_path))
+    assert [str(run.month) for run in runs] == months
+    assert [run.month for run in runs if run.errors] == [Month(1993, 3)]
+    assert "hours" in runs[2].errors[0].message
+    # After a month that failed, the next one is tried alone first.
+    assert [len({run.run_id for run in of}) for of in (runs[:2], runs[2:4], runs[4:])] == [1, 2, 1]
+    assert set(months) - ledger(pipeline).keys() == {"1993-03"}
+    assert load(pipeline, "1993-03", source="files", files_dir=str(tmp_path), allow_incomplete=True)[0].errors == ()
+
+
+def test_an_interrupt_among_small_months_keeps_the_loaded_ones(pipeline: Pipeline, tmp_path: Path) -> None:
+    months = write_months(tmp_path, "1994-01", 4)
+
+    @contextmanager
+    def around(month: Month) -> Iterator[None]:
+        if str(month) == "1994-03":
+            os.kill(os.getpid(), signal.SIGINT)
+        yield
+
+    with pytest.raises(KeyboardInterrupt):
+        load(pipeline, *months, around=around, source="files", files_dir=str(tmp_path))
+    held = {month for month in ledger(pipeline) if month.startswith("1994")}
+    assert held == {"1994-01", "1994-02"}
+    assert {f"{month}-01" for month in held} == {key for key in partitions(pipeline, WEATHER) if key[:4] == "1994"}
+    assert in_turn(pipeline, *months[2:], source="files", files_dir=str(tmp_path)) == [months[2:]]

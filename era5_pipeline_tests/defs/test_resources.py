@@ -50,6 +50,7 @@ def test_every_field_is_a_setting_and_none_is_secret() -> None:
         ),
         *("lock_timeout_seconds", "batches", "dask_scheduler", "alert_url", "ui_url"),
         *("cds_format", "cds_poll_seconds", "cds_retry_seconds", "cds_patience_hours", "arco_url"),
+        *("zarr_token_file", "zarr_user"),
         *("available_after_days", "revise_after_months", "order"),
         *("serve_connections", "serve_waiting_requests", "serve_wait_seconds", "serve_statement_seconds"),
         *("serve_values", "store_patience_seconds", "allowed_hosts"),
@@ -80,7 +81,7 @@ def test_invalid_field_is_named(field: str, value: str | int) -> None:
         Era5Resource(**{field: value}).settings()  # type: ignore[arg-type]
 
 
-# Loads months one after the other; each load tells when it holds its slot, and goes on when it is told to.
+# Loads months one after the other; each load reports when it holds its slot, and waits for a signal to continue.
 PROGRAM = """
 import sys
 from era5_pipeline.defs.instance import open_instance

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -17,11 +17,15 @@ from era5_pipeline.defs.schedules import SCHEDULES
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline_tests.cds_store import CdsServer
+from era5_pipeline_tests.lake.test_months import assert_same, lake_at, load, snapshots
 from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
 from era5_pipeline_tests.sources.cds.source_under_test import is_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+    from era5_pipeline_tests.flat_months import FlatMonths
 
 AREA = "-6/106/-6.5/106.5"
 LOCATIONS = 9
@@ -216,6 +220,40 @@ def test_month_that_is_already_running_is_not_requested(world: World, job: str) 
     skipped = world.tick("monthly_update", "2026-09-08T06:00")
     assert skipped.skipped == "already queued or running: 2026-08"
     world.pipeline.instance.delete_run(run.run_id)
+
+
+def test_the_lake_is_cleaned_by_the_stated_times(
+    embedded_warehouse: Warehouse, flat_months: FlatMonths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lake").mkdir()
+    lake = lake_at(str(tmp_path / "lake"), tmp_path / "home")
+    load(lake, embedded_warehouse, flat_months())
+    load(lake, embedded_warehouse, flat_months(seed=2), replace_more=True)
+    monkeypatch.setenv("ERA5_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ERA5_DATABASE_URL", embedded_warehouse.url)
+    schedule = next(schedule for schedule in SCHEDULES if schedule.name == "lake_upkeep")
+
+    def tick() -> Any:
+        with dg.DagsterInstance.ephemeral() as instance:
+            resources = {"era5": Era5Resource()}
+            with dg.build_schedule_context(instance=instance, resources=resources) as context:
+                return schedule.evaluate_tick(context)
+
+    def clean() -> bool:
+        return defs.resolve_job_def("clean_lake").execute_in_process(raise_on_error=False).success
+
+    assert tick().skip_message == "ERA5_LAKE is not set"
+    monkeypatch.setenv("ERA5_LAKE", str(tmp_path / "lake"))
+    assert len(tick().run_requests) == 1
+    assert clean()
+    assert snapshots(lake, embedded_warehouse) == 2
+    with time_machine.travel(datetime.now(tz=UTC) + timedelta(days=31)):
+        assert clean()
+    assert snapshots(lake, embedded_warehouse) == 1
+    assert_same(lake, embedded_warehouse)
+    assert len(list((tmp_path / "lake").rglob("*.parquet"))) == 1
+    monkeypatch.setenv("ERA5_LAKE", str(tmp_path))
+    assert not clean()
 
 
 def test_schedules_are_stopped_by_default() -> None:

@@ -30,16 +30,17 @@ from era5_pipeline.draw.maps import draw_map
 from era5_pipeline.model.errors import LocalDiskError, NoDataError, UsageError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.runtime.progress import listening
-from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline_tests.draw.frames_of_waves import EMPTY, frames_of_waves
 from era5_pipeline_tests.draw.pixels import picture_of
 from era5_pipeline_tests.era5_files import full_disk
+from era5_pipeline_tests.real_months import NORWAY as NORWAY_MONTH
+from era5_pipeline_tests.real_months import TELANGANA_WEEK
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from era5_pipeline.postgres.connect import Warehouse
@@ -48,16 +49,9 @@ NORWAY, TELANGANA = Month.parse("2018-10"), Month.parse("2023-09")
 
 
 @pytest.fixture(scope="module")
-def warehouse(shared_warehouse: Warehouse, era5_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+def warehouse(real_table: Callable[..., Warehouse]) -> Warehouse:
     """A complete month in Norway, and a week of a month in India, on each layout."""
-    for folder, month in (("norway-2018-10-packed", NORWAY), ("telangana-2023-09", TELANGANA)):
-        settings = Settings(
-            home=tmp_path_factory.mktemp(folder), files_dir=str(era5_samples / folder), allow_incomplete=True
-        )
-        run_raw(settings, month)
-        run_flat(settings, month)
-        run_load(settings, shared_warehouse, month)
-    return shared_warehouse
+    return real_table(NORWAY_MONTH, TELANGANA_WEEK)
 
 
 def read(
@@ -215,7 +209,7 @@ def test_a_frame_looks_as_a_map_of_that_hour(area: str, column: str) -> None:
         expected = picture_of(draw_map(field, **options).figure).astype(int)  # type: ignore[arg-type]
         assert found.shape == expected.shape
         differs = np.abs(found - expected).max(axis=2)
-        # Of 256 colours; and cells at half a pixel may be the neighbours.
+        # The palette has 256 colours, and cells at half a pixel may take a neighbour's colour.
         assert np.median(differs) <= 4
         assert (differs > 30).mean() < 0.01, number
 

@@ -15,7 +15,7 @@ from era5_pipeline_tests.climate_answers import answer_of, made_hours, mekong_an
 
 def test_an_incomplete_year_between_others_is_nan_and_at_an_end_is_left_out() -> None:
     hours = made_hours(range(1999, 2006), without=[2002])
-    # Of 2005 only a half remains.
+    # Only half of 2005 remains.
     answer = answer_of(hours[hours.index < "2005-07-01"])
     drawn = complete_years(answer, "mean_temperature")
     assert drawn is not None
@@ -83,7 +83,7 @@ def test_the_band_of_independent_years_is_that_of_statsmodels(lacking: tuple[int
     _, trend, band = band_of(values)
     assert trend.lag1 == 0.0
     fitted = sm.OLS(values.to_numpy(), sm.add_constant(values.index.to_numpy(dtype=float))).fit()
-    # Of the years that lack, too.
+    # Also for the missing years.
     predicted = fitted.get_prediction(sm.add_constant(years.astype(float)))
     low, high = predicted.conf_int(alpha=0.05).T
     np.testing.assert_allclose(band.line, predicted.predicted_mean, rtol=1e-9)

@@ -14,7 +14,7 @@ from era5_pipeline.draw.climate_axes import NARROW
 from era5_pipeline.draw.climate_days import by_day_of_year, cycles_of, normal_band, seasonal_figure
 from era5_pipeline_tests.climate_answers import answer_of, made_hours, mekong_answer, mekong_hours
 
-# Of a year of 365 days, counted from 0.
+# Days of a year of 365 days, counted from 0.
 _DAY_OF = {"02-28": 58, "03-01": 59, "07-15": 195, "12-31": 364}
 
 
@@ -43,7 +43,7 @@ def test_the_band_is_the_percentiles_of_the_days_within_a_week(day: str) -> None
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_middle_is_within_the_extremes_on_every_day(years: int, seed: int, lacking: float, spread: float) -> None:
-    """Of few years, too, of which days lack, and with years that are far apart."""
+    """Also for few years, with missing days, and far apart."""
     dates = pd.date_range("2000-01-01", f"{2000 + years}-12-31", freq="D")
     random = np.random.default_rng(seed)
     level = spread * random.normal(size=years + 1)[dates.year - 2000]

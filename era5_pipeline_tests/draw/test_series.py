@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from era5_pipeline.draw.series import series_figure
-from era5_pipeline.maps.fields import variable_title
+from era5_pipeline.maps.styles import variable_title
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline_tests.draw.variables_of_each_kind import KINDS, USUAL, usual_series

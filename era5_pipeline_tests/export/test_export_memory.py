@@ -56,7 +56,15 @@ def peaks(warehouse: Warehouse, path: Path, *areas: str) -> list[tuple[int, int]
 
 
 # CSV that is not compressed is what out.csv.gz compresses.
-@pytest.mark.parametrize("name", ["out.csv.gz", "out.parquet", "out.nc", "out.zarr"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "out.csv.gz",
+        "out.nc",
+        pytest.param("out.parquet", marks=pytest.mark.endurance),
+        pytest.param("out.zarr", marks=pytest.mark.endurance),
+    ],
+)
 def test_a_month_much_larger_than_a_piece_takes_no_more_memory(month: Warehouse, tmp_path: Path, name: str) -> None:
     (few, small), (rows, large) = peaks(month, tmp_path / name, "10.5/20/10.25/34.75", "10.5/20/3.25/34.75")
     assert (few, rows) == (744 * 2 * LONGITUDES, 744 * LATITUDES * LONGITUDES)

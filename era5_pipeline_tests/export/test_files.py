@@ -29,16 +29,16 @@ from era5_pipeline.model.cf_names import CONVENTIONS, cf_attributes
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.location_set import GridWindow
 from era5_pipeline.model.variables import find_variables
-from era5_pipeline_tests.api.conftest import GULF
 from era5_pipeline_tests.commands import BIN
 from era5_pipeline_tests.export.test_run import DOHA, GULF_BOX, export_to, place_at
+from era5_pipeline_tests.real_months import GULF
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.postgres.connect import Warehouse
-    from era5_pipeline_tests.api.conftest import NetcdfFile
     from era5_pipeline_tests.flat_months import FlatMonths
+    from era5_pipeline_tests.real_months import NetcdfFile
 
 START = 464_592  # 2023-01-01
 # Finite, or missing.
@@ -180,7 +180,7 @@ def test_types_and_attributes_are_those_of_the_conventions(real: Warehouse, tmp_
 def test_every_hour_says_whether_it_is_final(real: Warehouse, tmp_path: Path) -> None:
     path = tmp_path / "out.nc"
     export_to(real, path, place_at(*DOHA), "2023-07")
-    with zipfile.ZipFile(GULF) as archive:
+    with zipfile.ZipFile(GULF.file) as archive:
         (name,) = archive.namelist()
         loaded = archive.extract(name, tmp_path)
     with xr.open_dataset(loaded) as file, xr.open_dataset(path) as dataset:
@@ -206,7 +206,7 @@ def test_cdo_computes_what_it_does_of_the_file_that_was_loaded(
 ) -> None:
     path = tmp_path / "out.nc"
     export_to(real, path, GULF_BOX, "2023-07")
-    with zipfile.ZipFile(GULF) as archive:
+    with zipfile.ZipFile(GULF.file) as archive:
         (name,) = archive.namelist()
         loaded = archive.extract(name, tmp_path)
     box = "-sellonlatbox,50.75,51.5,25,26"

@@ -23,6 +23,7 @@ from era5_pipeline.flat.inventory import take_inventory
 from era5_pipeline.model.source_kinds import SOURCE_OF_POINTS
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline_tests import era5_files
+from era5_pipeline_tests.commands import assert_says
 from era5_pipeline_tests.era5_files import hours_from, weather
 
 if TYPE_CHECKING:
@@ -60,9 +61,10 @@ def test_a_complete_month_passes_the_raw_checks(tmp_path: Path) -> None:
     checks = raw_checks(tmp_path, weather(WHOLE, names=("t2m", "tcc")))
     assert all(outcome.passed for outcome in checks.values())
     assert checks["grid_aligned"].description == "12 locations on the grid"
-    assert checks["variables_present"].description == (
-        "temperature_2m, total_cloud_cover at all 12 locations; "
-        "NULL: zonal_wind_10m, meridional_wind_10m, total_precipitation, snowfall"
+    assert_says(
+        checks["variables_present"].description,
+        "temperature_2m, total_cloud_cover at all 12",
+        "NULL: zonal_wind_10m, meridional_wind_10m, total_precipitation, snowfall",
     )
     assert checks["hours_complete"].description == "all 744 hours"
     assert {outcome.remedy for outcome in checks.values()} == {""}
@@ -72,28 +74,25 @@ def test_a_complete_month_passes_the_raw_checks(tmp_path: Path) -> None:
 def test_hours_missing_from_all_variables(tmp_path: Path, allow: bool) -> None:
     outcome = raw_checks(tmp_path, weather(WHOLE[:168], names=("t2m", "tp")), allow=allow)["hours_complete"]
     assert outcome.passed == allow
-    assert outcome.description == (
-        "2023-07 is incomplete: 168 of 744 hours; missing 2023-07-08T00 to 2023-07-31T23"
-        "; the latest hour there is 2023-07-07 23:00 UTC"
+    assert_says(
+        outcome.description, "2023-07", "168 of 744 hours", "2023-07-08T00 to 2023-07-31T23", "2023-07-07 23:00 UTC"
     )
-    assert outcome.remedy == f"Wait for the month to be complete or get the rest, or load it as it is with {ALLOWED}"
+    assert ALLOWED in outcome.remedy
 
 
 def test_hours_missing_from_one_variable(tmp_path: Path) -> None:
     instant, accumulated = weather(WHOLE), weather(WHOLE[24:], names=("tp",))
     outcome = raw_checks(tmp_path, instant, accumulated)["hours_complete"]
     assert not outcome.passed
-    assert outcome.description == (
-        "2023-07 is incomplete: total_precipitation has 720 of 744 hours, missing 2023-07-01T00 to 2023-07-01T23"
+    assert_says(
+        outcome.description, "2023-07", "total_precipitation has 720 of 744 hours", "2023-07-01T00 to 2023-07-01T23"
     )
 
 
 def test_many_gaps_are_shortened_in_the_message(tmp_path: Path) -> None:
     outcome = raw_checks(tmp_path, weather(WHOLE[::6]))["hours_complete"]
-    assert outcome.description == (
-        "2023-07 is incomplete: 124 of 744 hours; missing 2023-07-01T01 to 2023-07-01T05, "
-        "2023-07-01T07 to 2023-07-01T11, 2023-07-01T13 to 2023-07-01T17 and 121 more gaps"
-    )
+    assert_says(outcome.description, "124 of 744 hours", "2023-07-01T01 to 2023-07-01T05, ", "and 121 more")
+    assert outcome.description.count(" to ") == 3
 
 
 def test_accumulations_of_1940_begin_at_seven(tmp_path: Path) -> None:
@@ -103,9 +102,7 @@ def test_accumulations_of_1940_begin_at_seven(tmp_path: Path) -> None:
     assert whole["hours_complete"].description == "all 744 hours"
     late = raw_checks(tmp_path / "late", weather(hours), weather(hours[8:], names=("tp",)), month="1940-01")
     assert not late["hours_complete"].passed
-    assert late["hours_complete"].description == (
-        "1940-01 is incomplete: total_precipitation has 736 of 744 hours, missing 1940-01-01T07"
-    )
+    assert_says(late["hours_complete"].description, "total_precipitation has 736 of 744 hours", "1940-01-01T07")
     # From February 1940 on, every hour is expected.
     hours = hours_from("1940-02-01T00", 696)
     later = raw_checks(tmp_path / "later", weather(hours), weather(hours[7:], names=("tp",)), month="1940-02")
@@ -131,7 +128,7 @@ def test_a_requested_variable_is_missing(tmp_path: Path) -> None:
     for allow in (False, True):  # --allow-incomplete makes no difference here
         outcome = raw_checks(tmp_path, weather(WHOLE), variables=wanted, allow=allow)["variables_present"]
         assert not outcome.passed
-    assert outcome.description == "2023-07: its files lack snowfall (they hold temperature_2m)"
+    assert_says(outcome.description, "2023-07", "lack snowfall", "hold temperature_2m")
     assert "leave them out of --variables" in outcome.remedy
 
 
@@ -139,7 +136,7 @@ def test_a_variable_covers_a_smaller_area(tmp_path: Path) -> None:
     wide, narrow = weather(WHOLE), weather(WHOLE, latitudes=(10.5,), names=("tp",))
     outcome = raw_checks(tmp_path / "a", wide, narrow)["variables_present"]
     assert not outcome.passed
-    assert outcome.description == "2023-07: total_precipitation has 4 of 12 locations"
+    assert_says(outcome.description, "2023-07", "total_precipitation has 4 of 12 locations")
     assert ALLOWED in outcome.remedy
     assert raw_checks(tmp_path / "b", wide, narrow, allow=True)["variables_present"].passed
     within = raw_checks(tmp_path / "c", wide, narrow, area="10.5/20/10.5/20.75")
@@ -180,7 +177,7 @@ def test_values_out_of_bounds(flat_months: FlatMonths) -> None:
     for allow in (False, True):
         outcome = flat_checks(odd, allow=allow)["values_within_bounds"]
         assert not outcome.passed
-    assert outcome.description == (f"2023-07: temperature_2m has 3 values outside -100 to 65 degC, first at {place}")
+    assert_says(outcome.description, "2023-07", "temperature_2m has 3 values outside -100 to 65 degC", place)
     assert "download it again" in outcome.remedy
 
 
@@ -209,14 +206,14 @@ def test_the_table(flat_months: FlatMonths) -> None:
     assert rows.passed
     assert columns.passed
     assert rows.description == f"{flat.rows} rows in table and file"
-    assert columns.description == "2 columns equal in count, range and checksum"
+    assert "2 columns" in columns.description
     row_difference = Difference("rows", None, table=1, file=2)
     column_difference = Difference("checksum", "snowfall", table=1, file=3)
     rows, columns = table_outcomes(flat, (row_difference, column_difference))
     assert not rows.passed
     assert not columns.passed
-    assert rows.description == "2023-07: rows: 1 in the table, 2 in the file"
-    assert columns.description == "2023-07: checksum of snowfall: 1 in the table, 3 in the file"
+    assert_says(rows.description, "2023-07", "rows", "1 in the table", "2 in the file")
+    assert_says(columns.description, "2023-07", "checksum of snowfall", "1 in the table", "3 in the file")
     assert "--force" in rows.remedy
     rows, columns = table_outcomes(flat, (Difference("sum of location_id", None, table=1, file=2),))
     assert (rows.passed, columns.passed) == (False, True)

@@ -23,7 +23,7 @@ from era5_pipeline import __version__
 from era5_pipeline.flat import cluster as cluster_module
 from era5_pipeline.flat import tiles
 from era5_pipeline.flat.cluster import connected, own_versions, require_versions
-from era5_pipeline.flat.flatten import flatten_month, preview_file
+from era5_pipeline.flat.flatten import flatten_month, has_preview, preview_file
 from era5_pipeline.flat.inventory import take_inventory
 from era5_pipeline.flat.tiles import Tile
 from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, TransientError, UsageError
@@ -31,7 +31,7 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.stages import run_flat, run_raw
-from era5_pipeline_tests.commands import ROOT, InProcess
+from era5_pipeline_tests.commands import ROOT, InProcess, assert_says
 from era5_pipeline_tests.dask_clusters import dask_cluster, kill
 from era5_pipeline_tests.era5_files import (
     CURRENT,
@@ -290,7 +290,7 @@ def flattened(
     flat = flatten_month(raw, home / "flat", home=home, flat_format=flat_format, draw=drawn, dask_scheduler=scheduler)
     assert left_behind(home) == []
     path = preview_file(home / "flat", raw.month)
-    preview = path.read_bytes() if flat.locations > 1 else b""  # of one place there is no map
+    preview = path.read_bytes() if has_preview(flat.locations) else b""
     assert flat.summaries is not None
     facts = {name: fact for name, fact in asdict(flat).items() if name not in OF_THE_PLACE}
     return facts | {"summaries": flat.summaries.sha256}, preview
@@ -455,7 +455,7 @@ def test_a_month_fails_when_all_workers_are_gone_and_waits_for_one_that_comes_la
         patch.setattr(cluster_module, "NO_WORKERS_SECONDS", 1.0)
         error = error_of(raw, tmp_path / "there", cluster.address)
     assert isinstance(error, TransientError)
-    assert error.message == f"2023-07: the Dask cluster {cluster.address} has had no worker for 1 s"
+    assert_says(error.message, "2023-07", cluster.address, "no worker for 1 s")
     assert f"dask worker {cluster.address}" in error.remedy
 
     late = threading.Timer(1.0, cluster.start_worker)
@@ -498,5 +498,5 @@ def test_a_month_fails_when_the_scheduler_is_killed(cluster: DaskCluster, tmp_pa
     with listening(during(lambda: kill(cluster.scheduler))):
         error = error_of(raw, tmp_path / "there", cluster.address)
     assert isinstance(error, TransientError)
-    assert error.message == f"the connection to the Dask scheduler {cluster.address} was lost"
+    assert_says(error.message, cluster.address, "lost")
     assert "run the month again" in error.remedy

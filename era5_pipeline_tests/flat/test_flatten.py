@@ -234,7 +234,7 @@ def test_csv_has_every_value_of_a_real_file_too(era5_samples: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("path", every_real_file(), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_a_real_file_becomes_its_rows_or_is_refused_with_a_remedy(path: Path, tmp_path: Path) -> None:
-    """Of every real file, also those of ERA5_SAMPLES, the first and the last month."""
+    """The first and the last month of every real file, including those of ERA5_SAMPLES."""
     source, known = FilesSource((path,), tmp_path), VARIABLES
     if not source.months() and not source.problems():
         # It has none of the default variables.
@@ -588,9 +588,15 @@ def test_a_member_that_cannot_be_decompressed_is_named_with_its_zip(tmp_path: Pa
     assert left_behind(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    "folder", ["delhi-2018-offgrid", "alps-2020-01-packed-offgrid", "delhi-land-zip-named-nc", "land-t2m-expver-dim"]
-)
+def test_a_real_file_of_era5_land_is_refused_by_name(era5_samples: Path, tmp_path: Path) -> None:
+    source = FilesSource((era5_samples / "delhi-land-zip-named-nc",), tmp_path, off_grid="nearest")
+    (problem,) = source.problems()
+    assert "holds values of ERA5-Land (GRIB_iDirectionIncrementInDegrees 0.1)" in problem.text
+    with pytest.raises(BadFileError, match="ERA5-Land"):
+        source.fetch(Month.parse(problem.months[0]))
+
+
+@pytest.mark.parametrize("folder", ["delhi-2018-offgrid", "alps-2020-01-packed-offgrid", "land-t2m-expver-dim"])
 def test_real_files_off_the_grid_are_refused_by_name(era5_samples: Path, tmp_path: Path, folder: str) -> None:
     source = FilesSource((era5_samples / folder,), tmp_path)
     (problem,) = source.problems()
@@ -599,7 +605,7 @@ def test_real_files_off_the_grid_are_refused_by_name(era5_samples: Path, tmp_pat
         flatten_month(source.fetch(month), tmp_path / "flat", home=tmp_path, flat_format="parquet")
     assert str(era5_samples / folder) in raised.value.message
     assert str(month) in raised.value.message
-    assert raised.value.remedy
+    assert "Request it on the grid: era5 load --from 20" in raised.value.remedy
     assert left_behind(tmp_path) == []
 
 
@@ -757,7 +763,7 @@ def test_the_globe_is_flattened_within_two_gibibytes(tmp_path: Path) -> None:
 
 
 def test_the_hour_that_is_drawn_is_the_middle_of_the_month(tmp_path: Path) -> None:
-    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 744), range(3), range(2)))
+    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 744), range(3), range(3)))
     drawn: list[MiddleHour] = []
 
     def draw(middle: MiddleHour) -> bytes:
@@ -771,3 +777,10 @@ def test_the_hour_that_is_drawn_is_the_middle_of_the_month(tmp_path: Path) -> No
     assert middle.time == datetime(2023, 7, 16, 12, tzinfo=UTC)
     assert middle.values.shape == middle.location_ids.shape == (flat.locations,)
     assert preview_file(tmp_path / "flat", JULY).read_bytes() == b"a picture"
+
+
+def test_a_few_places_have_no_map(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 2), range(4), range(2)))
+    raw, folder = raw_month([path], "2023-07"), tmp_path / "flat"
+    flatten_month(raw, folder, home=tmp_path, flat_format="parquet", draw=lambda _: b"a picture")
+    assert not preview_file(folder, JULY).exists()

@@ -53,7 +53,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_address: str)
     monkeypatch.chdir(tmp_path)
 
     def make(name: str, **values: Any) -> Settings:
-        chosen = {"source": "sample", "area": "10.25/20/10/20.25", "store": store_address} | values
+        chosen = {"source": "sample", "area": "10.5/20/10/20.5", "store": store_address} | values
         return Settings(home=tmp_path / name, **chosen)
 
     return make
@@ -88,7 +88,7 @@ def test_the_stages_of_a_month_run_on_three_machines(machine: Making, warehouse:
     assert all(outcome.passed for outcome in loaded.outcomes)
     assert_holds(warehouse, flat.flat)
     assert (machine("third").home / "flat" / "2023-07.png").read_bytes().startswith(b"\x89PNG")
-    # Of the machine that loaded it, nothing but small files is left; the store has it all.
+    # Only small files are left on the machine that loaded the month; the store has everything.
     assert data_files(machine("third").home) == []
     # The raw file, the rows, the summaries.
     assert sum(key.endswith((".zip", ".parquet")) for key in objects(machine("first"))) == 3

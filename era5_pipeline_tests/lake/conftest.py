@@ -7,6 +7,16 @@ ERA5_TEST_CLICKHOUSE=DIR; `.ci/versitygw/build FILE`, then ERA5_TEST_VERSITYGW=F
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline_tests.servers import fresh_warehouse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from benchmarks.engines import Subject
 
 _APART = {
     "test_spark.py": "ERA5_TEST_SPARK",
@@ -15,3 +25,15 @@ _APART = {
     "test_versitygw.py": "ERA5_TEST_VERSITYGW",
 }
 collect_ignore = [file for file, variable in _APART.items() if not os.environ.get(variable)]
+
+
+@pytest.fixture(scope="module")
+def all_years(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
+    """All hours of 1940 to 2024 at two places, in a warehouse and a lake in a folder."""
+    from era5_pipeline_tests.lake.decades import decades
+    from era5_pipeline_tests.lake.test_months import lake_at
+
+    folder = tmp_path_factory.mktemp("decades")
+    (folder / "lake").mkdir()
+    with fresh_warehouse(server_url) as warehouse:
+        yield decades(lake_at(str(folder / "lake"), folder / "home"), warehouse, folder)

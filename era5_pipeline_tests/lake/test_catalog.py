@@ -14,9 +14,9 @@ from era5_pipeline.lake.catalog import (
     LakePlace,
     WarehouseCatalog,
     lake_errors,
-    prepare,
     schema_of_table,
 )
+from era5_pipeline.lake.pointer import prepare
 from era5_pipeline.model.errors import StoreError, TransientError
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline_tests.servers import fresh_role
@@ -141,5 +141,6 @@ def test_errors_of_a_bucket_keep_their_kind() -> None:
 def test_properties_have_the_address_of_a_server_and_no_keys() -> None:
     with aws_environment("http://127.0.0.1:9000", "the-key", "the-secret"):
         properties = LakePlace("s3://bucket/lake").properties
-    assert properties == {"s3.endpoint": "http://127.0.0.1:9000", "s3.region": "us-east-1"}
+    own = "era5_pipeline.lake.catalog.LakeFileIO"
+    assert properties == {"py-io-impl": own, "s3.endpoint": "http://127.0.0.1:9000", "s3.region": "us-east-1"}
     assert LakePlace("/data/lake").properties == {}

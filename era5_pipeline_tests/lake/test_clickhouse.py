@@ -1,26 +1,32 @@
-"""ClickHouse on the lake, by the program of docs/lake.md: its answers are the warehouse's."""
+"""ClickHouse on the lake, by the program of docs/lake-clickhouse.md: its answers are the warehouse's."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from era5_pipeline_tests.lake.test_lake_page import PAGE, of_warehouse
+from benchmarks.engines import QUESTIONS as THREE
+from benchmarks.engines import Clickhouse
+from era5_pipeline_tests.lake.test_engines import assert_same
+from era5_pipeline_tests.lake.test_lake_page import blocks_of, of_warehouse
 from era5_pipeline_tests.lake.test_months import lake_at, load, table_of
 from era5_pipeline_tests.servers import fresh_warehouse
+from era5_pipeline_tests.stores import aws_environment
 
 if TYPE_CHECKING:
+    from benchmarks.engines import Subject
     from era5_pipeline_tests.flat_months import FlatMonths
 
 CLICKHOUSE = Path(os.environ["ERA5_TEST_CLICKHOUSE"])
-(PROGRAM,) = (block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "chdb" in block)
+(PROGRAM,) = blocks_of("lake-clickhouse.md", "python")
+sys.path.append(str(CLICKHOUSE))
 # Each question to ClickHouse, and to PostgreSQL.
 QUESTIONS = {
     "a place": (
@@ -48,7 +54,6 @@ QUESTIONS = {
 }
 _ENDING = """
 import json
-table = f"icebergLocal('.', SETTINGS iceberg_metadata_file_path = 'metadata/{metadata}')"
 answers = {
     name: [json.loads(line) for line in str(clickhouse.query(query.format(table), "JSONCompactEachRow")).splitlines()]
     for name, query in QUESTIONS.items()
@@ -57,28 +62,30 @@ print("ANSWERS" + json.dumps([float(str(answer)), answers]))
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["folder", "s3"])
 def answers(
-    server_url: str, flat_months: FlatMonths, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, server_url: str, flat_months: FlatMonths, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, tuple[list[Any], list[Any]]]:
     """What ClickHouse and the warehouse answer, on two months of which one was replaced."""
     folder = tmp_path_factory.mktemp("clickhouse")
     (folder / "lake").mkdir()
-    lake = lake_at(str(folder / "lake"), folder / "home")
-    with fresh_warehouse(server_url) as warehouse:
+    server = request.getfixturevalue("s3_server") if request.param == "s3" else None
+    with fresh_warehouse(server_url) as warehouse, nullcontext() if server is None else aws_environment(server.url):
+        lake = lake_at(str(folder / "lake") if server is None else f"s3://{server.bucket()}/lake", folder / "home")
         points: Any = {"points": (3, 3), "north": 8.5, "west": 10.0}
         load(lake, warehouse, flat_months("2023-07", **points, seed=2))
-        of_first = Path(table_of(lake, warehouse).metadata_location)
+        of_first = table_of(lake, warehouse).metadata_location.rpartition("/")[2]
         load(lake, warehouse, flat_months("2023-07", **points))
         load(lake, warehouse, flat_months("2023-08", **points, missing=0.1))
         location = table_of(lake, warehouse).metadata_location
         # Such as a load leaves that wrote its metadata, and then failed.
-        (of_first.parent / f"00099-{of_first.name.partition('-')[2]}").write_bytes(of_first.read_bytes())
+        lake.store.download(f"weather/metadata/{of_first}", folder / of_first)
+        lake.store.upload(folder / of_first, f"weather/metadata/00099-{of_first.partition('-')[2]}")
         wanted = {name: of_warehouse(warehouse, query.format("weather")) for name, (_, query) in QUESTIONS.items()}
         of_page = of_warehouse(
             warehouse, "SELECT avg(temperature_2m::double precision) FROM weather WHERE location_id = 565240"
         )
-    found = _by_clickhouse(folder, location)
+        found = _by_clickhouse(folder, location)
     return {name: (found[name], [list(row) for row in rows]) for name, rows in {**wanted, "page": of_page}.items()}
 
 
@@ -108,3 +115,8 @@ def test_clickhouse_answers_as_the_warehouse(answers: dict[str, tuple[list[Any],
         assert [None if value is None else float(value) for value in one] == [
             value if value is None else pytest.approx(float(value), rel=1e-7) for value in other
         ]
+
+
+@pytest.mark.parametrize("question", THREE)
+def test_the_three_questions_of_85_years(all_years: Subject, question: str) -> None:
+    assert_same(Clickhouse, all_years, question)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
-from contextlib import closing, contextmanager
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.expressions import AlwaysTrue
 
+from benchmarks.engines import QUESTIONS, Duckdb, Engine, OfWarehouse, Polars, PyArrow, Subject, open_duckdb
 from era5_pipeline.lake.catalog import CATALOG
+from era5_pipeline.model.months import Month
+from era5_pipeline_tests.lake.decades import HOURS, PLACES
 from era5_pipeline_tests.lake.test_months import lake_at, load, table_of
 from era5_pipeline_tests.servers import fresh_warehouse
-from era5_pipeline_tests.stores import KEY, SECRET, aws_environment
+from era5_pipeline_tests.stores import aws_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
     from era5_pipeline.lake.months import Lake
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.flat_months import FlatMonths
-    from era5_pipeline_tests.stores import S3Server
 
     Rows = list[tuple[Any, ...]]
 
 COLUMNS = ["time", "location_id", "temperature_2m"]
+ENGINES = [Duckdb, Polars, PyArrow]
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,11 @@ class Range:
 
 @dataclass(frozen=True)
 class Filled:
-    """A lake, the warehouse with the same months, the table as it is, and what opens the lake's files."""
+    """A lake, the warehouse with the same months, and the table as it is."""
 
     lake: Lake
     warehouse: Warehouse
     table: Table
-    s3: S3Server | None
 
     def of_warehouse(self, query: str) -> Rows:
         with self.warehouse.connect() as connection:
@@ -73,7 +73,8 @@ def filled(
     folder = tmp_path_factory.mktemp("engines")
     (folder / "lake").mkdir()
     server = request.getfixturevalue("s3_server") if request.param == "s3" else None
-    with fresh_warehouse(server_url) as warehouse, _environment(server):
+    environment = nullcontext() if server is None else aws_environment(server.url)
+    with fresh_warehouse(server_url) as warehouse, environment:
         lake = lake_at(str(folder / "lake") if server is None else f"s3://{server.bucket()}/a/lake", folder / "home")
         for flat in (
             flat_months("2023-07", points=(3, 3)),
@@ -82,38 +83,12 @@ def filled(
             flat_months("2023-09", points=(3, 3)),
         ):
             load(lake, warehouse, flat, replace_more=True)
-        yield Filled(lake, warehouse, table_of(lake, warehouse), server)
-
-
-@contextmanager
-def _environment(server: S3Server | None) -> Iterator[None]:
-    if server is None:
-        yield
-        return
-    with aws_environment(server.url):
-        yield
-
-
-def open_duckdb(s3: S3Server | None) -> duckdb.DuckDBPyConnection:
-    """DuckDB with the extensions that its packages bring: nothing is downloaded."""
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
-    for name in ("httpfs", "avro", "iceberg"):
-        package = importlib.import_module(f"duckdb_extension_{name}")
-        (path,) = Path(str(package.__file__)).parent.glob("extensions/**/*.duckdb_extension")
-        connection.execute(f"LOAD '{path}'")
-    if s3 is not None:
-        host = s3.url.removeprefix("http://")
-        connection.execute(
-            f"CREATE SECRET (TYPE s3, KEY_ID '{KEY}', SECRET '{SECRET}', ENDPOINT '{host}', URL_STYLE 'path', "
-            "USE_SSL false, REGION 'us-east-1')"
-        )
-    return connection
+        yield Filled(lake, warehouse, table_of(lake, warehouse))
 
 
 def by_duckdb(filled: Filled, wanted: Range) -> Rows:
-    with open_duckdb(filled.s3) as connection:
-        return connection.execute(wanted.sql(f"iceberg_scan('{filled.table.metadata_location}')")).fetchall()
+    with open_duckdb() as connection:
+        return list(connection.execute(wanted.sql(f"iceberg_scan('{filled.table.metadata_location}')")).fetchall())
 
 
 def by_polars(filled: Filled, wanted: Range) -> Rows:
@@ -167,6 +142,8 @@ EVERYTHING = (utc(2023, 1, 1), utc(2024, 1, 1))
     ],
 )
 @pytest.mark.parametrize("place", ["first", "last", "all", "none"])
+# What is read of a bucket: test_the_three_questions.
+@pytest.mark.parametrize("filled", ["folder", pytest.param("s3", marks=pytest.mark.endurance)], indirect=True)
 def test_rows_of_a_range(
     filled: Filled, engine: Callable[[Filled, Range], Rows], start: datetime, end: datetime, place: str
 ) -> None:
@@ -176,27 +153,49 @@ def test_rows_of_a_range(
     assert engine(filled, wanted) == filled.of_warehouse(wanted.sql("weather"))
 
 
-def test_a_mean_of_each_month(filled: Filled) -> None:
-    query = (
-        "SELECT extract(month FROM time)::int AS month, count(*) AS hours, count(temperature_2m), "
-        "avg(temperature_2m::double precision), max(total_precipitation) FROM {} GROUP BY 1 ORDER BY 1"
-    )
-    wanted = filled.of_warehouse(query.format("weather"))
-    assert [month for month, *_ in wanted] == [7, 8, 9]
-    with open_duckdb(filled.s3) as connection:
-        found = connection.execute(query.format(f"iceberg_scan('{filled.table.metadata_location}')")).fetchall()
-    assert [pytest.approx(row) for row in found] == wanted
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_three_questions(filled: Filled, engine: type[Engine], question: str) -> None:
+    """A month of the three was replaced, and another lacks values."""
+    ((place,),) = filled.of_warehouse("SELECT max(location_id) FROM weather")
+    assert_same(engine, Subject(filled.warehouse, filled.lake, place, Month(2023, 8)), question)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_three_questions_of_85_years(all_years: Subject, engine: type[Engine], question: str) -> None:
+    answer = assert_same(engine, all_years, question)
+    assert answer.shape == {"place_hours": (HOURS,), "month_mean": (1,), "trends": (len(PLACES), 2)}[question]
+
+
+def assert_same(engine: type[Engine], subject: Subject, question: str) -> Any:
+    """The engine's answer is the warehouse's; return it."""
+    found, wanted = (answer_of(one, subject, question) for one in (engine, OfWarehouse))
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
+    assert np.isfinite(found).any()
+    return found
+
+
+def answer_of(engine: type[Engine], subject: Subject, question: str) -> Any:
+    opened = engine(subject)
+    opened.open()
+    try:
+        return getattr(opened, question)()
+    finally:
+        opened.close()
 
 
 def test_a_place_needs_one_file_a_month(filled: Filled) -> None:
-    place = "location_id = 1 AND time >= '2023-07-01T00:00:00+00:00'"
-    assert list(filled.table.scan(row_filter=place).plan_files()) == []
+    ((place,),) = filled.of_warehouse("SELECT max(location_id) FROM weather")
+    files = [task.file for task in filled.table.scan(row_filter=f"location_id = {place}").plan_files()]
+    assert sorted(file.partition[0] for file in files) == [642, 643, 644]  # months since January 1970
+    assert list(filled.table.scan(row_filter="location_id = 1").plan_files()) == []
     assert len(list(filled.table.scan(row_filter=AlwaysTrue()).plan_files())) == 3
 
 
 def test_the_earlier_version_of_a_month_can_still_be_read(filled: Filled) -> None:
     first = filled.table.metadata.snapshots[0]
-    with open_duckdb(filled.s3) as connection:
+    with open_duckdb() as connection:
         (before,) = connection.execute(
             f"SELECT avg(temperature_2m) FROM iceberg_scan('{filled.table.metadata_location}', "
             f"snapshot_from_id => {first.snapshot_id})"

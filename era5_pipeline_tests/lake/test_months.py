@@ -8,17 +8,22 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from era5_pipeline.flat.bands import BAND_LOCATIONS
-from era5_pipeline.lake.catalog import LakePlace
-from era5_pipeline.lake.months import Committed, Lake, files_of
-from era5_pipeline.lake.upkeep import clean, verify_month
-from era5_pipeline.model.errors import StoreError
+from era5_pipeline.lake.catalog import LakePlace, WarehouseCatalog
+from era5_pipeline.lake.months import Committed, Lake, commit_files, files_of
+from era5_pipeline.lake.upkeep import clean, read_both, verify_month
+from era5_pipeline.model.errors import RefusedError, StoreError, TransientError
+from era5_pipeline.model.grid import Shift
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.stores import open_store
@@ -28,10 +33,7 @@ from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.flat_months import COLUMNS, rows_of_table
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import psycopg
-    import pyarrow as pa
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.postgres.connect import Warehouse
@@ -106,7 +108,17 @@ def test_a_load_fills_table_and_lake(lake: Lake, warehouse: Warehouse, flat_mont
     summary = table.metadata.snapshots[0].summary
     assert summary["era5.month"] == "2023-07"
     assert summary["era5.fingerprint"] == flat.fingerprint
+    assert summary["era5.interpolated"] is None
+    assert (summary["era5.source"], summary["era5.version"]) == (flat.raw.source, flat.version)
     assert table.schema().find_field("temperature_2m").doc.endswith("; degC")
+
+
+def test_a_snapshot_says_that_values_were_interpolated(
+    local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
+    load(local_lake, warehouse, replace(flat_months(), shift=Shift(0.1, -0.05)))
+    summary = table_of(local_lake, warehouse).metadata.snapshots[-1].summary
+    assert summary["era5.interpolated"] == "interpolated by the store, shifted by 0.1 N 0.05 W"
 
 
 def test_the_same_month_twice_is_one(lake: Lake, warehouse: Warehouse, flat_months: FlatMonths) -> None:
@@ -160,6 +172,55 @@ def test_columns_that_are_added_later(local_lake: Lake, warehouse: Warehouse, fl
     # Other months have no values in the new column.
     load(local_lake, warehouse, flat_months("2023-08"))
     assert_same(local_lake, warehouse)
+
+
+def test_a_month_that_another_program_replaced_meanwhile_is_not_left_out(
+    local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
+    load(local_lake, warehouse, flat_months())
+    waiting = local_lake.prepared(warehouse, flat_months())
+    load(local_lake, warehouse, flat_months(seed=2), replace_more=True)
+    with pytest.raises(TransientError, match="was replaced or dropped in the lake while"):
+        load_month(warehouse, flat_months(), alongside=waiting, replace_more=True)
+    assert_same(local_lake, warehouse)
+    again = local_lake.prepared(warehouse, flat_months())
+    load_month(warehouse, flat_months(), alongside=again, replace_more=True)
+    assert_same(local_lake, warehouse)
+    # Nothing happened meanwhile.
+    load_month(warehouse, flat_months(), alongside=local_lake.prepared(warehouse, flat_months()))
+    assert_same(local_lake, warehouse)
+
+
+def test_a_month_that_is_replaced_whole_is_not_read(
+    local_lake: Lake, embedded_warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
+    # Neighbours on one latitude: all ids between the bounds.
+    load(local_lake, embedded_warehouse, flat_months(points=(1, 3)))
+    load(local_lake, embedded_warehouse, flat_months(points=(1, 3), north=20.0))
+    for file in (Path(local_lake.place.address) / "weather" / "data").rglob("*.parquet"):
+        file.write_bytes(b"damaged")
+    load(local_lake, embedded_warehouse, flat_months(points=(1, 3), seed=2), replace_more=True)
+    load(local_lake, embedded_warehouse, flat_months(points=(1, 3), north=20.0, seed=2), replace_more=True)
+    assert_same(local_lake, embedded_warehouse)
+
+
+def test_verify_sees_ledger_and_lake_of_one_moment(
+    local_lake: Lake, embedded_warehouse: Warehouse, flat_months: FlatMonths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(local_lake, embedded_warehouse, flat_months())
+    opened = Lake.open
+
+    def open_and_load(lake: Lake, connection: psycopg.Connection[Any]) -> Any:
+        """The lake, and then another program's load, before the ledger is read."""
+        table = opened(lake, connection)
+        monkeypatch.setattr(Lake, "open", opened)
+        load(local_lake, embedded_warehouse, flat_months(seed=2), replace_more=True)
+        return table
+
+    monkeypatch.setattr(Lake, "open", open_and_load)
+    with embedded_warehouse.connect() as connection:
+        table, (contents,) = read_both(connection, local_lake)
+    assert verify_month(local_lake, table, contents) == ()
 
 
 def test_dropped_rows(local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths) -> None:
@@ -217,6 +278,40 @@ def test_months_loaded_at_the_same_time(local_lake: Lake, warehouse: Warehouse, 
         list(threads.map(partial(load, local_lake, warehouse), months))
     assert_same(local_lake, warehouse)
     assert snapshots(local_lake, warehouse) == 7
+
+
+def manifests(table: Any) -> int:
+    return len(table.current_snapshot().manifests(table.io))
+
+
+def test_manifests_are_merged_whether_months_come_or_are_replaced(
+    local_lake: Lake, embedded_warehouse: Warehouse, flat_months: FlatMonths, tmp_path: Path
+) -> None:
+    source = flat_months(names=("t2m",), hours=1).row_files[0].path
+    rows = pq.read_table(source)
+    months = [Month.from_number(Month(2015, 1).number + number) for number in range(60)]
+
+    def commit(connection: psycopg.Connection[Any], month: Month) -> None:
+        times = pa.array([month.start] * len(rows), rows.schema.field("time").type)
+        path = tmp_path / "rows.parquet"
+        pq.write_table(rows.set_column(0, rows.schema.field("time"), times), path)
+        staged = list(local_lake.upload(month, "0123456789abcdef", [path]))
+        with connection.transaction():
+            table = WarehouseCatalog(connection, local_lake.place).open_table(["temperature_2m"])
+            commit_files(table, month, files_of(table, month), staged, {})
+
+    with embedded_warehouse.connect() as connection:
+        local_lake.require(connection)
+        for month in months:
+            commit(connection, month)
+        assert manifests(table_of(local_lake, embedded_warehouse)) < 30
+        for month in months[::4]:
+            commit(connection, month)
+    table = table_of(local_lake, embedded_warehouse)
+    assert manifests(table) < 30
+    assert [len(files_of(table, month)) for month in months] == [1] * 60
+    assert table.scan().count() == 60 * len(rows)
+    assert table.metadata.snapshots[-1].summary["deleted-data-files"] == "1"
 
 
 def test_the_first_months_at_the_same_time(local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths) -> None:
@@ -279,7 +374,10 @@ def test_a_load_that_is_killed_between_files_and_commit(
     assert killed.returncode == -signal.SIGKILL
     assert rows_of_table(warehouse) == before == rows_of_lake(local_lake, warehouse)
     with warehouse.connect() as connection:
-        cleaned = clean(connection, local_lake, keep=timedelta(days=1), orphans_after=timedelta())
+        # What was left may as well be a load of which a restored database does not know.
+        with pytest.raises(RefusedError, match="newer than what this database knows"):
+            clean(connection, local_lake, keep=timedelta(days=1), orphans_after=timedelta())
+        cleaned = clean(connection, local_lake, keep=timedelta(days=1), orphans_after=timedelta(), remove_newer=True)
         (contents,) = read_ledger(connection)
         assert verify_month(local_lake, local_lake.open(connection), contents) == ()
     # The data file, a manifest of what comes and one of what goes, their list, and the new metadata.

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyiceberg.catalog import load_catalog
 
+from benchmarks.engines import open_duckdb
+from era5_pipeline.lake.pointer import forget_followers
 from era5_pipeline.lake.rest_catalog import RestFollower
 from era5_pipeline.lake.upkeep import clean
 from era5_pipeline.model.errors import StoreError, TransientError, UsageError
 from era5_pipeline_tests.commands import new_home
 from era5_pipeline_tests.docker_stack import wait_for
-from era5_pipeline_tests.lake.test_engines import open_duckdb
+from era5_pipeline_tests.lake.test_lake_page import blocks_of
 from era5_pipeline_tests.lake.test_months import lake_at, load, table_of
 from era5_pipeline_tests.servers import fresh_warehouse
 from era5_pipeline_tests.stores import free_port
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.lake.months import Lake
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.flat_months import FlatMonths
 
 JARS = Path(os.environ["ERA5_TEST_SPARK"]) / "rest"
+(REST_OF_PAGE,) = blocks_of("lake-duckdb.md", "sql", "-- duckdb, REST\n")
 
 
 @dataclass
@@ -161,8 +165,10 @@ def test_duckdb_attaches_the_catalog(
     load(lake, warehouse, flat_months("2023-08", missing=0.2))
     published(lake, warehouse)
     query = "SELECT count(*), count(temperature_2m), avg(CAST(temperature_2m AS double precision)) FROM {}"
-    with open_duckdb(None) as connection, warehouse.connect() as own:
-        connection.execute(f"ATTACH 'era5' AS lake (TYPE iceberg, ENDPOINT '{rest.url}', AUTHORIZATION_TYPE 'none')")
+    with open_duckdb() as connection, warehouse.connect() as own:
+        attach, count, _ = REST_OF_PAGE.replace("https://catalog.example.org/iceberg", rest.url).split(";\n")
+        connection.execute(attach)
+        assert connection.execute(count).fetchall() == own.execute("SELECT count(*) FROM weather").fetchall()
         ((rows, values, mean),) = connection.execute(query.format("lake.era5.weather")).fetchall()
         wanted = own.execute(query.format("weather").encode()).fetchall()
     assert [(rows, values, pytest.approx(mean))] == wanted
@@ -241,6 +247,59 @@ def test_expired_snapshots_go_there_before_their_files_do(
     with warehouse.connect() as connection, pytest.raises(TransientError):
         clean(connection, lake, keep=now, orphans_after=now)
     rest.start()
+    assert rows_by_rest(rest) == rows_in(warehouse)
+
+
+def test_its_metadata_stays_though_it_is_not_set(
+    lake: Lake, warehouse: Warehouse, rest: RestServer, flat_months: FlatMonths
+) -> None:
+    load(lake, warehouse, flat_months("2023-07"))
+    published(lake, warehouse)
+    load(lake, warehouse, flat_months("2023-08"))
+    published(lake, warehouse)
+    now = timedelta(0)
+    alone = replace(lake, follower=None)
+    with warehouse.connect() as connection:
+        with pytest.raises(UsageError, match="follows this lake, and ERA5_LAKE_CATALOG is unset") as caught:
+            clean(connection, alone, keep=now, orphans_after=now)
+        assert rest.url in caught.value.message
+        assert rows_by_rest(rest) == rows_in(warehouse)
+        clean(connection, lake, keep=now, orphans_after=now)
+        assert rows_by_rest(rest) == rows_in(warehouse)
+        assert forget_followers(connection, but=rest.url) == []
+        assert forget_followers(connection, but=None) == [rest.url]
+        load(lake, warehouse, flat_months("2023-09"))
+        clean(connection, alone, keep=now, orphans_after=now)
+
+
+def test_loads_do_not_wait_for_a_catalog_that_hangs(
+    lake: Lake, warehouse: Warehouse, rest: RestServer, flat_months: FlatMonths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(lake, warehouse, flat_months("2023-07"))
+    asked, answers = threading.Event(), threading.Event()
+    publish = RestFollower.publish
+
+    def hang(follower: RestFollower, table: Table) -> Published:
+        asked.set()
+        assert answers.wait(60)
+        return publish(follower, table)
+
+    monkeypatch.setattr(RestFollower, "publish", hang)
+    notes: list[str] = []
+    first = threading.Thread(target=lambda: notes.extend(lake.publish_or_say(warehouse)))
+    first.start()
+    assert asked.wait(60)
+    with warehouse.connect() as connection:
+        # Neither a lock of the catalog's row nor a transaction is kept meanwhile.
+        ((open_ones,),) = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in tr%'"
+        ).fetchall()
+        assert open_ones == 0
+    load(lake, warehouse, flat_months("2023-08"))
+    assert lake.publish_or_say(warehouse) == ()  # at once
+    answers.set()
+    first.join()
+    assert notes == []
     assert rows_by_rest(rest) == rows_in(warehouse)
 
 

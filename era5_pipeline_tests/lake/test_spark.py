@@ -1,25 +1,30 @@
-"""Spark with two executors on the lake, by the program of docs/lake.md: its answers are the warehouse's."""
+"""Spark with two executors, by the program of docs/lake-spark.md, on a folder and on S3: the warehouse's answers."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
-from era5_pipeline_tests.commands import ROOT, new_home
-from era5_pipeline_tests.stores import free_port
+from era5_pipeline_tests.commands import new_home
+from era5_pipeline_tests.lake.decades import decades
+from era5_pipeline_tests.lake.test_lake_page import blocks_of
+from era5_pipeline_tests.lake.test_months import lake_at
+from era5_pipeline_tests.servers import fresh_warehouse
+from era5_pipeline_tests.stores import KEY, SECRET, free_port
+
+if TYPE_CHECKING:
+    from era5_pipeline_tests.stores import S3Server
 
 SPARK = Path(os.environ["ERA5_TEST_SPARK"])
-PAGE = (ROOT / "docs" / "lake.md").read_text(encoding="utf-8")
-(PROGRAM,) = (block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "pyspark" in block)
+(PROGRAM,) = blocks_of("lake-spark.md", "python")
 # Each question to Spark, and to PostgreSQL where its words differ.
 QUESTIONS = {
     "a place": (
@@ -47,6 +52,62 @@ spark.stop()
 """
 
 
+# One block many times; one of two executors is killed when a part of them is done.
+_KILLING = """
+import json
+import os
+import threading
+import time
+from contextlib import suppress
+
+import psutil
+from pyspark import SparkContext
+
+from era5_pipeline.climate import everywhere
+from era5_pipeline.climate.answer import YearSpan
+from era5_pipeline.climate.everywhere import EverywhereQuestion
+from era5_pipeline.climate.question import calendar_month
+from era5_pipeline.lake.months import Lake
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.postgres.connect import Warehouse
+
+BLOCKS = 300
+years = YearSpan(2020, 2023)
+question = EverywhereQuestion(BY_COLUMN["temperature_2m"], "mean", (calendar_month(7),), years, years)
+with Warehouse(os.environ["URL"]).connect() as connection:
+    (task,) = everywhere.lake_tasks(connection, Lake.of(Settings(_env_file=None)), question)
+seen = {"done": 0}
+
+
+def executors():
+    own = psutil.Process().children(recursive=True)
+    return [process for process in own if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())]
+
+
+def kill():
+    while not seen["done"]:
+        time.sleep(0.1)
+        context = SparkContext._active_spark_context
+        done = 0
+        with suppress(AttributeError):  # while it starts
+            done = everywhere._finished(context)
+        if done:
+            executors()[0].kill()
+            seen["done"] = done
+
+
+threading.Thread(target=kill, daemon=True).start()
+rows = everywhere.all_rows(question, everywhere.answers_of_spark([task] * BLOCKS))
+wanted = everywhere.all_rows(question, [everywhere.compute(task)] * BLOCKS)
+print("ANSWERS" + json.dumps({
+    "blocks": BLOCKS,
+    "done": seen["done"],
+    "rows": rows.num_rows,
+    "same": rows.equals(wanted),
+}))
+"""
+
 # A cluster on this machine, of two executors with a core and a gigabyte each.
 _CLUSTER = {
     "PYSPARK_SUBMIT_ARGS": "--master local-cluster[2,1,1024] --conf spark.ui.enabled=false pyspark-shell",
@@ -58,30 +119,43 @@ _ENVIRONMENT = {**_CLUSTER, "PYTHONPATH": str(_PACKAGES), "PYSPARK_PYTHON": sys.
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[Any], list[Any]]]:
-    """What Spark and the warehouse answer, on four Julys of nine by nine places."""
+def answers(tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server) -> dict[str, Any]:
+    """What Spark and the warehouse answer: on four Julys of nine by nine places, in a lake on S3."""
     folder = tmp_path_factory.mktemp("spark")
-    (folder / "lake").mkdir()
+    lake = {
+        "ERA5_LAKE": f"s3://{s3_server.bucket()}/a/lake",
+        "AWS_ENDPOINT_URL": s3_server.url,
+        "AWS_ACCESS_KEY_ID": KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
     with new_home() as home:
         home.run("db", "start", "--port", str(free_port()))
         sample = ("--source", "sample", "--area", "10/10/8/12")
-        lake = {"ERA5_LAKE": str(folder / "lake")}
         home.run("load", "--from", "2020", "--to", "2023", "--calendar-month", "7", *sample, code=0, **lake)
         url = home.run("db", "url", "--tcp").out.strip()
-        with psycopg.connect(url) as connection:
-            wanted = {
-                name: connection.execute(query.format("weather").encode(), binary=True).fetchall()
-                for name, (_, query) in QUESTIONS.items()
-            }
         found = _by_spark(folder, url, lake)
+        answers = _beside_the_warehouse(found, url)
         july = ("climate", "--everywhere", "--calendar-month", "7", "--from", "2020", "--to", "2023", "--out")
         for column in ("t2m", "tp"):
+            rows = {}
             for engine, more in (("warehouse", {}), ("spark", _ENVIRONMENT)):
                 out = folder / f"{engine}-{column}.csv"
                 home.run(*july, str(out), "--column", column, "--engine", engine, code=0, **lake, **more)
-                found[f"{engine} {column}"] = [out.read_text().splitlines()]
-    answers = {name: (found[name], [list(row) for row in rows]) for name, rows in wanted.items()}
-    return answers | {f"everywhere {of}": (found[f"spark {of}"], found[f"warehouse {of}"]) for of in ("t2m", "tp")}
+                rows[engine] = out.read_text().splitlines()
+            answers[f"everywhere {column}"] = (rows["spark"], rows["warehouse"])
+        answers["killed"] = _run(Path(sys.executable), folder, _KILLING, {**lake, **_ENVIRONMENT, "URL": url})
+    return answers
+
+
+def _beside_the_warehouse(found: dict[str, list[Any]], url: str) -> dict[str, tuple[list[Any], list[Any]]]:
+    with psycopg.connect(url, options="-c TimeZone=UTC") as connection:
+        wanted = {
+            name: connection.execute(query.format("weather").encode(), binary=True).fetchall()
+            for name, (_, query) in QUESTIONS.items()
+        }
+    return {name: (found[name], [list(row) for row in rows]) for name, rows in wanted.items()}
 
 
 def _by_spark(folder: Path, url: str, lake: dict[str, str]) -> dict[str, list[Any]]:
@@ -90,19 +164,25 @@ def _by_spark(folder: Path, url: str, lake: dict[str, str]) -> dict[str, list[An
     # The jars are here already; on a user's machine Spark gets them.
     program = PROGRAM.replace('.config("spark.jars.packages", JARS)', f'.config("spark.jars", "{jars}")')
     assert program != PROGRAM
-    (folder / "program.py").write_text(f"QUESTIONS = {questions!r}\n{program}{_ENDING}")
     parts = urlsplit(url)
+    jdbc = f"jdbc:postgresql://{parts.hostname}:{parts.port}{parts.path}"
+    env = {**lake, "JDBC": f"{jdbc}?user={parts.username}&password={parts.password}", **_CLUSTER}
+    answers: dict[str, list[Any]] = _run(
+        SPARK / "venv" / "bin" / "python",
+        folder,
+        f"QUESTIONS = {questions!r}\n{program}{_ENDING}",
+        {**env, "PYSPARK_PYTHON": str(SPARK / "venv" / "bin" / "python")},
+    )
+    return answers
+
+
+def _run(python: Path, folder: Path, program: str, env: dict[str, str]) -> Any:
+    """Run a program, and return the answers that it prints."""
+    (folder / "program.py").write_text(program)
     ran = subprocess.run(
-        [str(SPARK / "venv" / "bin" / "python"), "program.py"],
+        [str(python), "program.py"],
         cwd=folder,
-        env={
-            **os.environ,
-            **lake,
-            "JDBC": f"jdbc:postgresql://{parts.hostname}:{parts.port}{parts.path}?user={parts.username}"
-            f"&password={parts.password}",
-            **_CLUSTER,
-            "PYSPARK_PYTHON": str(SPARK / "venv" / "bin" / "python"),
-        },
+        env={**os.environ, **env},
         capture_output=True,
         text=True,
         timeout=600,
@@ -110,23 +190,42 @@ def _by_spark(folder: Path, url: str, lake: dict[str, str]) -> dict[str, list[An
     )
     assert ran.returncode == 0, ran.stderr[-4000:]
     (line,) = (line for line in ran.stdout.splitlines() if line.startswith("ANSWERS"))
-    answers: dict[str, list[Any]] = json.loads(line.removeprefix("ANSWERS"))
-    return answers
+    return json.loads(line.removeprefix("ANSWERS"))
+
+
+@pytest.fixture(scope="module")
+def answers_of_85_years(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The same questions on 1,020 months of two places, in a folder."""
+    folder = tmp_path_factory.mktemp("decades")
+    (folder / "lake").mkdir()
+    with new_home() as home:
+        home.run("db", "start", "--port", str(free_port()))
+        with fresh_warehouse(home.run("db", "url", "--tcp").out.strip()) as warehouse:
+            decades(lake_at(str(folder / "lake"), folder / "home"), warehouse, folder)
+            found = _by_spark(folder, warehouse.url, {"ERA5_LAKE": str(folder / "lake")})
+            return _beside_the_warehouse(found, warehouse.url)
+
+
+def test_an_executor_that_is_killed_costs_nothing(answers: dict[str, Any]) -> None:
+    killed = answers["killed"]
+    assert 0 < killed["done"] < killed["blocks"]
+    assert killed["rows"] == killed["blocks"] * 81
+    assert killed["same"]
 
 
 @pytest.mark.parametrize("column", ["t2m", "tp"])
-def test_climate_everywhere_by_spark_is_that_of_the_warehouse(
-    answers: dict[str, tuple[list[Any], list[Any]]], column: str
-) -> None:
-    (found,), (wanted,) = answers[f"everywhere {column}"]
+def test_climate_everywhere_by_spark_is_that_of_the_warehouse(answers: dict[str, Any], column: str) -> None:
+    found, wanted = answers[f"everywhere {column}"]
     assert len(wanted) == 1 + 81
     assert found == wanted
 
 
+@pytest.mark.parametrize("lake", ["answers", "answers_of_85_years"])
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_spark_answers_as_the_warehouse(answers: dict[str, tuple[list[Any], list[Any]]], question: str) -> None:
-    found, wanted = answers[question]
+def test_spark_answers_as_the_warehouse(request: pytest.FixtureRequest, lake: str, question: str) -> None:
+    found, wanted = request.getfixturevalue(lake)[question]
     assert len(found) == len(wanted) > 0
     for one, other in zip(found, wanted, strict=True):
         assert one[0] == other[0]
-        assert one[1:] == pytest.approx([float(value) for value in other[1:]], rel=1e-9)
+        for value, of_warehouse in zip(one[1:], other[1:], strict=True):
+            assert value is of_warehouse is None or value == pytest.approx(float(of_warehouse), rel=1e-9)

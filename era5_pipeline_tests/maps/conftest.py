@@ -7,26 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 
 from era5_pipeline.model.months import Month
-from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.monthly_tables import make_ready
-from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.climate.real_weather import GULF as GULF_DELIVERY
-from era5_pipeline_tests.climate.real_weather import gridded
-from era5_pipeline_tests.samples import DATA
+from era5_pipeline_tests.real_months import GULF, TELANGANA, gridded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import psycopg
 
-    from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.postgres.connect import Warehouse
 
-GULF_FILE = DATA / "era5" / "gulf-2023" / "era5_t2m_2023.zip"
-RAIN_FILE = DATA / "era5" / "telangana-2023-jja" / "data_stream-oper_stepType-accum.nc"
 # Far from the real places: summaries only, without hours.
 MADE_IDS = np.array([700_001, 700_002, 700_003, 701_441, 701_442, 701_443], dtype=np.int32)
 FEW_YEARS, NEVER_CHANGES, LATE = 701_441, 701_442, 701_443
@@ -36,32 +28,19 @@ FIRST_YEAR, LAST_YEAR = 1991, 2021
 @pytest.fixture(scope="session")
 def gulf(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """2 m temperature of 2023 in degC, as xarray reads it: time, latitude, longitude."""
-    return gridded(GULF_DELIVERY, tmp_path_factory.mktemp("gulf"))["t2m"].astype("f8") - 273.15
+    return gridded(GULF, tmp_path_factory.mktemp("gulf"))["t2m"].astype("f8") - 273.15
 
 
 @pytest.fixture(scope="session")
-def rain() -> Any:
+def rain(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Precipitation of June and July 2023 in mm, as xarray reads it."""
-    with xr.open_dataset(RAIN_FILE) as opened:
-        return opened.load().rename(valid_time="time")["tp"].astype("f8") * 1000.0
-
-
-@pytest.fixture(scope="session")
-def real_months(tmp_path_factory: pytest.TempPathFactory) -> list[FlatMonth]:
-    home = tmp_path_factory.mktemp("real-months")
-    with era5_files.without_pictures():
-        return [
-            *(era5_files.flatten([GULF_FILE], month, home / "gulf") for month in ("2023-06", "2023-07", "2023-08")),
-            *(era5_files.flatten([RAIN_FILE], month, home / "rain") for month in ("2023-06", "2023-07")),
-        ]
+    return gridded(TELANGANA, tmp_path_factory.mktemp("rain"))["tp"].astype("f8") * 1000.0
 
 
 @pytest.fixture(scope="module")
-def real(shared_warehouse: Warehouse, real_months: list[FlatMonth]) -> Warehouse:
-    """The table with these months, on each layout."""
-    for flat in real_months:
-        load_month(shared_warehouse, flat)
-    return shared_warehouse
+def real(real_table: Callable[..., Warehouse]) -> Warehouse:
+    """Three months of the Gulf, and two of rain in Telangana."""
+    return real_table(GULF.of("2023-06", "2023-07", "2023-08"), TELANGANA)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
-"""Tests of `maps/read`."""
+"""Maps from a question to their field, and what they say of their values and of what is missing."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from PIL import Image
 from scipy import stats
 
 from era5_pipeline.climate.answer import Trend, YearSpan
+from era5_pipeline.climate.cells import CellValues
 from era5_pipeline.climate.question import WHOLE_YEAR, CellStatistic, YearPart, calendar_month, season
 from era5_pipeline.climate.trends import trend_of
 from era5_pipeline.draw.maps import map_figure, plot_map
@@ -20,14 +22,27 @@ from era5_pipeline.maps.question import (
     DayQuestion,
     HourQuestion,
     MapQuestion,
-    PartQuestion,
+    PeriodQuestion,
     TrendQuestion,
 )
-from era5_pipeline.maps.read import read_anomaly_map, read_day_map, read_map, read_part_map, read_trend_map
+from era5_pipeline.maps.read import (
+    MapReading,
+    describe_incomplete_locations,
+    describe_short_records,
+    read_anomaly_map,
+    read_day_map,
+    read_map,
+    read_part_map,
+    read_trend_map,
+    unit_words,
+)
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.variables import BY_COLUMN, Variable
 from era5_pipeline.read.boxes import read_field
+from era5_pipeline.read.fields import hour_field, placed
+from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline_tests.commands import assert_says
 from era5_pipeline_tests.maps.conftest import FEW_YEARS, LATE, MADE_IDS, NEVER_CHANGES, by_year, value_at
 
 if TYPE_CHECKING:
@@ -35,7 +50,12 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from era5_pipeline.climate.question import CellStatistic
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.flat_months import FlatMonths
+
     Connection = psycopg.Connection[Any]
+
 
 DAY_TEMPERATURE, DAY_RAIN = BY_COLUMN["temperature_2m"], BY_COLUMN["total_precipitation"]
 GULF_DAY = Area.parse("26.5/50.5/24.5/52")
@@ -93,9 +113,7 @@ def test_the_last_total_of_a_month_comes_with_the_next(connection: Connection) -
     with pytest.raises(NoDataError, match=r"no location has all 24 hours of 2023-07-31.*23 are there") as error:
         read_day_map(connection, DayQuestion(date(2023, 7, 31), "sum"), DAY_RAIN, None)
     # August is there, of other places.
-    assert (
-        error.value.remedy == "The day's last total ends at 00:00 of 2023-08, and comes with that month: load it, too."
-    )
+    assert_says(error.value.remedy, "last total", "00:00 of 2023-08", "load it")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +158,7 @@ NORMALS = YearSpan(1991, 2020)
 def test_a_month_and_a_season_are_those_of_all_hours(
     connection: Connection, gulf: Any, statistic: CellStatistic, part: YearPart, first: int, last: int
 ) -> None:
-    found = read_part_map(connection, PartQuestion(part, 2023, statistic), PART_TEMPERATURE, GULF_PARTS)
+    found = read_part_map(connection, PeriodQuestion(part, 2023, statistic), PART_TEMPERATURE, GULF_PARTS)
     hours = gulf.sel(time=slice(f"2023-{first:02d}-01", f"2023-{last:02d}-31"))
     expected = getattr(hours, statistic)("time").sortby("latitude")
     np.testing.assert_array_equal(found.field.latitudes, expected.latitude)
@@ -157,19 +175,19 @@ def test_a_month_and_a_season_are_those_of_all_hours(
 def test_a_months_total_ends_with_the_next_months_first_hour(connection: Connection, rain: Any) -> None:
     area = Area.parse("18/77/17/80")
     held = (rain.latitude <= 18) & (rain.latitude >= 17)
-    found = read_part_map(connection, PartQuestion(calendar_month(6), 2023, "sum"), PART_RAIN, area)
+    found = read_part_map(connection, PeriodQuestion(calendar_month(6), 2023, "sum"), PART_RAIN, area)
     hours = rain.where(held, drop=True).sel(time=slice("2023-06-01T01", "2023-07-01T00"))
     assert hours.sizes["time"] == 720
     np.testing.assert_allclose(found.field.values, hours.sum("time").sortby("latitude"), rtol=1e-6)
     assert (found.field.unit, found.field.period) == ("mm in the month", "month")
     assert found.summary == "sum of June 2023, 720 of 720 hours"
-    last = read_part_map(connection, PartQuestion(JULY_PART, 2023, "sum"), PART_RAIN, area)
+    last = read_part_map(connection, PeriodQuestion(JULY_PART, 2023, "sum"), PART_RAIN, area)
     assert last.summary == "sum of July 2023, 743 of 744 hours"
     assert not [line for line in last.lines if "hours" in line]
 
 
 def test_an_incomplete_year_is_drawn_and_said(connection: Connection, gulf: Any) -> None:
-    found = read_part_map(connection, PartQuestion(WHOLE_YEAR, 2023, "mean"), PART_TEMPERATURE, GULF_PARTS)
+    found = read_part_map(connection, PeriodQuestion(WHOLE_YEAR, 2023, "mean"), PART_TEMPERATURE, GULF_PARTS)
     expected = gulf.sel(time=slice("2023-06-01", "2023-08-31")).mean("time").sortby("latitude")
     np.testing.assert_allclose(found.field.values, expected, rtol=1e-6)
     assert (found.field.kind, found.field.when) == ("year", "2023 (UTC)")
@@ -254,7 +272,7 @@ def test_a_month_without_values_says_what_there_is_instead(
     connection: Connection, column: str, year: int, area: Area | None, message: str
 ) -> None:
     with pytest.raises(NoDataError, match=message):
-        read_part_map(connection, PartQuestion(JULY_PART, year, "mean"), BY_COLUMN[column], area)
+        read_part_map(connection, PeriodQuestion(JULY_PART, year, "mean"), BY_COLUMN[column], area)
 
 
 TREND_TEMPERATURE, TREND_RAIN = BY_COLUMN["temperature_2m"], BY_COLUMN["total_precipitation"]
@@ -338,9 +356,9 @@ NOON = datetime(2023, 7, 15, 12, tzinfo=UTC)
 QUESTIONS: dict[str, tuple[MapQuestion, Variable, Area]] = {
     "hour": (HourQuestion(NOON), TEMPERATURE, GULF),
     "day": (DayQuestion(date(2023, 7, 15), "max"), TEMPERATURE, GULF),
-    "month": (PartQuestion(JULY, 2023, "mean"), TEMPERATURE, GULF),
-    "rain": (PartQuestion(JULY, 2020, "sum"), RAIN, MADE),
-    "year": (PartQuestion(WHOLE_YEAR, 2020, "mean"), TEMPERATURE, MADE),
+    "month": (PeriodQuestion(JULY, 2023, "mean"), TEMPERATURE, GULF),
+    "rain": (PeriodQuestion(JULY, 2020, "sum"), RAIN, MADE),
+    "year": (PeriodQuestion(WHOLE_YEAR, 2020, "mean"), TEMPERATURE, MADE),
     "anomaly": (AnomalyQuestion(JULY, 2020, YEARS, "mean"), TEMPERATURE, MADE),
     "rain anomaly": (AnomalyQuestion(JULY, 2020, YEARS, "sum"), RAIN, MADE),
     "trend": (TrendQuestion(WHOLE_YEAR, YEARS, "mean"), TEMPERATURE, MADE),
@@ -383,8 +401,8 @@ def test_an_hour_is_its_snapshot(connection: Connection) -> None:
 
 def test_totals_have_the_steps_of_their_period(connection: Connection, made: Any) -> None:
     assert len(made)
-    month = read_map(connection, PartQuestion(JULY, 2020, "sum"), RAIN, MADE)
-    year = read_map(connection, PartQuestion(WHOLE_YEAR, 2020, "sum"), RAIN, MADE)
+    month = read_map(connection, PeriodQuestion(JULY, 2020, "sum"), RAIN, MADE)
+    year = read_map(connection, PeriodQuestion(WHOLE_YEAR, 2020, "sum"), RAIN, MADE)
     norms: list[Any] = [map_figure(one.field).axes[0].images[0].norm for one in (month, year)]
     of_month, of_year = norms
     assert list(of_month.boundaries)[:4] == [0.0, 5.0, 10.0, 25.0]
@@ -415,3 +433,111 @@ def test_of_places_far_apart_the_part_with_most_is_drawn(connection: Connection)
     assert reading.lines == alone.lines
     assert float(mekong.field.values[0, 0]) == 30.0
     assert mekong.left_out is None
+
+
+# --- What a map says of its values, and of what is missing ---
+
+
+TEMPERATURE = BY_COLUMN["temperature_2m"]
+JULY = calendar_month(7)
+
+
+def test_months_of_an_earlier_version_need_their_summaries(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    load_month(warehouse, replace(flat_months("2023-07", names=("t2m",)), summaries=None))
+    load_month(warehouse, flat_months("2023-06", names=("t2m",)))
+    with warehouse.connect() as connection:
+        for question in (
+            PeriodQuestion(JULY, 2023, "mean"),
+            AnomalyQuestion(JULY, 2023, YearSpan(1991, 2020), "mean"),
+        ):
+            with pytest.raises(NoDataError, match="the table holds the hours of 2023-07, and no monthly summ") as error:
+                read_map(connection, question, TEMPERATURE)
+            assert "era5 db summaries" in error.value.remedy
+        year = read_map(connection, PeriodQuestion(WHOLE_YEAR, 2023, "mean"), TEMPERATURE)
+        line = "no monthly summaries of 2023-07, whose hours are there: era5 db summaries makes them"
+        assert line in year.remarks
+        with pytest.raises(NoDataError, match=r"no location has more than 0 \(no monthly summaries of 2023-07"):
+            read_map(connection, TrendQuestion(WHOLE_YEAR, YearSpan(2001, 2023), "mean"), TEMPERATURE)
+
+
+def test_a_database_without_the_view_says_how_to_get_it(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    load_month(warehouse, flat_months("2023-07", names=("t2m",)))
+    with warehouse.connect() as connection:
+        connection.execute("DROP VIEW weather_monthly")
+        with pytest.raises(NoDataError, match="the database has no monthly summaries of temperature_2m") as error:
+            read_map(connection, PeriodQuestion(JULY, 2023, "mean"), TEMPERATURE)
+    assert "era5 db summaries" in error.value.remedy
+
+
+def test_an_empty_database_is_said(empty_warehouse: Warehouse) -> None:
+    with empty_warehouse.connect() as connection, pytest.raises(NoDataError, match="the table weather is empty"):
+        read_map(connection, PeriodQuestion(JULY, 2023, "mean"), TEMPERATURE)
+
+
+def test_lines_count_locations_hours_and_years() -> None:
+    hours = np.array([744, 743, 100, 20], dtype=np.int32)
+    cells = CellValues(np.arange(1, 5, dtype=np.int32), np.ones(4), hours)
+    enough = hours > 720
+    assert describe_incomplete_locations(cells, enough, 744, "July 2023") == [
+        "2 of 4 locations have only 20 to 100 of 744 hours of July 2023"
+    ]
+    assert describe_incomplete_locations(cells.where(enough), enough[enough], 744, "July 2023") == []
+    absent, remarks = describe_short_records(np.array([30, 30, 25, 3]), 10, 30, "complete years")
+    assert absent == ["1 of 4 locations have fewer than 10 complete years"]
+    assert remarks == ["1 of 4 locations have only 25 complete years"]
+    assert describe_short_records(np.array([30, 30]), 10, 30, "complete years") == ([], [])
+
+
+TIME = datetime(2023, 7, 1, tzinfo=UTC)
+
+
+def reading_of(values: list[float], *, is_difference: bool) -> MapReading:
+    window, found = placed(np.arange(700_001, 700_001 + len(values), dtype=np.int32), np.array(values))
+    field = FieldMap(
+        kind="anomaly" if is_difference else "month",
+        variable=TEMPERATURE,
+        window=window,
+        values=found,
+        unit="°C",
+        title="2 m temperature",
+        when="July 2023",
+        is_difference=is_difference,
+    )
+    return MapReading(field, ("1 place lacks hours",), ("only 12 years",), TIME, TIME, "mean of July 2023", "degC")
+
+
+def test_values_are_counted_and_rounded_by_what_they_are() -> None:
+    values = reading_of([20.126, float("nan"), -3.004], is_difference=False)
+    assert values.counted == "2 locations, -3.00 to 20.13 degC"
+    assert reading_of([0.5, -0.001], is_difference=True).counted == "2 locations, +0.00 to +0.50 degC"
+    assert reading_of([0.0123, -0.02], is_difference=True).counted == "2 locations, -0.0200 to +0.0123 degC"
+
+
+def test_only_notes_of_grey_places_say_that_they_are() -> None:
+    reading = reading_of([1.0], is_difference=False)
+    assert reading.lines == ["1 place lacks hours", "only 12 years"]
+    assert reading.notes == ["Grey: no data; 1 place lacks hours", "Only 12 years"]
+
+
+@pytest.mark.parametrize(
+    ("column", "statistic", "period", "unit"),
+    [
+        ("temperature_2m", "mean", "day", "°C"),
+        ("total_precipitation", "sum", "day", "mm in the day"),
+        ("total_precipitation", "sum", "season", "mm in the season"),
+        ("total_precipitation", "max", "month", "mm in an hour"),
+        ("surface_solar_radiation_downwards", "sum", "month", "J m⁻² in the month"),
+        ("total_cloud_cover", "mean", "month", "fraction"),
+    ],
+)
+def test_units_say_over_which_time_totals_are(column: str, statistic: CellStatistic, period: str, unit: str) -> None:
+    assert unit_words(BY_COLUMN[column], statistic, period) == unit
+
+
+def test_locations_are_placed_on_their_rectangle() -> None:
+    # Row 486 and 487, columns 160 to 162: 31.5 and 31.75 N, 139.75 to 139.25 W.
+    field = hour_field(TIME, TEMPERATURE, np.array([701_443, 700_001], dtype=np.int32), np.array([2.0, 1.0], "f4"))
+    assert field.latitudes.tolist() == [31.5, 31.75]
+    assert field.longitudes.tolist() == [-139.75, -139.5, -139.25]
+    assert field.locations.ids().tolist() == [700_001, 701_443]
+    np.testing.assert_array_equal(field.values, [[1.0, np.nan, np.nan], [np.nan, np.nan, 2.0]])

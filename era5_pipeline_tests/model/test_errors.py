@@ -7,6 +7,11 @@ import pickle
 import pytest
 
 from era5_pipeline.model.errors import BadFileError, Era5Error
+from era5_pipeline.sources.cds import answers, retry_policy, validation
+from era5_pipeline.sources.zarr import store
+
+# The modules with kinds of their own; without them, the cases depended on what other tests had imported.
+MODULES = (answers, retry_policy, validation, store)
 
 
 def all_kinds(kind: type[Era5Error] = Era5Error) -> list[type[Era5Error]]:

@@ -15,12 +15,15 @@ from era5_pipeline.model.grid import (
     N_LONGITUDES,
     Area,
     Location,
+    Shift,
+    is_same_shift,
     latitude_indices,
     latitudes_of,
     location_ids,
     location_of,
     longitude_indices,
     longitudes_of,
+    nearest_indices,
     nearest_location,
     parse_points,
     points_text,
@@ -92,6 +95,66 @@ def test_a_longitude_off_the_grid_is_refused_by_name(degrees: float) -> None:
 def test_an_invalid_longitude_is_refused_by_name(degrees: float) -> None:
     with pytest.raises(ValueError, match="is not a longitude in degrees"):
         longitude_indices([degrees])
+
+
+@given(
+    st.integers(0, 100), st.integers(1, 9), st.floats(-0.1239, 0.1239), st.lists(st.floats(-0.0009, 0.0009), min_size=9)
+)
+def test_degrees_beside_the_grid_have_their_nearest_indices_and_a_shift(
+    first: int, count: int, shift: float, errors: list[float]
+) -> None:
+    indices = np.arange(first, first + count) * 7 % N_LATITUDES
+    degrees = latitudes_of(indices).astype(np.float64) + np.clip(shift + np.array(errors[:count]), -0.1239, 0.1239)
+    found, measured = nearest_indices(degrees, "latitude")
+    assert found.tolist() == indices.tolist()
+    assert abs(measured - shift) <= 0.002
+    east = longitudes_of(indices * 2).astype(np.float64) + shift
+    found, measured = nearest_indices(np.where(east < -180.0, east + 360.0, east), "longitude")
+    assert found.tolist() == (indices * 2).tolist()
+    assert abs(measured - shift) <= 0.001
+
+
+@given(st.floats(0.1241, 0.1259), st.integers(1, 5))
+def test_degrees_half_way_between_grid_points_have_none(shift: float, count: int) -> None:
+    with pytest.raises(ValueError, match=r"half way|same way"):
+        nearest_indices(np.arange(count) * 0.25 + shift, "latitude")
+
+
+@given(st.floats(-0.12, 0.12), st.floats(0.005, 0.1))
+def test_degrees_beside_the_grid_in_different_ways_have_no_nearest(shift: float, more: float) -> None:
+    with pytest.raises(ValueError, match=r"half way|same way|same grid point"):
+        nearest_indices([10.0 + shift, 10.25 + shift + more], "latitude")
+
+
+@pytest.mark.parametrize(
+    ("shift", "text"),
+    [(Shift(0.1, 0.05), "0.1 N 0.05 E"), (Shift(-0.049, -0.1), "0.049 S 0.1 W"), (Shift(0.0, -0.1), "0 N 0.1 W")],
+)
+def test_a_shift_is_said_in_degrees(shift: Shift, text: str) -> None:
+    assert str(shift) == text
+    assert Shift.from_json({"north": shift.north, "east": shift.east}) == shift
+
+
+def test_shifts_are_the_same_to_the_digits_of_files() -> None:
+    assert is_same_shift(None, None)
+    assert is_same_shift(Shift(0.1, 0.042), Shift(0.1, 0.043))
+    assert not is_same_shift(Shift(0.1, 0.042), Shift(0.1, 0.052))
+    assert not is_same_shift(None, Shift(0.1, 0.0))
+    assert not is_same_shift(Shift(0.1, 0.0), None)
+
+
+@given(st.lists(latitudes, min_size=1, max_size=5), longitudes, st.integers(0, 300))
+@example(north=[0.0], west=-23.15, width=129)  # ends at -10.249999999999998
+def test_the_area_around_degrees_is_the_smallest_on_the_grid(north: list[float], west: float, width: int) -> None:
+    east = [min(west + width / 10 * part, 360.0) for part in (0.0, 0.5, 1.0)]
+    area = Area.around(north, east)
+    for degrees in (area.north, area.south, area.east, area.west):
+        assert degrees % 0.25 == 0
+    assert 0 <= area.north - max(north) < 0.25
+    assert 0 <= min(north) - area.south < 0.25
+    rounding = 1e-6  # a degree as near to the grid as this lies on it
+    assert (east[0] - area.west + rounding) % 360 < 0.25 + 2 * rounding
+    assert (area.east - east[-1] + rounding) % 360 < 0.25 + 2 * rounding
 
 
 @given(latitudes, longitudes)

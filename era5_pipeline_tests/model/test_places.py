@@ -301,7 +301,7 @@ def test_an_ambiguous_name_lists_its_candidates(text: str, count: int, listed: s
     assert len(lines) == count
     assert any(listed in line for line in lines)
     assert f"such as {example}, or" in first
-    # What the remedy proposes works.
+    # The command in the remedy works.
     find_place(example)
     number = lines[0].split()[0]
     assert str(find_place(number).geoname_id) == number

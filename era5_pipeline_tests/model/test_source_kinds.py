@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PACKAGE = Path(era5_pipeline.__file__).parent
-# The table, and each source's own folder.
-MAY_KNOW_NAMES = (PACKAGE / "model" / "source_kinds.py", PACKAGE / "sources")
+# The table, and each source's own folder; for exports, Zarr is a format.
+MAY_KNOW_NAMES = (PACKAGE / "model" / "source_kinds.py", PACKAGE / "sources", PACKAGE / "export")
 
 
 def test_the_command_line_offers_the_sources_of_the_table() -> None:
@@ -41,7 +41,7 @@ def test_the_setting_takes_the_sources_of_the_table_and_no_other(monkeypatch: py
     for name in SOURCE_KINDS:
         assert Settings(_env_file=None, source=name).source_name == name
     monkeypatch.setenv("ERA5_SOURCE", "csd")
-    with pytest.raises(UsageError, match="ERA5_SOURCE: Input should be cds, arco, point, files or sample"):
+    with pytest.raises(UsageError, match="ERA5_SOURCE: Input should be cds, arco, point, zarr, files or sample"):
         read_settings()
 
 
@@ -51,8 +51,8 @@ def test_every_source_has_a_module_that_opens_it(name: str) -> None:
 
 
 def test_names_are_listed_in_words() -> None:
-    assert names_of() == "cds, arco, point, files or sample"
-    assert names_of(services=True) == "cds, arco or point"
+    assert names_of() == "cds, arco, point, zarr, files or sample"
+    assert names_of(services=True) == "cds, arco, point or zarr"
 
 
 def test_a_source_that_the_table_does_not_have_has_no_traits() -> None:

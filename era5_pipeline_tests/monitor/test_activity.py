@@ -111,10 +111,11 @@ def report_that(warehouse: Warehouse, holds: Callable[[Report], bool]) -> Report
 def paused_load(warehouse: Warehouse, flat: FlatMonth) -> Iterator[tuple[Load, int]]:
     """A load paused in the middle of its COPY, with all taken that was sent; and its session's process number.
 
-    It is the month's second load: during the first one, the columnstore shows no progress.
+    It is the month's second load: during the first one, the columnstore shows no progress. A row has the same number of
+    bytes unless it is sent in a batch.
     """
     load_month(warehouse, flat)
-    with loading(warehouse, flat, pause=True, force=True) as load:
+    with loading(warehouse, flat, pause=True, force=True, batches=False) as load:
         (pid,) = copying_sessions(warehouse)
         taken = [0]
 
@@ -165,7 +166,7 @@ def test_rates_times_seconds_are_what_the_load_sent(warehouse: Warehouse, large:
     with closing(watch(warehouse, interval_seconds=0.3, seconds=SECONDS)) as watching:
         next(watching)
         before = time.monotonic()
-        with loading(warehouse, large, pause=True, force=True):
+        with loading(warehouse, large, pause=True, force=True, batches=False):
             (pid,) = copying_sessions(warehouse)
             for _ in range(4):
                 report = up(next(watching))
@@ -182,7 +183,7 @@ def test_rates_times_seconds_are_what_the_load_sent(warehouse: Warehouse, large:
 
 def test_rows_of_a_months_first_load_are_shown_on_every_layout(warehouse: Warehouse, large: FlatMonth) -> None:
     """The columnstore shows no progress of it: its bytes are unknown, not zero, and its rows are those it reports."""
-    with loading(warehouse, large, pause=True):
+    with loading(warehouse, large, pause=True, batches=False):
         # Without a rate of 0, the server has not taken all that was sent yet.
         report = report_that(warehouse, lambda report: report.rows_per_second == 0)
         shown = ask(warehouse.url, "SELECT count(*) FROM pg_stat_progress_copy WHERE datname = current_database()")
@@ -208,7 +209,6 @@ def test_a_load_that_ends_within_the_interval_keeps_its_month(warehouse: Warehou
         later.join()
         loaders = [loader for report in reports for loader in report.loaders]
         assert {loader.month for loader in loaders} == {JULY}
-        assert loaders[-1].phase == "done"
         assert reports[-1].has_months
 
 

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 import netCDF4
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from era5_pipeline.model.grid import Shift, latitude_indices, longitude_indices
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files
 from era5_pipeline.netcdf.contents import Contents, Problem, expver_text, hours_of, inspect, months_of
@@ -246,8 +249,8 @@ def test_other_units_or_parameters_are_refused(
     ("axes", "said"),
     [
         ({"latitudes": [10.1, 10.0]}, "latitude 10.1 is not on"),
-        ({"latitudes": [28.9, 28.65]}, "latitude 28.9 is not on"),
-        ({"longitudes": [20.05]}, "longitude 20.05 is not on"),
+        ({"latitudes": [28.9, 28.4], "longitudes": [20.0, 20.1]}, "latitude 28.9 is not on"),
+        ({"latitudes": [10.5, 10.25], "longitudes": [20.125, 20.375]}, "longitude 20.125 is not on"),
         ({"longitudes": [20.0, 20.1, 20.2, 20.3]}, "longitude 20.1 is not on"),
         ({"latitudes": [91.0, 90.75]}, "latitude 91 is not on"),
         ({"longitudes": [400.0]}, "longitude 400 is not"),
@@ -266,8 +269,67 @@ def test_points_off_the_grid_are_named(tmp_path: Path, axes: dict[str, list[floa
 
 
 def test_a_grid_off_era5s_is_one_problem_not_one_per_variable(tmp_path: Path) -> None:
-    of = weather(HOURS, latitudes=[10.1], names=["t2m", "u10", "v10"])
+    of = weather(HOURS, latitudes=[10.1, 10.2], names=["t2m", "u10", "v10"])
     assert only_problem(write_netcdf(tmp_path / "x.nc", of)).kind == "grid"
+
+
+def test_points_beside_those_of_the_grid_are_fields_and_a_problem_with_its_remedies(tmp_path: Path) -> None:
+    of = weather(HOURS, latitudes=[28.9, 28.65], longitudes=[179.8, 180.05], names=["t2m", "u10"])
+    contents = look_into(write_netcdf(tmp_path / "x.nc", of))
+    (problem,) = contents.problems
+    assert (problem.kind, problem.area, problem.shift) == ("grid", "29/179.75/28.5/-179.75", Shift(-0.1, 0.05))
+    assert problem.remedy == (
+        "Request it on the grid: era5 load --from 2023-06 --to 2023-07 --source cds --area 29/179.75/28.5/-179.75 "
+        "--variables t2m,u10; or take each value to its nearest point, 0.1 degrees off: --off-grid nearest."
+    )
+    for field in contents.fields:
+        assert field.shift == problem.shift
+        assert field.latitude_index.tolist() == latitude_indices([29.0, 28.75]).tolist()
+        assert field.longitude_index.tolist() == longitude_indices([179.75, 180.0]).tolist()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(-0.12, 0.12), st.floats(-0.12, 0.12), st.sampled_from([CURRENT, LEGACY]))
+def test_any_shift_under_half_a_cell_is_found(
+    tmp_path_factory: pytest.TempPathFactory, to_north: float, to_east: float, layout: Layout
+) -> None:
+    of = weather(HOURS[:1], [48.75 + to_north, 48.5 + to_north], [179.75 + to_east, 180.0 + to_east])
+    (field,) = look_into(write_netcdf(tmp_path_factory.getbasetemp() / "shifted.nc", of, layout)).fields
+    assert (field.latitude_index / 4 - 90).tolist() == [48.75, 48.5]
+    assert (field.longitude_index / 4 - 179.75).tolist() == [179.75, 180.0]
+    found = field.shift or Shift(0.0, 0.0)
+    assert found.is_like(Shift(to_north, to_east))
+
+
+@pytest.mark.parametrize(
+    ("axes", "why"),
+    [
+        ({"latitudes": [10.1, 10.0]}, "its latitudes do not all lie beside grid points in the same way"),
+        ({"longitudes": [20.125, 20.375]}, "its longitudes lie half way between grid points"),
+        ({"longitudes": [20.1, 20.1]}, "several of its longitudes lie beside the same grid point"),
+    ],
+)
+def test_points_without_a_nearest_one_are_refused_with_the_reason(
+    tmp_path: Path, axes: dict[str, list[float]], why: str
+) -> None:
+    problem = only_problem(write_netcdf(tmp_path / "x.nc", weather(HOURS, **axes)))  # type: ignore[arg-type]
+    assert problem.shift is None
+    assert problem.remedy.startswith("Request it on the grid: era5 load --from 2023-06 --to 2023-07 --source cds")
+    assert problem.remedy.endswith(f"({why}: --off-grid nearest does not apply).")
+
+
+def test_a_single_point_must_say_that_it_is_not_of_era5_land(tmp_path: Path) -> None:
+    of = weather(HOURS, latitudes=[10.1], longitudes=[20.1])
+    problem = only_problem(write_netcdf(tmp_path / "x.nc", of, LEGACY))
+    assert "its only point may be of ERA5-Land, and it does not say" in problem.remedy
+    stated = replace(CURRENT, attributes={"GRIB_iDirectionIncrementInDegrees": 0.25})
+    (field,) = look_into(write_netcdf(tmp_path / "y.nc", of, stated)).fields
+    assert field.shift == Shift(0.1, 0.1)
+
+
+def test_points_beyond_a_pole_have_no_nearest_one(tmp_path: Path) -> None:
+    problem = only_problem(write_netcdf(tmp_path / "x.nc", weather(HOURS, latitudes=[90.2, 89.95])))
+    assert "latitude 90.25 is not on" in problem.remedy
 
 
 def test_two_dimensional_coordinates_are_refused(tmp_path: Path) -> None:
@@ -503,7 +565,7 @@ def test_messages_name_the_member_not_the_scratch_file(tmp_path: Path) -> None:
     ],
 )
 def test_unusable_real_files_are_reported(era5_samples: Path, name: str, kind: str, said: str) -> None:
-    problem = only_problem(era5_samples / name)
+    (problem,) = look_into(era5_samples / name).problems
     assert problem.kind == kind
     assert said in problem.text
 

@@ -15,9 +15,10 @@ from dask.base import compute
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from era5_pipeline.netcdf import field_reader
 from era5_pipeline.netcdf.archive import NetcdfFile
 from era5_pipeline.netcdf.contents import Field, inspect
-from era5_pipeline.netcdf.field_reader import FieldReader
+from era5_pipeline.netcdf.field_reader import FieldReader, contents_of
 from era5_pipeline.netcdf.raw_chunks import RawChunks
 from era5_pipeline_tests.era5_files import (
     CURRENT,
@@ -251,3 +252,20 @@ def test_the_chunk_cache_of_hdf5_is_limited(tmp_path: Path) -> None:
     """The default is 64 MB for each variable of each open file: a month in daily files would take many gigabytes."""
     read(write_netcdf(tmp_path / "x.nc", weather(HOURS)))
     assert netCDF4.get_chunk_cache()[0] <= 1 << 20
+
+
+def test_contents_are_kept_until_the_file_changes_or_too_many_hours_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = field_reader._KeptContents()
+    monkeypatch.setattr(kept, "_MOST_HOURS", 2 * (HOURS.size + kept._HOURS_OF_A_FILE))
+    monkeypatch.setattr(field_reader, "_kept", kept)
+    paths = [write_netcdf(tmp_path / f"{number}.nc", weather(HOURS, seed=number)) for number in range(3)]
+    first, second, third = (NetcdfFile(path, path) for path in paths)
+    contents = contents_of(first), contents_of(second)
+    assert contents_of(first) is contents[0]
+    contents_of(third)
+    assert contents_of(first) is contents[0]  # the second was used before it
+    assert contents_of(second) is not contents[1]
+    write_netcdf(paths[0], weather(HOURS[:6], seed=4))
+    assert contents_of(first).fields[0].hours.size == 6

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from dataclasses import replace
+from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import xarray as xr
 
+from era5_pipeline.flat.inventory import take_inventory
 from era5_pipeline.model.errors import BadFileError, InputError
 from era5_pipeline.model.variables import BY_PARAM_ID
-from era5_pipeline.netcdf.archive import NetcdfFile
+from era5_pipeline.netcdf import grib
+from era5_pipeline.netcdf.archive import NetcdfFile, StoredObject, netcdf_files, scratch_folder
 from era5_pipeline.netcdf.grib import inspect_grib
 from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.era5_files import (
@@ -28,7 +35,9 @@ from era5_pipeline_tests.era5_files import (
     half_steps_of,
     hour,
     hours_from,
+    into_zip,
     location_id,
+    raw_month,
     weather,
     write,
 )
@@ -36,8 +45,6 @@ from era5_pipeline_tests.grib_files import Form, Message, eccodes, encoded, toge
 from era5_pipeline_tests.samples import DATA, more_real_files
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from era5_pipeline.netcdf.contents import Contents
 
 GRIB = GRIB_LAYOUTS[0]
@@ -119,7 +126,8 @@ def test_values_of_a_real_file_are_those_of_cfgrib(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("edition", [1, 2])
+# Edition 2: test_values_of_real_files_are_those_of_ec_codes, and all other tests of this module.
+@pytest.mark.parametrize("edition", [1, pytest.param(2, marks=pytest.mark.endurance)])
 def test_a_month_is_the_same_as_netcdf_to_the_rounding_of_its_packing(tmp_path: Path, edition: int) -> None:
     of = weather(hours_from("2023-07-01T00", 744), names=["t2m", "tp"], missing=0.05)
     layout = replace(GRIB, grib=Form(edition, bits=16))
@@ -143,15 +151,29 @@ def test_a_field_back_and_forth_is_that_of_ec_codes(tmp_path: Path) -> None:
     assert_same_rows(found, by_ec_codes(turned, "2023-07"))
 
 
-def test_lines_back_and_forth_by_columns_are_refused(tmp_path: Path) -> None:
+SCANS = list(product((False, True), repeat=4))
+BY_COLUMNS_BACK_AND_FORTH = [scan for scan in SCANS if scan[2:] == (True, True)]
+
+
+@pytest.mark.parametrize("scan", [scan for scan in SCANS if scan not in BY_COLUMNS_BACK_AND_FORTH])
+def test_fields_are_read_in_any_order_of_the_points(tmp_path: Path, scan: tuple[bool, bool, bool, bool]) -> None:
+    of = weather(hours_from("2023-07-01T00", 2))
+    for edition in (1, 2) if not scan[3] else (2,):
+        layout = replace(GRIB, grib=Form(edition, scan=scan))
+        rows = flat_rows(flatten(write(tmp_path / str(edition), of, layout), "2023-07", tmp_path).path)
+        assert_same_rows(rows, expected_rows(of, "2023-07"), half_steps_of(of, layout))
+
+
+@pytest.mark.parametrize("scan", BY_COLUMNS_BACK_AND_FORTH)
+def test_lines_back_and_forth_by_columns_are_refused(tmp_path: Path, scan: tuple[bool, bool, bool, bool]) -> None:
     """Programs do not agree on what that means."""
-    path = written(tmp_path / "a.grib", message(), form=Form(2, scan=(False, False, True, True)))
+    path = written(tmp_path / "a.grib", message(), form=Form(2, scan=scan))
     (problem,) = contents(path).problems
     assert problem.columns == ("temperature_2m",)
 
 
 def test_fields_of_one_message_are_read(tmp_path: Path) -> None:
-    """Of thirty messages with three fields each, which threads read in any order."""
+    """Thirty messages with three fields each, read by threads in any order."""
     of = weather(hours_from("2023-07-01T00", 30), names=["t2m", "u10", "v10"])
     path = tmp_path / "a.grib"
     with path.open("wb") as file:
@@ -244,6 +266,110 @@ def test_the_index_is_made_once_and_kept(tmp_path: Path) -> None:
     assert [field.hours.size for field in inspect_grib(file).fields] == [7]
 
 
+@pytest.fixture
+def indexed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files of which an index is made."""
+    made: list[Path] = []
+
+    def read_index(path: Path) -> grib.Index:
+        made.append(path)
+        return real(path)
+
+    real = grib.read_index
+    monkeypatch.setattr(grib, "read_index", read_index)
+    return made
+
+
+def grib_files_in(path: Path, home: Path, origins: dict[Path, StoredObject] | None = None) -> list[int]:
+    """Look into a file as a process of its own would, with nothing in memory; return the hours of its fields."""
+    with scratch_folder(home) as scratch:
+        return [
+            field.hours.size
+            for file in netcdf_files([path], scratch, origins or {})
+            for field in inspect_grib(file).fields
+        ]
+
+
+def test_the_index_of_a_file_in_a_zip_is_made_once(tmp_path: Path, indexed: list[Path]) -> None:
+    first, second = (write(tmp_path, weather(hours_from("2023-07-01T00", n)), GRIB, stem=str(n))[0] for n in (5, 7))
+    path = into_zip(tmp_path / "two.zip", [first, second])
+    assert [grib_files_in(path, tmp_path / "home") for _ in range(3)] == [[5, 7]] * 3
+    assert len(indexed) == 2
+    into_zip(path, write(tmp_path, weather(hours_from("2023-07-01T00", 7)), GRIB, stem="7"))
+    assert grib_files_in(path, tmp_path / "home") == [7]
+    assert len(indexed) == 3
+
+
+def test_the_index_of_an_object_is_that_of_all_its_copies(tmp_path: Path, indexed: list[Path]) -> None:
+    home, (path,) = tmp_path / "home", write(tmp_path, weather(hours_from("2023-07-01T00", 5)), GRIB)
+
+    def copied(name: str, sha256: str) -> list[int]:
+        (tmp_path / name).mkdir()
+        copy = Path(shutil.copy(path, tmp_path / name))
+        return grib_files_in(copy, home, {copy: StoredObject("s3://era5/year.grib", sha256)})
+
+    assert [copied("2023-07", "a"), copied("2023-08", "a")] == [[5], [5]]
+    assert len(indexed) == 1
+    write(tmp_path, weather(hours_from("2023-07-01T00", 6)), GRIB)
+    assert copied("2023-09", "b") == [6]
+    assert len(list((home / "catalogue").iterdir())) == 1
+
+
+def test_indices_of_files_that_are_gone_are_removed(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    of = weather(hours_from("2023-07-01T00", 2))
+    (gone,), (there,), (new,), (old,), (used,) = (
+        write(tmp_path, of, GRIB, stem=name) for name in ("gone", "there", "new", "old", "used")
+    )
+    catalogue = home / "catalogue"
+    for path in (old, used):
+        grib_files_in(path, home, {path: StoredObject(f"s3://era5/{path.name}", "a")})
+    month_ago = time.time() - 40 * 86_400
+    for kept in catalogue.iterdir():
+        os.utime(kept, (month_ago, month_ago))
+    grib_files_in(used, home, {used: StoredObject(f"s3://era5/{used.name}", "a")})
+    for path in (gone, there):
+        grib_files_in(path, home)
+    (catalogue / "damaged.grib.npz").write_bytes(b"PK")
+    (catalogue / "entry.json").write_text("{}")
+    gone.unlink()
+    grib._remove_old.cache_clear()  # as in another process
+    grib_files_in(new, home)
+    names = {kept.name for kept in catalogue.iterdir()}
+    of_used = grib.IndexedFile("s3://era5/used.grib", None, "a").name
+    assert names == {"entry.json", of_used, *(grib.IndexedFile(str(path), None, "").name for path in (there, new))}
+
+
+# ---- memory
+
+
+def test_fields_share_the_memory_and_the_others_are_decoded_into_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = weather(hours_from("2023-07-01T00", 20), names=("t2m", "u10", "v10"))
+    (path,) = write(tmp_path, of, GRIB)
+    monkeypatch.setattr(grib, "_MOST_IN_MEMORY", 2 * of.fields["t2m"].size)
+    made: list[object] = []
+
+    def temporary_file(**options: object) -> object:
+        made.append(options["dir"])
+        return real(**options)  # type: ignore[call-overload]
+
+    real = tempfile.TemporaryFile
+    monkeypatch.setattr(tempfile, "TemporaryFile", temporary_file)
+    raw = raw_month([path], "2023-07")
+    with scratch_folder(tmp_path) as scratch:
+        assert take_inventory(raw, scratch).temporary_bytes == 3 * 4 * of.fields["t2m"].size
+    for stem in ("first", "second"):  # what the first one took is free again
+        flat = flatten([path], "2023-07", tmp_path / stem)
+        assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"), half_steps_of(of, GRIB))
+    homes = [tmp_path / stem / "catalogue" for stem in ("first", "second")]
+    assert [folder for folder in made if folder in homes] == homes
+    monkeypatch.setattr(grib, "_MOST_IN_MEMORY", 3 * of.fields["t2m"].size)
+    with scratch_folder(tmp_path) as scratch:
+        assert take_inventory(raw, scratch).temporary_bytes == 0
+
+
 # ---- what is refused
 
 
@@ -275,6 +401,18 @@ def test_what_is_no_hour_of_era5_is_refused_by_name(tmp_path: Path, keys: dict[s
         flatten([path], "2023-07", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("step_type", "said"),
+    [("avgua", "monthly means"), ("avgid", "daily or monthly means"), ("avgas", "daily or monthly means")],
+)
+def test_means_are_refused_by_their_step_type(tmp_path: Path, step_type: str, said: str) -> None:
+    path = written(tmp_path / "a.grib", message(), form=Form(keys={"stepType": step_type}))
+    found = contents(path)
+    assert not found.fields
+    (problem,) = found.problems
+    assert problem.text.startswith(f"2t holds {said} (GRIB_stepType {step_type}, of hours it is instant)")
+
+
 def test_totals_of_a_day_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "a.grib", message(228, "2023-07-02T00", step=(0, 24)))
     (problem,) = contents(path).problems
@@ -292,7 +430,7 @@ def test_real_files_that_do_not_fit_are_refused_by_name(name: str) -> None:
     (path,) = (DATA / "era5").rglob(name)
     said, number = REAL[name]
     found = contents(path)
-    assert not found.fields
+    assert all(field.shift for field in found.fields)
     assert len(found.problems) == number
     assert all(said in problem.text for problem in found.problems)
 
@@ -310,7 +448,7 @@ MORE = {
 @pytest.mark.parametrize("path", [path for name in MORE for path in more_real_files(name)])
 def test_more_real_files_are_refused_by_name(path: Path) -> None:
     found = contents(path)
-    assert not found.fields
+    assert all(field.shift for field in found.fields)
     assert found.problems
     assert all(MORE[path.name] in problem.text for problem in found.problems)
 
@@ -396,3 +534,14 @@ def test_messages_of_two_grids_are_both_loaded_where_they_agree(tmp_path: Path) 
     overlapping = message(seed=2, longitudes=EAST + 0.25)
     with pytest.raises(InputError):
         flatten([written(tmp_path / "b.grib", message(), overlapping)], "2023-07", tmp_path / "b")
+
+
+def test_the_request_on_the_grid_is_for_all_variables_and_months_of_the_file(tmp_path: Path) -> None:
+    beside = NORTH + 0.02
+    temperature, wind = message(167, latitudes=beside), message(165, at="2024-02-01T05", latitudes=beside)
+    problems = contents(written(tmp_path / "x.grib", temperature, wind)).problems
+    assert {problem.columns: problem.months for problem in problems} == {
+        ("temperature_2m",): ("2023-07",),
+        ("zonal_wind_10m",): ("2024-02",),
+    }
+    assert all("--from 2023-07 --to 2024-02 " in one.remedy and "--variables t2m,u10" in one.remedy for one in problems)

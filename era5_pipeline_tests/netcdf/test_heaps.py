@@ -67,7 +67,7 @@ def zero_one_size(content: bytearray, at: int) -> None:
 
 
 def size_that_overflows(content: bytearray, at: int) -> None:
-    """With its header, it has 2**64 bytes, which are none."""
+    """With its header, its size is 2**64 bytes, which overflows to 0."""
     struct.pack_into("<Q", content, at + 24, 2**64 - 16)
 
 
@@ -220,7 +220,7 @@ def test_compressed_values_with_damage_are_refused_or_equal(tmp_path: Path, soun
         at = chunk.byte_offset + chance.randrange(chunk.size)
         count = min(chance.choice([1, 8, 2000]), chunk.byte_offset + chunk.size - at)
         content[at : at + count] = chance.choice([bytes(count), chance.randbytes(count)])
-        # Of a new name: the libraries keep what they know of a file that is open.
+        # A new name, because the libraries cache facts about open files.
         path = tmp_path / f"x{number}.nc"
         path.write_bytes(content)
         values = read(path)

@@ -27,7 +27,7 @@ INPUTS = {
     "time": [f"{hour:02d}:00" for hour in range(24)],
     "area": [-6, 106, -6.5, 106.5],
 }
-# Of which the first month is final, besides the last hour of its last day.
+# The first month is final, except for the last hour of its last day.
 STATE = Availability(datetime(2026, 1, 1, tzinfo=UTC), datetime(2020, 1, 31, 22, tzinfo=UTC), preliminary_differs=False)
 
 

@@ -22,6 +22,7 @@ from era5_pipeline.netcdf import archive
 from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files
 from era5_pipeline.netcdf.contents import inspect
 from era5_pipeline.netcdf.refusals import MOST_HOURS, require_own_data, required_bytes
+from era5_pipeline_tests.commands import assert_says
 from era5_pipeline_tests.era5_files import (
     CURRENT,
     LAYOUTS,
@@ -78,7 +79,7 @@ def test_values_in_an_external_file_are_refused_and_a_pipe_there_is_not_opened(t
         file.create_dataset("t2m", shape, "f4", external=place)
 
     text = problem_of(with_t2m(tmp_path / "x.nc", make))
-    assert text == f"does not hold the values of t2m itself: they are in {tmp_path / 'pipe'}"
+    assert_says(text, "t2m", f"in {tmp_path / 'pipe'}")
 
 
 @pytest.mark.parametrize("name", ["t2m", "valid_time"])
@@ -87,7 +88,7 @@ def test_an_external_link_is_refused_and_not_followed(tmp_path: Path, name: str)
     with h5py.File(path, "a") as file:
         del file[name]
         file[name] = h5py.ExternalLink("/dev/zero", f"/{name}")
-    assert problem_of(path) == f"does not hold {name} itself: it is a link to the file /dev/zero"
+    assert_says(problem_of(path), name, "link to the file /dev/zero")
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,7 @@ def test_a_file_far_larger_than_its_variables_is_refused(tmp_path: Path) -> None
 
 
 def test_a_zip_of_zeros_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Of a gigabyte, which takes long to write.
+    # A file of a gigabyte would take long to write.
     monkeypatch.setattr(archive, "_SMALL_MEMBER_BYTES", 1 << 20)
     path, scratch = tmp_path / "x.zip", tmp_path / "scratch"
     scratch.mkdir()
@@ -404,6 +405,48 @@ def test_a_variable_that_says_it_is_not_of_hours_is_refused(
     assert text.endswith("not values of hours")
 
 
+STEP = "GRIB_%sDirectionIncrementInDegrees"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ({STEP % "i": 0.1, STEP % "j": 0.1}, "values of ERA5-Land (GRIB_iDirectionIncrementInDegrees 0.1)"),
+        ({STEP % "j": np.float32(0.1)}, "values of ERA5-Land (GRIB_jDirectionIncrementInDegrees 0.1)"),
+        ({STEP % "i": 0.75, STEP % "j": 0.75}, "values of another grid (GRIB_iDirectionIncrementInDegrees 0.75)"),
+        ({"GRIB_class": "l5"}, "values of ERA5-Land (GRIB_class l5)"),
+        ({"GRIB_class": "mc"}, "values of CAMS (GRIB_class mc)"),
+        ({"GRIB_class": "xx"}, "values of another data set (GRIB_class xx)"),
+        ({"GRIB_stream": "wave"}, "values of ocean waves (GRIB_stream wave)"),
+    ],
+)
+def test_values_of_other_data_sets_that_lie_on_the_grid_are_refused(
+    tmp_path: Path, attributes: dict[str, Any], said: str
+) -> None:
+    text = refusal(look_into(tmp_path / "x.nc", weather(HOURS, **POINT), **attributes))
+    assert text == f"holds {said}, not values of ERA5's single levels, 0.25 degrees apart"
+
+
+@pytest.mark.parametrize(
+    ("history", "said"),
+    [
+        ("cdsapi: reanalysis-era5-land to x.grib", "values of ERA5-Land (reanalysis-era5-land in its history)"),
+        ("mars retrieve,class=od,stream=oper", "ECMWF's operational forecasts (class=od in its history)"),
+        ('with {"filter_by_keys": {"class": ["s2"]}}', "forecasts of weeks (S2S)"),
+        (CFGRIB % ("wave", "instant"), "values of ocean waves (stream wave in its history)"),
+    ],
+)
+def test_a_file_whose_history_names_another_data_set_is_refused(tmp_path: Path, history: str, said: str) -> None:
+    assert said in refusal(look_into(tmp_path / "x.nc", weather(HOURS), history))
+
+
+def test_a_file_with_an_attribute_of_another_data_set_is_refused(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS))
+    with netCDF4.Dataset(path, "a") as dataset:
+        dataset.request = '{"class": "s2", "levtype": "sfc"}'
+    assert "in its request" in refusal(inspect(NetcdfFile(path, path)))
+
+
 @pytest.mark.parametrize(
     ("history", "said"),
     [
@@ -414,6 +457,8 @@ def test_a_variable_that_says_it_is_not_of_hours_is_refused(
         (DAILY, "daily statistics (daily_reduce in its history)"),
         ("cdstoolbox: ct.climate.daily_mean(data)", "daily statistics (daily_mean"),
         ('{"daily_statistic": "daily_maximum"}', "daily_maximum"),
+        ("computed daily_mean of t2m", "daily statistics (daily_mean in its history)"),
+        ("made by hand: monthly_sum.", "monthly statistics (monthly_sum in its history)"),
         ("earthkit.transforms.temporal.reduce(x)", "earthkit.transforms.temporal.reduce"),
         ("retrieved from reanalysis-era5-single-levels-monthly-means", "era5-single-levels-monthly-means"),
         ("derived-era5-single-levels-daily-statistics", "era5-single-levels-daily-statistics"),
@@ -482,6 +527,10 @@ def test_one_value_left_along_an_axis_is_refused_where_the_mean_is_over_this_axi
         # Names of files and folders say nothing of what was done to this one.
         ("cdo selname,t2m /data/fldmean/daymean.nc fldmean.nc", "t2m", {}),
         ("ncks -d time,0 /data/daily_mean/t2m_daily_mean_2020.nc out.nc", "t2m", {}),
+        ("ncks -d time,0 daily_mean.nc daily_mean/out.nc", "t2m", {}),
+        (CFGRIB % ("oper", "instant"), "t2m", {STEP % "i": 0.25, STEP % "j": 0.25, "GRIB_class": "ea"}),
+        ("mars retrieve, class=ea, stream=oper, dataset=reanalysis-era5-single-levels", "t2m", {}),
+        ("a classic=oddity, of class: odd", "t2m", {}),
         ("the input of ncra and cdo fldmean is made later", "t2m", {}),
         # Drops a dimension of size one.
         (f"{RUN} ncwa -a expver,number in.nc out.nc", "t2m", {}),
@@ -533,3 +582,12 @@ def test_a_real_file_of_monthly_means_is_refused_by_name(path: Path) -> None:
     (problem,) = inspect(NetcdfFile(path, path)).problems
     assert "t2m holds monthly means (GRIB_stepType avgua" in problem.text
     assert len(problem.months) == 240
+
+
+def test_times_on_the_half_hour_are_named_as_those_of_means(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS[::4]), LEGACY)
+    with netCDF4.Dataset(path, "a") as dataset:
+        dataset["time"].units = "hours since 1900-01-01 00:30:00"
+    assert "daily statistics or other means (all its times are on the half hour)" in refusal(
+        inspect(NetcdfFile(path, path))
+    )

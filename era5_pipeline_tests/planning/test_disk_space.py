@@ -14,6 +14,7 @@ from era5_pipeline.model.errors import LocalDiskError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.model.settings import Settings
+from era5_pipeline.netcdf import grib
 from era5_pipeline.planning.current_contents import CurrentContents, DiskSpace
 from era5_pipeline.planning.disk_space import MONTHS_AT_ONCE, StoragePolicy, require_room
 from era5_pipeline.planning.extent import Load
@@ -94,6 +95,26 @@ def test_flattening_is_not_begun_without_room_for_the_flat_file(small_disk: Path
     with pytest.raises(LocalDiskError, match=r"2023-07 was not started: it needs about .*\(flat file .*\)"):
         run_flat(chosen, JULY)
     assert not (small_disk / "home" / "flat").exists()
+
+
+def test_flattening_is_not_begun_without_room_for_decoded_messages(
+    small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = era5_files.weather(era5_files.hours_from("2023-07-01T00", 744), names=("t2m",))
+    era5_files.write(tmp_path / "files", of, era5_files.GRIB_LAYOUTS[0])
+    chosen = settings_on(small_disk, source="files", files_dir=str(tmp_path / "files"), area=None)
+    run_raw(chosen, JULY)
+    free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
+    (small_disk / "filling").write_bytes(bytes(free - 60_000))
+    monkeypatch.setattr(grib, "_MOST_IN_MEMORY", of.fields["t2m"].size - 1)
+    run_raw(chosen, JULY)
+    with pytest.raises(
+        LocalDiskError, match=r"2023-07 was not started: it needs about .*\(decoded 35\.7 kB, flat file"
+    ):
+        run_flat(chosen, JULY)
+    monkeypatch.setattr(grib, "_MOST_IN_MEMORY", of.fields["t2m"].size)
+    run_raw(chosen, JULY)
+    run_flat(chosen, JULY)
 
 
 def test_the_table_counts_where_the_embedded_server_is_on_the_same_disk(small_disk: Path) -> None:

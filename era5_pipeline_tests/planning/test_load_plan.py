@@ -27,6 +27,7 @@ from era5_pipeline.warehouse.layouts import LAYOUTS
 from era5_pipeline.warehouse.ledger_entry import Addition, LedgerEntry, LedgerFile
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.space import MonthSpace, Space, read_space
+from era5_pipeline_tests.commands import assert_says
 from era5_pipeline_tests.ledgers import column_facts, contents_of
 from era5_pipeline_tests.samples import unpacked
 
@@ -131,7 +132,7 @@ def test_a_plan_of_all_of_era5() -> None:
     assert plan.largest.fields == 744 * 6
     value = plan.to_json()
     assert (value["months"], value["months_to_load"], value["first_to_load"]) == (1020, 1020, "1940-01")
-    assert 9.3 <= value["parquet_bytes"] / size.rows <= 19.5
+    assert 11.5 <= value["parquet_bytes"] / size.rows <= 21.5
     assert 16 <= value["table_bytes"] / size.rows <= 21
     assert value["table_bytes"] == value["table_bytes_in_columnstore"]
     # Between the ZIP of smooth fields and values that do not compress at all.
@@ -316,16 +317,16 @@ def test_measured_rates_take_precedence_over_documented_ones() -> None:
     size = plan.size
     assert size.requests == 3
     assert plan.bytes.download.value == pytest.approx(size.values * 2)
-    assert plan.bytes.download.known_from == "measured here on 3 months: 2 bytes a value"
+    assert_says(plan.bytes.download.known_from, "measured here on 3 months", "2 bytes a value")
     assert plan.bytes.parquet.value == pytest.approx(size.rows * 10)
     assert plan.bytes.parquet.known_from.startswith("measured here on 2 months")
     assert plan.bytes.table.value == pytest.approx(size.rows * 50)
     seconds = plan.seconds
     assert seconds.flatten.value == pytest.approx(size.rows / 1e6)
     assert seconds.load.value == pytest.approx(size.rows / 5e5)
-    assert seconds.load.known_from == "measured here on 3 months: 0.5 million rows/s"
+    assert_says(seconds.load.known_from, "measured here on 3 months", "0.5 million rows/s")
     assert seconds.raw.value == pytest.approx(9 * 1800)
-    assert seconds.raw.known_from == "measured here on 3 months: 30.0 minutes a month, the queue included"
+    assert_says(seconds.raw.known_from, "measured here on 3 months", "30.0 minutes a month", "queue")
     assert plan.guesses == ()
     assert seconds.one_after_another == pytest.approx(9 * 1800 + seconds.work)
     assert seconds.two_at_once == pytest.approx(9 * 900)
@@ -362,7 +363,7 @@ def test_the_download_is_guessed_until_it_was_measured() -> None:
     plan = plan_of(load_of("2024-01", "2024-05"))
     # Five requests, two at once: three rounds.
     assert plan.guesses == tuple({"minutes_per_request": n, "hours": 3 * n / 60} for n in (10, 30, 60))
-    assert plan.seconds.raw.known_from == "not known before the first month; the queue decides"
+    assert_says(plan.seconds.raw.known_from, "not known", "queue")
     arco = plan_of(load_of("2024-01", source="arco"))
     assert (arco.size.files, plan_of(load_of("2024-01", source="cds")).size.files) == (31, 2)
     at_ten = arco.guesses[0]
@@ -379,6 +380,19 @@ def test_two_months_at_once_take_no_longer_but_not_half() -> None:
         assert seconds.two_at_once < seconds.one_after_another
     one = plan_of(load_of("2024-01", source="sample")).seconds
     assert (one.work_at_once, one.two_at_once) == (one.work, max(one.raw.value or 0, one.work))
+
+
+def test_small_months_of_files_are_planned_as_one_run() -> None:
+    places = Area.parse("10.75/106.25/10.75/106.75")
+    small = plan_of(load_of("1940-01", "1940-12", source="files", area=places)).seconds
+    assert small.at_once == 1
+    assert small.record.value == pytest.approx(12 * measured_rates().series_seconds)
+    assert_says(small.record.known_from, "in one run")
+    large = plan_of(load_of("1940-01", "1940-12", source="files")).seconds
+    assert large.at_once == 2
+    assert large.record.value == pytest.approx(12 * measured_rates().record_seconds)
+    # Only the user's own files and series are: a service delivers months one by one.
+    assert plan_of(load_of("1940-01", "1940-12", source="cds", area=places)).seconds.at_once == 2
 
 
 def test_a_plan_with_nothing_to_load_is_all_zero() -> None:
@@ -405,7 +419,7 @@ def test_a_load_that_does_not_fit_on_the_disks_gets_warnings() -> None:
     assert "embedded server" not in shared
     small = warnings(home - 1e9, table - 1e9, is_one=False)
     assert "disk of ERA5_HOME" in small
-    assert "those of one month take 24.6 GB" in small
+    assert "those of one month take 26.0 GB" in small
     assert "disk of the embedded server" in small
     assert small.count("--area") == small.count("--variables") == 2
     assert plan_of(load, disks=DiskSpace()).warnings == ()

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 PREFIX = f"e5t{os.getpid()}"
 ROLES = Roles.named(PREFIX)
-# Of the database that a whole module of tests shares: roles are the server's.
+# Roles belong to the server, so the whole module shares those of one database.
 SHARED = Roles.named(f"{PREFIX}_shared")
 LOGINS = {"alice": "loader", "bob": "loader", "ann": "reader"}
 SMALL = ("--source", "sample", "--area", "-6/106/-6.5/106.5")
-# Of the tests in this process: those of another one create and drop roles of the same server meanwhile.
+# Named after this process: tests in other processes create and drop roles of the same server meanwhile.
 OUR_ROLES = (
     f"(starts_with(rolname, '{PREFIX}_') OR starts_with(rolname, 'era5_test_{os.getpid()}_') OR rolname = session_user)"
 )
@@ -179,6 +179,41 @@ def test_a_loader_does_all_that_loads_need_and_a_reader_sees_it(roled: RoledWare
     before = catalogue(roled.url)
     assert f"{ROLES.loader}: was there\n" in roled.init()
     assert catalogue(roled.url) == before
+
+
+@pytest.mark.parametrize("made_by", ["an administrator before the roles", "a loader"])
+def test_a_loader_loads_into_a_lake(
+    made_by: str,
+    server_url: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "lake").mkdir()
+    with server_without_our_roles(server_url), fresh_database(server_url) as url:
+        made = RoledWarehouse(url, InProcess(capsys, monkeypatch, tmp_path))
+        made.here.set(ERA5_DATABASE_URL=url, ERA5_LAKE=str(tmp_path / "lake"))
+        try:
+            if made_by != "a loader":
+                made.here.run("load", "--from", "2023-01", *SMALL)
+                run(url, "CREATE TABLE weather_trend AS SELECT 1 AS location_id")
+            made.init()
+            run(url, *create_logins(ROLES))
+            for name in ("alice", "bob"):
+                made.era5(name, "load", "--from", "2023-01", *SMALL, "--force")
+            assert "are equal" in made.era5("alice", "lake", "verify").out
+            made.era5("bob", "lake", "clean", "--keep-days", "0")
+            assert made.era5("ann", "lake", "path").out.strip().endswith(".metadata.json")
+            owners = "SELECT string_agg(DISTINCT tableowner, ' ') FROM pg_tables WHERE tablename ~ 'iceberg|_trend'"
+            assert ask(url, owners) == ROLES.loader
+            if made_by != "a loader":
+                assert ask(made.as_user("ann"), "SELECT count(*) FROM weather_trend") == 1
+            made.init()
+            before = catalogue(url)
+            made.init()
+            assert catalogue(url) == before
+        finally:
+            run(server_url, f"DROP DATABASE IF EXISTS {database_of(url)}_dagster WITH (FORCE)")
 
 
 def test_a_warehouse_without_tables_of_summaries_gets_them_from_its_loaders(

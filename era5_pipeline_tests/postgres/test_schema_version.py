@@ -324,7 +324,7 @@ def test_a_database_of_the_first_version_is_upgraded_and_loaded_into(
         assert here.run("series", "--lat", "-6", "--lon", "106", "--from", "2023-01", "--to", "2023-02").out
         with Warehouse(new).connect() as connection:
             ensure_schema(connection)
-        # What its steps made is what a new database has.
+        # The steps end in the schema that a new database has.
         assert columns_of(url) == columns_of(new)
         upgrade(url)
         upgrade(new)

@@ -157,7 +157,7 @@ def test_every_way_to_the_server_checks_its_certificate(tls: TlsServer, here: In
     assert " loaded " in loaded.out
     assert databases(tls) == ["era5", "era5_dagster"]
     for arguments in (("status",), ("doctor",), ("db", "init"), ("db", "start")):
-        # What is printed can be used as it is, and checks as much.
+        # The printed URL works as it is, and checks certificates just as strictly.
         assert url in here.run(*arguments).out
     assert "2023-02" in here.run("series", "--lat", "-6", "--lon", "106", "--from", "2023-02", "--to", "2023-02").out
     assert here.run("watch", "--seconds", "1", "--json").out

@@ -9,8 +9,8 @@ import pytest
 from psycopg import sql
 
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.postgres.schema_version import STEPS
 from era5_pipeline.read.credit import SAMPLE_CREDIT, UNKNOWN_CREDIT, era5_credit, read_credit, sample_notice
-from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline_tests.servers import fresh_role
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ def test_source_is_unknown_to_a_role_that_may_not_read_the_ledger(weather_table:
 
 def test_source_is_unknown_without_ledger(empty_database: Connection) -> None:
     assert read_credit(empty_database, None, None) == UNKNOWN_CREDIT
-    empty_database.execute(read_sql("schema"))
+    for step in STEPS:
+        step(empty_database)
     assert read_credit(empty_database, None, None) == UNKNOWN_CREDIT
     assert read_credit(empty_database, None, None, LocationSet.of_ids([1]), ["temperature_2m"]) == UNKNOWN_CREDIT

@@ -121,7 +121,7 @@ def test_everything_is_seen_without_network_and_scripts(
     page.context.close()
 
 
-# Of each picture that is shown: its texts, and the rectangle of each. Asked for at once: one by one, each of several
+# For each visible picture: its texts, and the rectangle of each. Asked for at once: one by one, each of several
 # hundred texts takes a few messages. The page's own scripts stay off.
 TEXTS_OF_PICTURES = """
     () => [...document.querySelectorAll("svg.drawn")]

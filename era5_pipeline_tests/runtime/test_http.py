@@ -63,7 +63,7 @@ def test_no_message_and_no_log_shows_the_url(receiver: Receiver, caplog: pytest.
         assert problem.startswith("cannot be reached (")
         assert SECRET not in problem
     assert SECRET not in caplog.text
-    # What other code logs of its requests afterwards is not touched.
+    # Later log records of other code's requests are unchanged.
     assert not logging.getLogger("urllib3.connectionpool").filters
 
 

@@ -21,7 +21,7 @@ print(before, peak_rss_bytes())
 
 
 def peaks(held_bytes: int) -> list[int]:
-    """The peaks of a new process before and after it held so many bytes."""
+    """The peaks of a new process before and after it held that many bytes."""
     command = [sys.executable, "-c", PROGRAM, str(held_bytes)]
     return [int(word) for word in subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()]
 

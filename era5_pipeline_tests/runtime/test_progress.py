@@ -58,7 +58,7 @@ def test_the_rate_is_that_since_the_line_before() -> None:
     assert stalled == "raw files: 50 %, 5.0 of 10.0 MB, 0.00 MB/s, nothing since the last line"
 
 
-def test_a_stage_that_begins_again_is_measured_anew() -> None:
+def test_a_stage_that_begins_again_is_measured_again() -> None:
     said: list[str] = []
     lines = ProgressLines(said.append, every_seconds=0.05)
     for total in (100, 200, 200):  # two files, the second of them twice

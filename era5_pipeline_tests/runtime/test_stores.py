@@ -240,7 +240,7 @@ class CuttingProxy:
 
 @pytest.fixture
 def cut(request: pytest.FixtureRequest, s3_server: S3Server) -> Iterator[tuple[CuttingProxy, str]]:
-    """A proxy before the S3 server that cuts so many connections, and an address behind it."""
+    """A proxy in front of the S3 server that cuts the given number of connections, and an address behind it."""
     proxy = CuttingProxy(s3_server.port, cuts=request.param, after_bytes=_MEGABYTE)
     with aws_environment(f"http://127.0.0.1:{proxy.port}"):
         yield proxy, f"s3://{s3_server.bucket()}/place"

@@ -103,7 +103,7 @@ def test_last_modified_is_the_load_and_asks_again_only_after_it(warehouse: Wareh
     before = datetime.now(UTC) - timedelta(seconds=1)
     load_month(warehouse, flat_months())
     with served(warehouse, routes=routes) as client:
-        # At first there is none: a second load within the same second must not go unseen.
+        # Empty at first: a second load within the same second must not go unnoticed.
         wait_until(lambda: "last-modified" in client.get("/hours", params=JULY).headers)
         answer = client.get("/hours", params=JULY)
         changed = datetime.strptime(answer.headers["last-modified"], "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 EXAMPLES = 25
 CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
 PATHS = sorted(make_app(Warehouse("postgresql://nobody@192.0.2.1:1/era5")).openapi()["paths"])
-# Of the routes that need some: parameters of an answer, of which the tests below change one.
+# Valid parameters for routes that need some; the tests below change one of them.
 RIGHT: dict[str, dict[str, str]] = {
     "/v1/archive": {
         "latitude": "10.5",

@@ -12,10 +12,8 @@ from era5_pipeline.model.settings import Settings
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.serving.application import make_app
 from era5_pipeline.serving.requests import ServingLimits
-from era5_pipeline.warehouse.load_month import load_month
-from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.commands import ROOT
-from era5_pipeline_tests.samples import DATA
+from era5_pipeline_tests.real_months import MEKONG
 from era5_pipeline_tests.served import served
 
 if TYPE_CHECKING:
@@ -23,20 +21,18 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from era5_pipeline_tests.real_months import RealMonths
+
 PAGE = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
 EXAMPLES = list(dict.fromkeys(re.findall(r"^\$ curl -s 'http://127\.0\.0\.1:8000([^']+)'\n(.+)$", PAGE, re.MULTILINE)))
 PATHS = make_app(Warehouse("postgresql://nobody@192.0.2.1:1/era5")).openapi()["paths"]
 
 
 @pytest.fixture(scope="module")
-def client(shared_database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+def client(shared_database_url: str, real_months: RealMonths) -> Iterator[httpx.Client]:
     """June and July 2022 near Ho Chi Minh City."""
-    warehouse = Warehouse(shared_database_url)
-    (file,) = (DATA / "timeseries" / "mekong-2020-2025-csv-zip").glob("*.zip")
-    with era5_files.without_pictures():
-        for month in ("2022-06", "2022-07"):
-            load_month(warehouse, era5_files.flatten([file], month, tmp_path_factory.mktemp("mekong")))
-    with served(warehouse) as client:
+    real_months.loading(MEKONG.of("2022-06", "2022-07"))(shared_database_url)
+    with served(Warehouse(shared_database_url)) as client:
         yield client
 
 

@@ -249,7 +249,7 @@ def test_another_machine_goes_on_with_the_next_day(store: ArcoStore, tmp_path: P
 def test_network_errors_are_retried_and_reported(
     web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault, where: str, reason: str
 ) -> None:
-    monkeypatch.setattr("era5_pipeline.sources.zarr_store._SILENCE_SECONDS", 2.0)
+    monkeypatch.setattr("era5_pipeline.sources.zarr.arco_store._SILENCE_SECONDS", 2.0)
     web.fail(fault, 1, where=where)
     said: list[str] = []
     slept: list[float] = []

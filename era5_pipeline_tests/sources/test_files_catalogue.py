@@ -16,6 +16,7 @@ import pytest
 from era5_pipeline.model.errors import BadFileError, NoDataError, StoreError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
+from era5_pipeline.netcdf import grib
 from era5_pipeline.planning.current_contents import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.stores import open_store
@@ -150,6 +151,25 @@ def test_problems_name_the_object(settings: Making, s3_address: str) -> None:
     assert problem.file == f"{s3_address}/broken.nc"
     with pytest.raises(NoDataError, match="broken"):
         run_raw(settings(), JULY_OBJECTS)
+
+
+def test_an_object_in_grib_is_indexed_once_for_all_its_months(
+    settings: Making, s3_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file,) = era5_files.write(tmp_path / "made", weather(hours_from("2023-07-31T00", 48)), era5_files.GRIB_LAYOUTS[0])
+    open_store(s3_address).upload(file, "year.grib")
+    indexed: list[Path] = []
+
+    def read_index(path: Path) -> grib.Index:
+        indexed.append(path)
+        return real(path)
+
+    real = grib.read_index
+    monkeypatch.setattr(grib, "read_index", read_index)
+    for month in (JULY_OBJECTS, AUGUST):
+        assert run_raw(settings(allow_incomplete=True), month).hours == 24
+    assert len(indexed) == 1
+    assert len(list((settings().home / "catalogue").glob("*.grib.npz"))) == 1
 
 
 def test_folders_and_buckets_are_read_together(settings: Making, s3_address: str, tmp_path: Path) -> None:

@@ -282,13 +282,6 @@ def test_two_variants_have_two_entries_in_the_cache(place: tuple[float, float]) 
     assert len(keys) > 45
 
 
-def test_a_variant_in_a_note_of_an_earlier_version_is_read() -> None:
-    query = SeriesQuery(MEKONG, in_table_order(("temperature_2m",)), TODAY.date(), Path())
-    inputs = query.inputs(("2026-11-18", "2m_temperature"))
-    assert inputs["location"] == {"latitude": 10.75, "longitude": 106.25}
-    assert inputs["date"] == ["1940-01-01/2026-11-18"]
-
-
 def test_a_series_that_fails_is_asked_for_once_for_all_months(point: PointUnderTest) -> None:
     point.server.faults.fail_jobs = 10_000
     source = point.source()

@@ -159,7 +159,7 @@ def test_a_month_that_was_never_loaded_is_loading_failed_or_interrupted(on_embed
 
 
 def test_a_running_load_is_visible_to_other_users(on_embedded: Warehouse, large: FlatMonth, server_url: str) -> None:
-    """Of another user's sessions, the server shows the pid alone."""
+    """The server shows only the pid of another user's sessions."""
     with loading(on_embedded, large, pause=True), fresh_role(server_url) as role:
         with on_embedded.connect() as connection:
             connection.execute(f"GRANT USAGE ON SCHEMA era5 TO {role}")

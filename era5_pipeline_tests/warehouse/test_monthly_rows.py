@@ -36,7 +36,7 @@ JULY = Month(2023, 7)
 
 
 def have_summaries(warehouse: Warehouse) -> list[bool]:
-    """Of each part in the table, in order, whether its entry says that it has summaries."""
+    """Whether the ledger says that a part has summaries, for each part in order."""
     with warehouse.connect() as connection:
         return [part.has_summaries for contents in read_ledger(connection) for part in contents.parts]
 
@@ -67,7 +67,7 @@ def test_summaries_are_those_of_the_hours(warehouse: Warehouse, flat_months: Fla
     assert july["total_precipitation_sum_hours"] < july["month_hours"] == 744
     assert december["total_precipitation_sum_hours"] == 100
     assert december["temperature_2m_hours"] == 100
-    # What a load did not bring is NULL.
+    # Columns that the load did not have are NULL.
     assert [january[name] for name in ("temperature_2m_mean", "temperature_2m_hours", "wind_speed_10m_mean")] == [
         None
     ] * 3
@@ -172,7 +172,7 @@ def test_another_variable_adds_its_columns(warehouse: Warehouse, era5_samples: P
     assert_monthly(warehouse, months=2)
     after = view_of(warehouse)
     names = list(next(iter(after.values())))
-    # Those that there were stay in their places.
+    # The existing ones keep their places.
     assert names[: len(next(iter(before.values())))] == list(next(iter(before.values())))
     assert f"{both.column_names[-1]}_mean" in names
 
@@ -276,7 +276,7 @@ def test_a_flat_month_without_summaries_is_loaded_without_them(warehouse: Wareho
     loaded = load_month(warehouse, without_summaries(second))
     assert any("loaded without monthly summaries" in note for note in loaded.notes)
     assert verify_month(warehouse, second) == ()
-    # Those of the hours that were there before are gone, the others stay.
+    # Summaries of the replaced hours are gone, the others stay.
     assert len(view_of(warehouse)) == 20 - 6
     assert have_summaries(warehouse) == [True, False]
     # The same flat month, with its summaries: only these are added.

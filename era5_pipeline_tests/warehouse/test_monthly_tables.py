@@ -140,7 +140,7 @@ def test_the_prevailing_direction_is_where_the_wind_comes_from(
     assert row[1:] == (-90, -179.75)
 
 
-# What was removed, and what others made
+# Removed objects, and objects made by others
 
 
 def execute(warehouse: Warehouse, statement: str) -> None:

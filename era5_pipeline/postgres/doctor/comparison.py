@@ -58,7 +58,7 @@ class ComparedSetting:
 
     @property
     def applied_by(self) -> Literal["reload", "restart"]:
-        """What makes ALTER SYSTEM effective for this setting."""
+        """Name the action that makes ALTER SYSTEM effective for this setting: reload or restart."""
         return "restart" if self.setting.context == "postmaster" else "reload"
 
 

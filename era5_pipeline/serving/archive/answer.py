@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.grid import Location
     from era5_pipeline.serving.archive.daily import DailyVariable
     from era5_pipeline.serving.archive.hourly import HourlyVariable
-    from era5_pipeline.serving.archive.question import ArchivePoint, ArchiveQuestion
+    from era5_pipeline.serving.archive.parameters import ArchivePoint, ArchiveQuestion
     from era5_pipeline.serving.archive.times import AnswerZone, Days, TimeFormat
 
     Floats = npt.NDArray[np.float32]

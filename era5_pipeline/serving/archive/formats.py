@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.serving.answers import AnswerOrigin
     from era5_pipeline.serving.archive.answer import AnswerColumn, AnswerSection, PointAnswer
-    from era5_pipeline.serving.archive.question import LocationInformation
+    from era5_pipeline.serving.archive.parameters import LocationInformation
     from era5_pipeline.serving.archive.times import AnswerZone, TimeFormat
 
 # --- CSV in Open-Meteo's form: points, hours, days, each with a header, separated by blank lines ---

@@ -61,7 +61,7 @@ def find_hourly(name: str) -> HourlyVariable:
     """The hourly variable of this name.
 
     Raises:
-        UsageError: if there is none; the message says why, or suggests similar names.
+        UsageError: if the name is unknown; the message says why, or suggests similar names.
     """
     return _find(name, HOURLY, DAILY, "hourly")
 
@@ -70,7 +70,7 @@ def find_daily(name: str) -> DailyVariable:
     """The daily variable of this name.
 
     Raises:
-        UsageError: if there is none; the message says why, or suggests similar names.
+        UsageError: if the name is unknown; the message says why, or suggests similar names.
     """
     return _find(name, DAILY, HOURLY, "daily")
 

@@ -20,7 +20,7 @@ from era5_pipeline.serving.archive.formats import (
     answer_as_json,
     csv_name,
 )
-from era5_pipeline.serving.archive.question import ARCHIVE_PARAMETERS, ArchiveQuestion, read_question
+from era5_pipeline.serving.archive.parameters import ARCHIVE_PARAMETERS, ArchiveQuestion, read_question
 from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI evaluates it
 from era5_pipeline.serving.route_page import EXAMPLES
 

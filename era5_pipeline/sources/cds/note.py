@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 
 _FORM = 1
-# The name in notes, from when an order of hours was the only variant.
-_VARIANT = "time_order"
 
 
 class State(Enum):
@@ -134,7 +132,7 @@ def read_note(path: Path, file_store: FileStore = LOCAL) -> Note:
     try:
         if not has_form(value, _FORM, path):
             return Note()
-        fetched, variant = value["fetched"], value[_VARIANT]
+        fetched, variant = value["fetched"], value["variant"]
         note = Note(
             sending_at=value["sending_at"],
             job=value["job"] or None,
@@ -153,9 +151,7 @@ def write_note(
     path: Path, note: Note, inputs: dict[str, Any], file_store: FileStore = LOCAL, files: Iterable[DataFile] = ()
 ) -> None:
     """Write the note, with the request's inputs for human readers; `files` are the files that it names."""
-    value = asdict(note)
-    value[_VARIANT] = value.pop("variant")
-    file_store.write_record(path, {"form": _FORM, **value, "inputs": inputs}, files)
+    file_store.write_record(path, {"form": _FORM, **asdict(note), "inputs": inputs}, files)
 
 
 # --- What one request asks the Climate Data Store for: gridded months here, all hours of a point in `sources.point` ---
@@ -164,7 +160,7 @@ def write_note(
 
 
 class Query(Protocol):
-    """What one request asks for.
+    """Contents of one request.
 
     The service answers equal inputs from a cache. A `variant` of a query requests the same data with different inputs,
     so that they are retrieved afresh; None: the usual inputs.

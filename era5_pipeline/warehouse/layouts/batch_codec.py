@@ -34,7 +34,7 @@ _NULL, _GORILLA, _DELTA_DELTA = 6, 3, 4
 _WIDTH = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 21, 32, 64], dtype=np.int64)
 _COUNT = np.array([0, 64, 32, 21, 16, 12, 10, 9, 8, 6, 5, 4, 3, 2, 1], dtype=np.int64)
 _RUN, _RUN_BITS, _SINGLE = 15, 36, 14
-# The least selector for values of so many bits; zero needs one bit.
+# Smallest selector by bit width; zero needs one bit.
 _SELECTOR = np.array([int(np.argmax(max(1, bits) <= _WIDTH)) for bits in range(65)], dtype=np.int64)
 # Widths and leading zeros change only if more bits than this would be wasted.
 _WASTED_BITS = 12
@@ -432,7 +432,7 @@ def _get_numbers(data: Bytes, at: int, end: int, numbers: Words) -> Any:
     after = first + 8 * blocks
     if count < 1 or count > BATCH_ROWS or blocks < 1 or blocks > count or after > end:
         return DAMAGED
-    # What nothing fills is zero: the selectors after the last block's, and the bits after the last value.
+    # Unused bits are zero: the selectors after the last block's, and the bits after the last value.
     if blocks & 15 and _get8(data, first - 8) >> np.uint64(4 * (blocks & 15)) != _ZERO:
         return DAMAGED
     filled = np.int64(0)

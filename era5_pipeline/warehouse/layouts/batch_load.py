@@ -15,9 +15,11 @@ import psycopg
 from psycopg import sql
 
 from era5_pipeline.flat.formats import KEYS, schema_of
+from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.batch_codec import BATCH_COLUMNS
 from era5_pipeline.warehouse.layouts.batches import BatchError, BatchReader, CopyData, MonthEncoder
+from era5_pipeline.warehouse.layouts.columnstore import apply_settings
 from era5_pipeline.warehouse.layouts.hypertable import chunks_of
 from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where
 
@@ -31,28 +33,28 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
     from era5_pipeline.warehouse.layouts.batches import Rows
 
-# The versions of TimescaleDB whose batches the tests have compared with ours.
-TESTED_VERSIONS = frozenset({"2.29"})
+# The versions of TimescaleDB whose batches the tests have compared with ours (docs/decisions.md).
+TESTED_VERSIONS = frozenset({"2.28", "2.29", "2.30.0-dev"})
+# From 2.31 times may be compressed in another way, which batches of ours do not have.
+_SETTINGS = {"enable_aic_compression": "off"}
 # 1: has batches; 8: has rows beside them. Others (unordered batches, a frozen chunk) are for the server to load.
 _KNOWN_STATUS = frozenset({1, 9})
 _COMPRESSED = "_timescaledb_internal.compressed_data"
-_KEY_TYPES = {
-    **{name: "timestamp with time zone" for name in BATCH_COLUMNS if name.startswith("_ts_meta")},
-    "_ts_meta_count": "integer",
-    "location_id": "integer",
-    "latitude": "real",
-    "longitude": "real",
-    "time": _COMPRESSED,
+_TIME = "timestamp with time zone"
+_KEY_COLUMNS = {
+    *("_ts_meta_count integer", "location_id integer", "latitude real", "longitude real", f"time {_COMPRESSED}"),
+    *(f"{name} {_TIME}" for name in BATCH_COLUMNS if name.startswith("_ts_meta") and name != "_ts_meta_count"),
 }
+# Columns of others may mean anything, so their months are loaded as rows.
+_VALUE_COLUMNS = {f"{column} {_COMPRESSED}" for column in BY_COLUMN}
 
 
 @dataclass(frozen=True)
 class BatchTable:
-    """A chunk's table of batches, and the columns of values that it has."""
+    """A chunk, and its table of batches."""
 
     name: sql.Identifier
     chunk: sql.Identifier
-    value_columns: tuple[str, ...]
 
 
 def load_batches(
@@ -71,6 +73,7 @@ def load_batches(
         BatchError: if anything is not as expected: the caller must roll back, and load rows.
         psycopg.Error: any error of the server.
     """
+    apply_settings(connection, _SETTINGS)
     encoder = MonthEncoder(batches)
     if encoder.first is None:
         raise BatchError("there are no rows")
@@ -99,10 +102,14 @@ def load_batches(
     return rows
 
 
-def is_tested(connection: psycopg.Connection[Any]) -> bool:
-    """Return True if batches of the server's TimescaleDB are known to be the same as ours."""
+def why_untested(connection: psycopg.Connection[Any]) -> str | None:
+    """Return None if batches of the server's TimescaleDB are known to be the same as ours, else the reason."""
     row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'").fetchone()
-    return row is not None and str(row[0]).rpartition(".")[0] in TESTED_VERSIONS
+    version = str(row[0] if row else "?")
+    if {version, version.rpartition(".")[0]} & TESTED_VERSIONS:
+        return None
+    compared = ", ".join(sorted(TESTED_VERSIONS))
+    return f"TimescaleDB {version} is not among those whose batches were compared ({compared})"
 
 
 def read_batches(
@@ -148,14 +155,12 @@ def batch_table(connection: psycopg.Connection[Any], month: Month) -> BatchTable
     if status not in _KNOWN_STATUS:
         raise BatchError(f"its chunk has the status {status}")
     if (segment_by, order_by, descends) != ("location_id,latitude,longitude", "time", False):
-        raise BatchError(f"its batches are by {segment_by}, in the order of {order_by}")
-    found = dict(column.split(" ", 1) for column in columns)
-    values = tuple(column for column, type_ in found.items() if column not in _KEY_TYPES)
-    if any(found.get(column) != type_ for column, type_ in _KEY_TYPES.items()) or any(
-        name.startswith("_ts_meta") or found[name] != _COMPRESSED for name in values
-    ):
-        raise BatchError(f"its table of batches has other columns: {', '.join(columns)}")
-    return BatchTable(sql.Identifier(schema, name), chunks[0], values)
+        raise BatchError(f"its batches are by {segment_by}, in the order of {order_by}{' DESC' if descends else ''}")
+    if unknown := sorted({*columns} - _KEY_COLUMNS - _VALUE_COLUMNS):
+        raise BatchError(f"its table of batches has unknown columns: {', '.join(unknown)}")
+    if missing := sorted(_KEY_COLUMNS - {*columns}):
+        raise BatchError(f"its table of batches lacks columns: {', '.join(missing)}")
+    return BatchTable(sql.Identifier(schema, name), chunks[0])
 
 
 def copy_rows(connection: psycopg.Connection[Any], columns: Sequence[str], locations: Iterable[Rows]) -> None:

@@ -7,9 +7,10 @@ shows whether it makes the same batches (`batch_load`).
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,8 @@ from era5_pipeline.flat.flat_month import FLAT_FORM
 from era5_pipeline.flat.formats import KEYS, schema_of
 from era5_pipeline.flat.statistics import digest_text, hour_weights, location_weights
 from era5_pipeline.model.grid import N_LATITUDES, N_LOCATIONS, N_LONGITUDES, latitudes_of, longitudes_of
-from era5_pipeline.model.times import hours_of_month
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.times import POSTGRES_EPOCH_SECONDS, hours_of_month
 from era5_pipeline.warehouse.layouts import batch_codec as codec
 
 if TYPE_CHECKING:
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.model.location_set import LocationSet
-    from era5_pipeline.model.months import Month
 
     Floats = npt.NDArray[np.float32]
     # A location is held back for the column's "minimum", "maximum" or first "NULL", or as the "last" one.
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 # Rows that are encoded in one step: 3 MB of six variables, a few milliseconds.
 _BLOCK_ROWS = 1 << 17
 # From 1970, as in Arrow, to 2000, as in PostgreSQL.
-_EPOCH_MICROSECONDS = 946_684_800_000_000
+_EPOCH_MICROSECONDS = POSTGRES_EPOCH_SECONDS * 1_000_000
 _HOUR_MICROSECONDS = 3_600_000_000
 
 
@@ -82,9 +83,9 @@ class Rows:
         times, ids, latitudes, longitudes = (table.column(name) for name in KEYS)
         return cls(
             np.concatenate([chunk.view(pa.int64()).to_numpy() for chunk in times.chunks]) - _EPOCH_MICROSECONDS,
-            ids.to_numpy(),
-            latitudes.to_numpy().view(np.uint32),
-            longitudes.to_numpy().view(np.uint32),
+            _copied(ids),
+            _copied(latitudes).view(np.uint32),
+            _copied(longitudes).view(np.uint32),
             values,
             valid,
         )
@@ -144,6 +145,14 @@ class Rows:
             ],
             schema=schema_of(columns),
         )
+
+
+def _copied(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """The values of a column without NULL.
+
+    Copied even if they are one chunk, because numba would compile another function for arrays that are read-only.
+    """
+    return np.concatenate([chunk.to_numpy() for chunk in column.chunks])
 
 
 def _floats(chunk: pa.Array) -> Floats:
@@ -235,6 +244,17 @@ def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
 def _ends(rows: Rows) -> npt.NDArray[np.int64]:
     """The end of each location's rows."""
     return np.append(np.flatnonzero(rows.location_ids[1:] != rows.location_ids[:-1]) + 1, len(rows))
+
+
+def load_compiled() -> None:
+    """Load the functions that encode and decode batches, which the first call would do otherwise."""
+    integers, bits = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint32)
+    valid = np.empty((1, 0), dtype=np.bool_)
+    rows = Rows(integers, np.zeros(1, dtype=np.int32), bits, bits, bits.reshape(1, 1).copy(), valid)
+    reader = BatchReader(Month(2000, 1), ["temperature_2m"])
+    reader.add(CopyData.HEADER + rows.tuple())
+    with suppress(BatchError):  # the batch is of no location
+        reader.finish()
 
 
 class CopyData:

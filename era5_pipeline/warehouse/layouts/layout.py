@@ -85,7 +85,7 @@ class Replacement:
     `on_wait` is called with a message that names one, and the load waits up to `lock_timeout_seconds`.
 
     `shares` is None if one connection loads the month: on layouts without `shares_months`, and always if other
-    locations stay. `batches` is an alternative to `copy`; None: there is none.
+    locations stay. `batches` is an alternative to `copy`; None: not available.
     """
 
     month: Month

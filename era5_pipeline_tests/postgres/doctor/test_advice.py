@@ -120,7 +120,7 @@ def fills_the_default_log_within_a_minute() -> bool:
     return all(60 * cell["wal_bytes_per_row"] * cell["rows"] / cell["seconds"] > GB for cell in measured)
 
 
-# What supports each advice; None: not a matter of speed, or measured by a study.
+# The measurement behind each piece of advice; None: not about speed, or measured by a study.
 EVIDENCE: dict[str, Callable[[], bool] | None] = {
     "shared_buffers": None,  # a study
     "max_wal_size": fills_the_default_log_within_a_minute,

@@ -161,7 +161,7 @@ def test_the_sql_sets_what_is_advised_and_the_undo_sql_goes_back(untuned: OwnSer
     assert untuned.settings() == before  # the diagnosis changes nothing
 
     untuned.psql(first.file)
-    # What a reload applies is applied, the rest waits for a restart, and no statement is given again.
+    # A reload applies what it can, the rest waits for a restart, and no statement is repeated.
     waiting = untuned.diagnose(profile)
     for row in waiting.rows:
         changed = verdicts(first)[row.name] == "change"

@@ -229,7 +229,7 @@ def test_stop_waits_for_the_process_although_its_file_is_gone(home: Path) -> Non
     server.start()
     pid = postmaster(home)
     os.kill(pid, signal.SIGSTOP)
-    # Of two signals a process that has yet to run would take the lower number first.
+    # A process that has yet to run would receive the signal with the lower number first.
     while psutil.Process(pid).status() != psutil.STATUS_STOPPED:
         time.sleep(0.01)
     stopping = threading.Thread(target=server.stop)

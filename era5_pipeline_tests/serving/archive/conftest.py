@@ -10,52 +10,33 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from era5_pipeline.warehouse.load_month import load_month
-from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.climate import real_weather
-from era5_pipeline_tests.samples import DATA
+from era5_pipeline_tests import real_months
 from era5_pipeline_tests.served import served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import httpx
 
-    from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.postgres.connect import Warehouse
-
-MONTHS = ("2021-12", "2022-01", "2022-03")
 
 
 @pytest.fixture(scope="session")
 def mekong() -> Any:
     """All hours of the CSV as served, by pandas: `t2m` K, `u10` and `v10` m/s, `tp` m; times in UTC without a zone."""
-    return real_weather.mekong()
+    return real_months.mekong()
 
 
 @pytest.fixture(scope="session")
 def gulf(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The netCDF file by xarray: `t2m` in K by `time`, `latitude`, `longitude`."""
-    return real_weather.gridded(real_weather.GULF, tmp_path_factory.mktemp("gulf-file"))
-
-
-@pytest.fixture(scope="session")
-def loaded_months(tmp_path_factory: pytest.TempPathFactory) -> list[FlatMonth]:
-    home = tmp_path_factory.mktemp("served-months")
-    mekong, gulf = (sorted((DATA / delivery[0]).iterdir()) for delivery in (real_weather.MEKONG, real_weather.GULF))
-    with era5_files.without_pictures():
-        return [
-            *(era5_files.flatten(mekong, month, home) for month in MONTHS),
-            era5_files.flatten(gulf, "2023-07", home),
-        ]
+    return real_months.gridded(real_months.GULF, tmp_path_factory.mktemp("gulf-file"))
 
 
 @pytest.fixture(scope="module")
-def real(shared_warehouse: Warehouse, loaded_months: list[FlatMonth]) -> Warehouse:
+def real(real_table: Callable[..., Warehouse]) -> Warehouse:
     """The table with these months, on each layout."""
-    for flat in loaded_months:
-        load_month(shared_warehouse, flat)
-    return shared_warehouse
+    return real_table(real_months.MEKONG.of("2021-12", "2022-01", "2022-03"), real_months.GULF.of("2023-07"))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from datetime import date
 import numpy as np
 
 from era5_pipeline.model.cells import cell_of
-from era5_pipeline.serving.archive.question import ArchivePoint
+from era5_pipeline.serving.archive.parameters import ArchivePoint
 from era5_pipeline.serving.archive.times import GMT, Days
 
 
@@ -47,7 +47,7 @@ HOURS = {
         100_000,
     ),
 }
-# What Open-Meteo's rules make of the file, worked out by hand in float64 and written down.
+# The file's values under Open-Meteo's rules, computed independently in float64 and written down.
 DAILY: dict[str, list[float]] = {
     "temperature_2m_mean": [12.8, 10.8, 10.0],
     "temperature_2m_max": [13.7, 11.8, 10.7],

@@ -12,7 +12,7 @@ from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import nearest_location
 from era5_pipeline.model.months import Month
 from era5_pipeline.serving.archive.answer import PointHours, make_answer_of, read_point_hours
-from era5_pipeline.serving.archive.question import read_question
+from era5_pipeline.serving.archive.parameters import read_question
 from era5_pipeline.serving.archive.times import GMT, AnswerZone, Days
 from era5_pipeline_tests.serving.archive import tamar_hours
 

@@ -21,7 +21,7 @@ from openmeteo_sdk.WeatherApiResponse import WeatherApiResponse
 from era5_pipeline.model.grid import nearest_location
 from era5_pipeline.serving.archive.answer import read_elevations
 from era5_pipeline.serving.archive.formats import ARCHIVE_RESPONSE
-from era5_pipeline.serving.archive.question import ARCHIVE_PARAMETERS
+from era5_pipeline.serving.archive.parameters import ARCHIVE_PARAMETERS
 from era5_pipeline.serving.requests import ServingLimits
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests import era5_files
@@ -365,7 +365,7 @@ def test_the_height_of_the_ground_and_evapotranspiration_are_of_their_columns(
 
 # --- What public clients do with an answer; docs/http.md names them ---------------------------------------------------
 
-# Of openapi/historical-weather.yml: the types of what every answer has.
+# From openapi/historical-weather.yml: the types of the members of every answer.
 TYPES_OF_OPEN_METEO: dict[str, type | tuple[type, ...]] = {
     "latitude": (int, float),
     "longitude": (int, float),

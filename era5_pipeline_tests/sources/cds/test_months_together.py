@@ -47,7 +47,7 @@ def test_months_requested_together_are_files_of_a_month(
         held = inventory(raw, tmp_path)
         assert (held.hours.size, len(held.columns)) == (month.hours, 6)
         assert held.expver["temperature_2m"] == {"0001": month.hours}
-    # Of the whole answer, nothing is left; and there is nothing to ask for.
+    # Nothing of the answer is kept, and nothing needs to be requested.
     suffix = {"netcdf": ".zip", "grib": ".grib"}[data_format]
     assert sorted(cds.folder.glob(f"*{suffix}")) == [raw.files[0].path for raw in raws]
     assert cds.leftovers == []

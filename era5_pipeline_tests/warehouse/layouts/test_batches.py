@@ -13,6 +13,8 @@ from hypothesis.extra import numpy as hnp
 from era5_pipeline.flat.flat_month import FLAT_FORM
 from era5_pipeline.flat.statistics import RowWeights, digest_text
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.warehouse.layouts import batches
+from era5_pipeline.warehouse.layouts.batch_codec import BATCH_ROWS
 from era5_pipeline.warehouse.layouts.batches import BatchError, BatchReader, CopyData, MonthEncoder
 from era5_pipeline_tests.warehouse.layouts import golden_batches
 from era5_pipeline_tests.warehouse.layouts.golden_batches import COLUMNS, HOURS, MONTH, month_rows
@@ -58,6 +60,28 @@ def test_any_values_are_read_back_unchanged(bits: npt.NDArray[np.uint32]) -> Non
         assert held.values == np.count_nonzero(~np.isnan(column))
         if held.values:
             assert (held.minimum, held.maximum) == (np.nanmin(column), np.nanmax(column))
+
+
+@given(st.data())
+def test_as_many_rows_as_a_batch_holds_are_read_back_unchanged(data: st.DataObject) -> None:
+    """A month has no more than 744 hours, so this one is longer."""
+    count = data.draw(st.integers(1, BATCH_ROWS) | st.just(BATCH_ROWS))
+    elements = st.integers(0, 2**32 - 1)
+    bits = data.draw(hnp.arrays(np.uint32, (2, 1, count), elements=elements, fill=st.just(0x41200000) | elements))
+    hours = np.arange(count) + HOURS[0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "hours_of_month", lambda _: hours)
+        reader = read(encoded([month_rows(np.array([9]), bits.view(np.float32), hours)]))
+    assert reader.rows == count
+    weights = RowWeights(np.array([9]), hours)
+    for held, column in zip(reader.columns, bits.view(np.float32), strict=True):
+        assert held.digest == digest_text(FLAT_FORM + weights.digest(column))
+
+
+def test_more_rows_than_a_batch_holds_are_refused() -> None:
+    hours = np.arange(BATCH_ROWS + 1) + HOURS[0]
+    with pytest.raises(BatchError, match="a location has more than 1000 rows"):
+        encoded([month_rows(np.array([9]), np.zeros((2, 1, hours.size), dtype=np.float32), hours)])
 
 
 @pytest.mark.parametrize("cuts", [(1,), (671, 672, 673), (100, 700, 1300, 1400)])

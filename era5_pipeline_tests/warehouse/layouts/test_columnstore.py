@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from era5_pipeline import stages
+from era5_pipeline.flat.flatten import flatten_month
 from era5_pipeline.model.errors import BadFileError
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.months import Month
+from era5_pipeline.runtime.compiled import is_available
+from era5_pipeline.sources.sample import SampleSource
+from era5_pipeline.sources.source import Request
 from era5_pipeline.warehouse.layouts import LAYOUTS, columnstore
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.schema import ensure_schema
@@ -65,6 +72,30 @@ def test_direct_compress_writes_one_batch_per_location(warehouse: Warehouse, lar
         # One batch per location, with its whole month: this makes the table small and queries fast.
         counts = connection.execute(f"SELECT DISTINCT _ts_meta_count, count(*) FROM {table} GROUP BY 1").fetchall()
     assert counts == [(744, large.locations)]
+
+
+def test_finished_batches_take_no_more_space_than_those_of_the_server(warehouse: Warehouse, tmp_path: Path) -> None:
+    if not is_available():
+        pytest.skip("numba is told not to compile: NUMBA_DISABLE_JIT")
+    # Like weather, whose values take more or less room from place to place.
+    raw = SampleSource(tmp_path, Request(None, Area.parse("10/0/7.75/4.75"))).fetch(Month(2023, 7))
+    flat = flatten_month(raw, tmp_path, home=tmp_path, flat_format="parquet")
+    stages.load_compiled()
+    taken = {}
+    for batches in (True, False):
+        loaded = load_month(warehouse, flat, batches=batches)
+        assert loaded.is_read_back == batches
+        _, taken[batches] = sizes(warehouse)
+        with warehouse.connect() as connection:
+            connection.execute("SELECT drop_chunks('weather', newer_than => '1900-01-01'::timestamptz)")
+            connection.execute("TRUNCATE era5.ledger")
+    assert taken[True] <= 1.02 * taken[False]  # 1.1 in a table of the same transaction
+
+
+def test_a_table_that_refuses_rows_without_a_place_is_loaded(warehouse: Warehouse, large: FlatMonth) -> None:
+    with warehouse.connect() as connection:
+        connection.execute("ALTER TABLE weather ADD CONSTRAINT has_place CHECK (location_id IS NOT NULL)")
+    assert load_month(warehouse, large).rows == large.rows
 
 
 def test_an_aggregate_of_a_month_is_computed_on_batches(warehouse: Warehouse, flat_months: FlatMonths) -> None:

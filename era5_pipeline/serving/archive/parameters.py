@@ -1,4 +1,8 @@
-"""The question of a request to `/v1/archive`: its parameters, described, read and checked by Open-Meteo's rules."""
+"""The parameters of `/v1/archive`: described, read and checked by Open-Meteo's rules, and the question that they ask.
+
+`model.question`, which the other front ends use, has other rules. Clients made for Open-Meteo may write here what they
+write there: lists and numbers in each of its spellings, several places in a request, its ways to choose a cell.
+"""
 
 from __future__ import annotations
 

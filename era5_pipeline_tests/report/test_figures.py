@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 from era5_pipeline.draw.climate_axes import NARROW, WIDE
 from era5_pipeline.draw.climate_years import anomaly_figure, stripes_figure
-from era5_pipeline.draw.inline_svg import inline_svg
+from era5_pipeline.report.figures import inline_svg
 from era5_pipeline_tests.climate_answers import mekong_answer
 
 

@@ -1,4 +1,4 @@
-"""Tests of `serving/archive/question`."""
+"""Tests of `serving/archive/parameters`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.serving.archive.question import ArchiveQuestion, AskedParameters, read_question
+from era5_pipeline.serving.archive.parameters import ArchiveQuestion, AskedParameters, read_question
 
 KNOWN, IGNORED = ("latitude", "start_date", "hourly", "daily", "temperature_unit"), ("apikey",)
 

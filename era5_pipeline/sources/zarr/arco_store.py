@@ -1,30 +1,29 @@
-"""The Zarr store of ARCO-ERA5: opening it through fsspec, its extent, and reading chunks with retries and checks."""
+"""The Zarr store of ARCO-ERA5: opening it with xarray through fsspec, its extent, and reading hours of a variable."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import aiohttp
 import fsspec
 import numpy as np
 import xarray as xr
-from fsspec.exceptions import FSTimeoutError
 from fsspec.utils import get_protocol
-from numcodecs import Blosc, register_codec
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from era5_pipeline.model import grid
-from era5_pipeline.model.errors import MonthFailedError, SourceError, TransientError, UsageError
+from era5_pipeline.model.errors import SourceError, TransientError, UsageError
 from era5_pipeline.model.times import from_datetime64, time_of
+from era5_pipeline.sources.zarr.codecs import use_checked_blosc
+from era5_pipeline.sources.zarr.retries import read_with_retries, with_decoding_errors
+from era5_pipeline.sources.zarr.store import https_of_google, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
-    from typing_extensions import Buffer
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.variables import Variable
@@ -32,138 +31,10 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
     Indices = npt.NDArray[np.int32]
 
-# --- A Blosc decoder that detects truncated chunks; numcodecs' own reads beyond their end ---
-#
-# There it finds previous contents of the memory, such as values of another hour, or crashes. The header of a chunk
-# states its length (source: the format of Blosc 1, `cbytes`). Bytes changed in transit are not detected here; the
-# network has its own checksums.
-
-
-_HEADER_BYTES = 16
-_LENGTH = slice(12, 16)
-
-
-class CheckedBlosc(Blosc):  # type: ignore[misc]  # numcodecs has no types
-    """Blosc for complete chunks only."""
-
-    codec_id = "blosc"
-
-    def decode(self, buf: Buffer, out: Buffer | None = None) -> Buffer:
-        """Decode a chunk.
-
-        Raises:
-            RuntimeError: if it is truncated or damaged.
-        """
-        held = memoryview(buf).cast("B")
-        if held.nbytes < _HEADER_BYTES or int.from_bytes(held[_LENGTH], "little") != held.nbytes:
-            raise RuntimeError(f"a chunk of {held.nbytes} bytes is truncated")
-        decoded: Buffer = super().decode(buf, out)
-        return decoded
-
-
-def use_checked_blosc() -> None:
-    """Decode Zarr format 2 chunks with `CheckedBlosc` from now on in this process."""
-    register_codec(CheckedBlosc)
-
-
-# --- Retry transient read errors; turn all others into errors with a remedy ---
-
-
-T = TypeVar("T")
-
-# Errors of HTTP, sockets and fsspec that may be gone on a later attempt.
-_RETRYABLE = (aiohttp.ClientError, FSTimeoutError, ConnectionError, TimeoutError)
-# Permanent, though each is a ClientError.
-_PERMANENT = (aiohttp.ClientSSLError, aiohttp.InvalidURL)
-# The error raised by decoding. Retried, because the answer may have been truncated or replaced in transit.
-_UNDECODABLE = RuntimeError
-_RETRYABLE_STATUS = frozenset({408, 425, 429})
-_ATTEMPTS = 6
-_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 2.0, 60.0
-
-
-def read_with_retries(
-    what: str, remedy: str, say: Callable[[str], None], sleep: Callable[[float], None], read: Callable[[], T]
-) -> T:
-    """Return the result of `read`, calling it up to six times; `say` reports each error and the wait after it.
-
-    `what` names the data in messages.
-
-    Raises:
-        TransientError: if a retryable error persists.
-        SourceError: with `remedy`, for a permanent error; a MonthFailedError if the data cannot be decoded.
-        FileNotFoundError: unchanged.
-    """
-
-    def report(state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome is not None else None
-        tries = f"{state.attempt_number} of {_ATTEMPTS} tries"
-        say(f"{what}: {_how(error)}; reading again in {state.upcoming_sleep:.0f} s ({tries})")
-
-    retrying = Retrying(
-        retry=retry_if_exception(lambda error: _is_retryable(error) or isinstance(error, _UNDECODABLE)),
-        wait=wait_random_exponential(multiplier=_FIRST_WAIT_SECONDS, max=_LONGEST_WAIT_SECONDS),
-        stop=stop_after_attempt(_ATTEMPTS),
-        before_sleep=report,
-        sleep=sleep,
-        reraise=True,
-    )
-    try:
-        return retrying(read)
-    except FileNotFoundError:
-        raise
-    except (*_RETRYABLE, OSError, _UNDECODABLE) as error:
-        if _is_retryable(error):
-            raise TransientError(
-                f"{what} cannot be read ({_how(error)})",
-                remedy="Check the network and run it again: days that are complete are kept.",
-            ) from error
-        kind = MonthFailedError if isinstance(error, _UNDECODABLE) else SourceError
-        raise kind(f"{what} cannot be read ({_how(error)})", remedy=remedy) from error
-
-
-def with_decoding_errors(read: Callable[[], T]) -> Callable[[], T]:
-    """Wrap `read` so that all decoding errors have one type: each codec raises its own for a damaged chunk."""
-
-    def wrapped() -> T:
-        try:
-            return read()
-        except Exception as error:
-            is_network_error = isinstance(error, (*_RETRYABLE, *_PERMANENT))
-            if is_network_error or (isinstance(error, OSError) and error.errno is not None):
-                raise
-            raise _UNDECODABLE(f"{type(error).__name__}: {error}") from error
-
-    return wrapped
-
-
-def _is_retryable(error: BaseException) -> bool:
-    """Whether the error may be gone on a later attempt."""
-    if isinstance(error, aiohttp.ClientResponseError):
-        return error.status in _RETRYABLE_STATUS or error.status >= 500
-    return isinstance(error, _RETRYABLE) and not isinstance(error, _PERMANENT)
-
-
-def _how(error: BaseException | None) -> str:
-    """Describe the error briefly, without its long URL."""
-    if isinstance(error, aiohttp.ClientResponseError):
-        return f"status {error.status}"
-    if isinstance(error, FSTimeoutError | TimeoutError):
-        return "no answer in time"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    if isinstance(error, _UNDECODABLE):
-        return "the data cannot be decoded"
-    return "the connection was cut off"
-
-
-# --- The Zarr store of ARCO-ERA5: opening it with xarray through fsspec, its extent, reading hours of a variable ---
-#
 # Source of the layout: ARCO-ERA5 (google-research/arco-era5). A chunk is one hour. The time axis always runs from 1900
 # to 2050, and hours without data read as NaN: only the attributes tell which days have data.
 
 
-_GOOGLE, _GOOGLE_HTTPS = "gs://", "https://storage.googleapis.com/"
 _DIMENSIONS = ("time", "latitude", "longitude")
 _PACKED = frozenset({"scale_factor", "add_offset"})
 _EPOCH = np.datetime64("1900-01-01T00", "h")
@@ -261,7 +132,7 @@ def open_store(
             several times in a row, so that not every month waits as long for nothing.
     """
     use_checked_blosc()
-    address, url = _address(url), without_password(url)
+    address, url = https_of_google(url), without_password(url)
     try:
         fsspec.get_filesystem_class(get_protocol(address))
     except (ImportError, ValueError) as error:
@@ -288,18 +159,6 @@ def open_store(
     except (KeyError, ValueError, TypeError) as error:
         said = " ".join(str(error).split())
         raise SourceError(f"{url} does not have the layout of ARCO-ERA5 ({said})", remedy=_REMEDY) from error
-
-
-def without_password(url: str) -> str:
-    """The URL without its user and password, if any."""
-    scheme, found, rest = url.partition("://")
-    host, *path = rest.split("/", 1)
-    return "/".join([f"{scheme}://{host.rpartition('@')[2]}", *path]) if found else url
-
-
-def _address(url: str) -> str:
-    """The URL to read from: `gs://` objects are read over HTTPS, which needs neither a key nor Google's packages."""
-    return _GOOGLE_HTTPS + url.removeprefix(_GOOGLE) if url.startswith(_GOOGLE) else url
 
 
 def _extent(dataset: xr.Dataset) -> Extent:

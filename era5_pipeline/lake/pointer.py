@@ -1,0 +1,105 @@
+"""The row of the warehouse that points to the lake's newest metadata file: its table, who may use it, its reading.
+
+It needs no pyiceberg, so that commands know of a lake where that is not installed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
+
+from era5_pipeline.runtime.project_files import read_sql
+from era5_pipeline.warehouse.views import transfer_to_table_owner
+
+if TYPE_CHECKING:
+    import psycopg
+
+# How the names of properties begin that say which REST catalogs follow.
+_FOLLOWER = "era5.rest-catalog "
+# The names of catalog, namespace and table.
+POINTER = ("era5", "era5", "weather")
+
+
+def metadata_file(connection: psycopg.Connection[Any], *, locked: bool = False) -> str | None:
+    """The newest metadata file of the database's lake; None without one. It needs no pyiceberg.
+
+    `locked`: nobody else replaces it until the transaction ends.
+
+    Raises:
+        psycopg.Error: any error of the server.
+    """
+    if not _is_prepared(connection):
+        return None
+    row = connection.execute(
+        "SELECT metadata_location FROM public.iceberg_tables "
+        f"WHERE (catalog_name, table_namespace, table_name) = (%s, %s, %s) {'FOR UPDATE' if locked else ''}",
+        POINTER,
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def address_of(metadata_location: str) -> str:
+    """The lake's address, ERA5_LAKE, by a metadata file of its table."""
+    return metadata_location.rpartition("/metadata/")[0].removesuffix(f"/{POINTER[2]}")
+
+
+def remember_follower(connection: psycopg.Connection[Any], address: str) -> None:
+    """Note that the REST catalog at this address has metadata files of its own beside the table's."""
+    connection.execute(
+        "INSERT INTO public.iceberg_namespace_properties VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
+        (*POINTER[:2], f"{_FOLLOWER}{address}"[:255], address),
+    )
+
+
+def followers(connection: psycopg.Connection[Any]) -> list[str]:
+    """The addresses of the REST catalogs that were told of the lake."""
+    rows = connection.execute(
+        "SELECT property_value FROM public.iceberg_namespace_properties "
+        "WHERE (catalog_name, namespace) = (%s, %s) AND starts_with(property_key, %s) ORDER BY 1",
+        (*POINTER[:2], _FOLLOWER),
+    ).fetchall()
+    return [address for (address,) in rows]
+
+
+def forget_followers(connection: psycopg.Connection[Any], *, but: str | None) -> list[str]:
+    """Forget the REST catalogs other than `but`; return their addresses."""
+    gone = [address for address in followers(connection) if address != but]
+    connection.execute(
+        "DELETE FROM public.iceberg_namespace_properties WHERE (catalog_name, namespace) = (%s, %s) "
+        "AND starts_with(property_key, %s) AND property_value = ANY(%s)",
+        (*POINTER[:2], _FOLLOWER, gone),
+    )
+    return gone
+
+
+def prepare(connection: psycopg.Connection[Any]) -> None:
+    """Create the catalog's tables, if they do not exist."""
+    if not _is_prepared(connection):
+        # One at a time: two sessions that create a table at once fail, even with IF NOT EXISTS.
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('era5.lake', 0))")
+            connection.execute(read_sql("lake_catalog"))
+            _grant_as_on_the_ledger(connection)
+            if connection.execute("SELECT to_regclass('weather')").fetchone() != (None,):
+                for table in ("iceberg_tables", "iceberg_namespace_properties"):
+                    transfer_to_table_owner(connection, sql.Identifier("public", table), "TABLE")
+
+
+def _grant_as_on_the_ledger(connection: psycopg.Connection[Any]) -> None:
+    """Let those who load load into the lake, and those who read see where it is."""
+    granted = connection.execute(
+        "SELECT pg_get_userbyid(acl.grantee), array_agg(acl.privilege_type) "
+        "FROM pg_class c, aclexplode(c.relacl) acl WHERE c.oid = to_regclass('era5.ledger') AND acl.grantee <> 0 "
+        "AND acl.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE') GROUP BY 1"
+    ).fetchall()
+    for role, privileges in granted:
+        connection.execute(
+            sql.SQL("GRANT {} ON public.iceberg_tables, public.iceberg_namespace_properties TO {}").format(
+                sql.SQL(", ").join(map(sql.SQL, privileges)), sql.Identifier(role)
+            )
+        )
+
+
+def _is_prepared(connection: psycopg.Connection[Any]) -> bool:
+    return connection.execute("SELECT to_regclass('public.iceberg_tables')").fetchone() != (None,)

@@ -1,0 +1,87 @@
+"""Plans of what reading a store takes, compared with what is requested then."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pytest
+
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.times import hours_of_month
+from era5_pipeline.model.variables import DEFAULT_VARIABLES, in_table_order
+from era5_pipeline.netcdf.cds_files import Axes
+from era5_pipeline.sources.source import Request, due_months
+from era5_pipeline.sources.zarr.chunk_plan import plan_chunks, preset_geometry, stored_rates
+from era5_pipeline.sources.zarr.presets import PRESETS, StoreAccess
+from era5_pipeline.sources.zarr.source import ZarrSource
+from era5_pipeline_tests.arco_store import Web, served
+from era5_pipeline_tests.zarr_stores import BOXES, HOURLY, SHARDED, Cut, hours_between, write_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MONTHS = (Month(2020, 1), Month(2020, 2), Month(2020, 3))
+SMALL_BOXES = dataclasses.replace(BOXES, chunk=(500, 8, 8))
+SMALL_SHARDS = dataclasses.replace(SHARDED, chunk=(100, 4, 4), shard=(500, 8, 8))
+DAYS = dataclasses.replace(HOURLY, chunk=(24, 16, 16))
+
+
+def for_values(web: Web) -> list[str]:
+    """The paths requested for values of the temperature."""
+    named = [path for path in web.requested if path.split("/")[1] in ("t2m", "2m_temperature")]
+    return [path for path in named if not path.endswith((".json", ".zarray", ".zattrs"))]
+
+
+@pytest.mark.parametrize(
+    "area", [Area(51.0, -1.0, 49.5, 1.25), Area(52.0, -2.5, 47.0, 2.5), Area(50.0, 0.0, 50.0, 0.0)]
+)
+@pytest.mark.parametrize("cut", [SMALL_BOXES, SMALL_SHARDS, DAYS], ids=["boxes", "shards", "days"])
+def test_a_plan_counts_the_requests_that_are_made(tmp_path: Path, cut: Cut, area: Area) -> None:
+    write_store(tmp_path / "store", cut, hours_between(MONTHS[0], MONTHS[-1]), ("temperature_2m",))
+    request = Request(in_table_order(["temperature_2m"]), area)
+    with served(tmp_path / "store", with_ranges=True) as web:
+        source = ZarrSource(StoreAccess(web.url), tmp_path / "raw", request)
+        with source.opened() as (store, layout):
+            axes = layout.axes_of(area)
+            plan = plan_chunks(layout, axes, MONTHS[1:], stored_rates(store, layout, axes, MONTHS[1:]))
+            assert store.bytes < 100_000
+        sized = for_values(web)
+        assert len(sized) == 1
+        web.requested.clear()
+        with due_months(MONTHS[1:]):
+            for month in MONTHS[1:]:
+                source.fetch(month)
+        assert plan.requests == len(for_values(web))
+    assert plan.decoded_bytes == plan.chunks * 4 * cut.chunk[0] * cut.chunk[1] * cut.chunk[2]
+    if cut.shard is None:
+        (sampled,) = sized
+        assert plan.bytes == plan.requests * (tmp_path / "store" / sampled.lstrip("/")).stat().st_size
+
+
+def test_a_plan_names_the_months_and_the_area_of_the_same_chunks(tmp_path: Path) -> None:
+    cut = dataclasses.replace(SMALL_BOXES, chunk=(24 * 91, 8, 8))
+    write_store(tmp_path / "store", cut, hours_between(MONTHS[0], MONTHS[-1]), ("temperature_2m",))
+    area = Area(50.0, 0.0, 50.0, 0.0)
+    source = ZarrSource(
+        StoreAccess(str(tmp_path / "store")), tmp_path, Request(in_table_order(["temperature_2m"]), area)
+    )
+    with source.opened() as (_, layout):
+        plan = plan_chunks(layout, layout.axes_of(area), [MONTHS[1]], {})
+    assert plan.chunks == 1
+    assert plan.months_within == (MONTHS[0], MONTHS[-1])
+    # Latitudes ascend from 47 in this store, longitudes from -2.5.
+    assert plan.area_within == Area(50.75, -0.5, 49.0, 1.25)
+    assert plan.bytes is None
+
+
+def test_the_documented_chunks_of_ecmwf_make_few_requests_for_a_place() -> None:
+    """As docs of the service count them: 60 objects for five variables at 16 places since 1940."""
+    variables = tuple(variable for variable in DEFAULT_VARIABLES if variable.column != "snowfall")
+    months = [Month.from_number(n) for n in range(Month(1940, 1).number, Month(2026, 4).number + 1)]
+    geometry = preset_geometry(PRESETS["ecmwf-arco"], variables, months[-1])
+    plan = plan_chunks(geometry, Axes.of(Area(90.0, -179.75, 89.25, -179.0)), months, {})
+    assert plan.requests == 60
+    assert plan.decoded_bytes == 60 * 4 * 67_584 * 16
+    assert geometry.hours.stop == hours_of_month(months[-1]).stop

@@ -1,0 +1,65 @@
+"""Addresses, users and tokens of stores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from era5_pipeline.model.errors import SourceError, UsageError
+from era5_pipeline.model.settings import Settings, read_settings
+from era5_pipeline.sources.zarr.presets import PRESETS, access_of
+from era5_pipeline.sources.zarr.store import ReadOnlyStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def settings(**values: Any) -> Settings:
+    return Settings(_env_file=None, source="zarr", **values)
+
+
+def test_a_preset_brings_its_address_and_user_and_needs_a_token(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="Earth Data Hub of Destination Earth answers only with a token"):
+        access_of(settings(zarr_url="edh"))
+    (tmp_path / "key").write_text("secret\n")
+    access = access_of(settings(zarr_url="edh", zarr_token_file=tmp_path / "key"))
+    assert (access.url, access.user, access.token) == (PRESETS["edh"].url, "edh", "secret")
+    assert "secret" not in repr(access)
+    assert access_of(settings(zarr_url="ecmwf-arco", zarr_token_file=tmp_path / "key")).user is None
+
+
+def test_without_an_address_the_presets_are_named() -> None:
+    with pytest.raises(UsageError, match="needs the address of a store") as caught:
+        access_of(settings())
+    assert "edh, ecmwf-arco" in caught.value.remedy
+
+
+@pytest.mark.parametrize("content", [None, "", "two words", "two\nlines", "schlüssel"])
+def test_a_file_without_one_token_is_refused(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(UsageError) as caught:
+        access_of(settings(zarr_url="https://store.invalid/a.zarr", zarr_token_file=path))
+    assert str(path) in caught.value.message
+    assert not content or content not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://edh:hunter2@store.invalid/a.zarr", "https://store.invalid/a.zarr?sig=hunter2", "https://s/a#hunter2"],
+)
+def test_an_address_with_a_key_is_refused_without_showing_it(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("ERA5_ZARR_URL", url)
+    with pytest.raises(UsageError, match="ERA5_ZARR_URL") as caught:
+        read_settings()
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(UsageError) as directly:
+        ReadOnlyStore.at(url, lambda _: None)
+    assert "hunter2" not in str(directly.value)
+
+
+def test_a_kind_of_address_that_is_not_known_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"abfs://container/a.zarr is an address of a kind that is not known"):
+        ReadOnlyStore.at("abfs://container/a.zarr", lambda _: None)
