@@ -200,7 +200,7 @@ class InProcess:
     def run(self, *arguments: str, code: int = 0) -> CommandResult:
         self._monkeypatch.setattr(sys, "argv", ["era5", *arguments])
         self._capsys.readouterr()
-        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         loggers = [logging.getLogger(name) for name in ("", "era5_pipeline", "psycopg")]
         levels = [logger.level for logger in loggers]
         try:

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -34,6 +35,9 @@ from era5_pipeline.cli.variables import variables
 from era5_pipeline.cli.watch import watch
 from era5_pipeline.model.errors import Era5Error, LocalDiskError, disk_remedy, is_caused_by
 from era5_pipeline.model.package_version import __version__
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 _INTERRUPTED = 128 + signal.SIGINT
 
@@ -89,10 +93,12 @@ def main(arguments: list[str] | None = None) -> None:
 
     An expected error prints message and remedy, and sets the exit code.
     """
+    interrupts = _Interrupts()
     # SIGTERM and SIGHUP clean up in the same way as Ctrl-C.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
-            signal.signal(number, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # Scripts start commands with an ignored SIGINT, nohup with an ignored SIGHUP.
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, interrupts.interrupt)
     # The driver's warnings (such as "error ignored in rollback") follow an error or interrupt that is reported anyway.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     try:
@@ -123,6 +129,21 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     except Exception as error:
-        if not is_caused_by(error, KeyboardInterrupt):
+        if not (interrupts.received or is_caused_by(error, KeyboardInterrupt)):
             raise
         sys.exit(_INTERRUPTED)
+
+
+class _Interrupts:
+    """Raises KeyboardInterrupt for signals, and records that it did.
+
+    Compiled code that calls Python may raise an error of its own instead, without a cause: matplotlib's transformations
+    turn it into a TypeError.
+    """
+
+    def __init__(self) -> None:
+        self.received = False
+
+    def interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        self.received = True
+        raise KeyboardInterrupt
