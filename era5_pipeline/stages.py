@@ -81,7 +81,7 @@ class FlatResult:
 class LoadResult:
     """The loaded month, the results of the table's checks, and how long the load waited for locks.
 
-    `committed` is what the load did in the lake; None without one.
+    `committed` is the month in the lake; None without a lake, or if the lake lacks it still.
     """
 
     flat: FlatMonth

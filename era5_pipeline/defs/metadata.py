@@ -161,12 +161,13 @@ def _name_unrequested_columns(result: RawResult) -> str:
 
 
 def lake_metadata(committed: Committed) -> Metadata:
-    """The snapshot of the lake that the load made, and the month's new files in it."""
+    """The lake's newest snapshot, the month's files in it, and whether the load changed them."""
     return {
         "dagster/partition_row_count": dg.MetadataValue.int(committed.rows),
         "snapshot": dg.MetadataValue.text(str(committed.snapshot_id)),
         "files": dg.MetadataValue.int(committed.files),
         "bytes": dg.MetadataValue.int(committed.bytes),
+        "changed": dg.MetadataValue.bool(committed.changed),
     }
 
 

@@ -75,12 +75,16 @@ INTERPOLATED = "era5.interpolated"
 
 @dataclass(frozen=True)
 class Committed:
-    """The result of a commit: the id of the new snapshot, and the number, rows and bytes of the files that it added."""
+    """A month in the lake after its load: the newest snapshot, and number, rows and bytes of the month's files.
+
+    `changed`: whether this load made the snapshot; otherwise the lake had the month already, all of it.
+    """
 
     snapshot_id: int
     files: int
     rows: int
     bytes: int
+    changed: bool = True
 
 
 @dataclass(frozen=True)
@@ -215,14 +219,16 @@ class Lake:
             return (f"{error.message}: the next load tells it of this month, or era5 lake publish",)
         return ()
 
-    def has(self, connection: psycopg.Connection[Any], flat: FlatMonth) -> bool:
-        """Return True if the table has all rows of this flat month, in files with its fingerprint."""
+    def held(self, connection: psycopg.Connection[Any], flat: FlatMonth) -> Committed | None:
+        """This flat month in the table: None unless all its rows are there, in files with its fingerprint."""
         table = self.open(connection)
-        if table is None:
-            return False
+        snapshot = None if table is None else table.current_snapshot()
+        if table is None or snapshot is None:
+            return None
         of_flat = flat.fingerprint[:DIGITS]
         own = [file for file in files_of(table, flat.month) if fingerprint_in(file.file_path) == of_flat]
-        return sum(file.record_count for file in own) == flat.rows
+        rows, size = sum(file.record_count for file in own), sum(file.file_size_in_bytes for file in own)
+        return Committed(snapshot.snapshot_id, len(own), rows, size, changed=False) if rows == flat.rows else None
 
     def stage(self, flat: FlatMonth) -> StagedMonth:
         """Write the flat month's files into the lake, where nobody sees them yet.
@@ -243,7 +249,7 @@ class Lake:
         """
         with warehouse.connect() as connection, server_errors(f"looking at the lake for {flat.month}"):
             self.require(connection)
-            if not force and self.has(connection, flat):
+            if not force and self.held(connection, flat) is not None:
                 return LakeCommit(None, had=(self, flat))
         if not all(file.path.is_file() for file in flat.row_files):
             note = f"{flat.month}: the lake lacks it, and its flat file is gone: materialize era5/flat of it first"
@@ -342,12 +348,14 @@ class LakeCommit:
         """
         if self._staged is not None:
             self.committed = self._staged.commit(connection, keeps=keeps)
-        elif self._had is not None and not self._had[0].has(connection, self._had[1]):
-            month = self._had[1].month
-            raise TransientError(
-                f"{month} was replaced or dropped in the lake while this load of it waited",
-                remedy="Load it again. The month is as the other program left it.",
-            )
+        elif self._had is not None:
+            lake, flat = self._had
+            self.committed = lake.held(connection, flat)
+            if self.committed is None:
+                raise TransientError(
+                    f"{flat.month} was replaced or dropped in the lake while this load of it waited",
+                    remedy="Load it again. The month is as the other program left it.",
+                )
 
 
 @dataclass

@@ -98,6 +98,18 @@ def test_generated_month(pipeline: Pipeline) -> None:
     assert (again.results.load.loaded.changed, again.results.load.loaded.rows) == (False, 696 * 9)
 
 
+def test_each_run_records_what_the_lake_has_of_the_month(server_url: str, tmp_path: Path) -> None:
+    """Also one that finds the month there: the run before it may have been killed between commit and record."""
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    with new_pipeline(server_url, tmp_path, ERA5_LAKE=str(lake)) as pipeline:
+        facts, again = (pipeline.materialized(pipeline.run("2024-02", **SMALL))["lake"] for _ in range(2))
+    (file,) = lake.rglob("*.parquet")
+    assert (facts.pop("changed"), again.pop("changed")) == (True, False)
+    assert facts == again
+    assert (facts["dagster/partition_row_count"], facts["files"], facts["bytes"]) == (696 * 9, 1, file.stat().st_size)
+
+
 def log_lines(pipeline: Pipeline, run_id: str) -> list[str]:
     """What the assets wrote into the run's log."""
     return [entry.user_message for entry in pipeline.instance.all_logs(run_id) if entry.dagster_event is None]

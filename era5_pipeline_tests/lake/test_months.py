@@ -125,8 +125,8 @@ def test_the_same_month_twice_is_one(lake: Lake, warehouse: Warehouse, flat_mont
     flat = flat_months()
     load(lake, warehouse, flat)
     with warehouse.connect() as connection:
-        assert lake.has(connection, flat)
-        assert not lake.has(connection, flat_months(seed=2))
+        assert lake.held(connection, flat) is not None
+        assert lake.held(connection, flat_months(seed=2)) is None
     load(lake, warehouse, flat, force=True)
     assert_same(lake, warehouse)
     assert len(files_of(table_of(lake, warehouse), JULY)) == 1
