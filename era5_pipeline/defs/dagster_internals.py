@@ -112,7 +112,10 @@ def instance_of(plugin: RunLauncher[Any] | dg.QueuedRunCoordinator) -> dg.Dagste
 
 
 class ConnectableEventLog(PostgresEventLogStorage):
-    """The event log of dagster-postgres, whose `connect` can be overridden like that of the two other storages."""
+    """The event log of dagster-postgres, with two private methods that can be overridden.
+
+    `connect`, like that of the two other storages; `has_asset_key_column`, which is asked several times for a month.
+    """
 
     def connect(self) -> AbstractContextManager[Connection]:
         """Lend a connection for one call."""
@@ -121,6 +124,14 @@ class ConnectableEventLog(PostgresEventLogStorage):
     @override
     def _connect(self) -> AbstractContextManager[Connection]:
         return self.connect()
+
+    def has_asset_key_column(self, connection: Connection, name: str) -> bool:
+        """Return True if the table of assets has this column."""
+        return super()._has_asset_key_col_on_connection(connection, name)
+
+    @override
+    def _has_asset_key_col_on_connection(self, conn: Connection, column_name: str) -> bool:
+        return self.has_asset_key_column(conn, column_name)
 
 
 def record_process(instance: dg.DagsterInstance, run: dg.DagsterRun, pid: int) -> None:

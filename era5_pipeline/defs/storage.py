@@ -27,7 +27,7 @@ from dagster_postgres.utils import (
     set_pg_statement_timeout,
 )
 from sqlalchemy import Engine, event
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoFreeConnectionError
 from typing_extensions import override
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     import dagster as dg
     from sqlalchemy.engine import Connection
+    from sqlalchemy.pool import ConnectionPoolEntry
 
 _R = TypeVar("_R")
 _C = TypeVar("_C", bound=type)
@@ -52,6 +53,8 @@ _C = TypeVar("_C", bound=type)
 _until_exit = ExitStack()
 # Connections kept open by a process, and allowed in addition: a run needs two, the daemon's threads sometimes more.
 _KEPT, _MORE = 3, 20
+# A connection of the pool that was not used for this long is tested, which costs a round trip: 150 for a month, of 430.
+_IDLE_SECONDS, _USED = 1.0, "used"
 
 
 @functools.cache
@@ -67,11 +70,16 @@ def release_server() -> None:
     _until_exit.close()
 
 
+def _note_use(_: object, record: ConnectionPoolEntry) -> None:
+    record.info[_USED] = time.monotonic()
+
+
 class DagsterDatabase:
     """Dagster's database, with a pool of connections and transactions that span several calls of its storages.
 
-    Dagster opens some 140 connections for a month, half of its own run time. Each connection of the pool is tested
-    before reuse, so that a server restart between two statements does no harm.
+    Dagster opens some 140 connections for a month, half of its own run time. A connection that was idle is tested
+    before reuse, so that a server restart between two statements does no harm; one that was just in use is not, because
+    calls that a lost connection cuts off are repeated anyway. `existing` are the tables and columns that were found.
     """
 
     def __init__(self, url: str) -> None:
@@ -81,9 +89,12 @@ class DagsterDatabase:
             isolation_level="AUTOCOMMIT",
             pool_size=_KEPT,
             max_overflow=_MORE,
-            pool_pre_ping=True,
             pool_use_lifo=True,  # one thread then needs one connection
         )
+        for name in ("connect", "checkin"):
+            event.listen(self.engine, name, _note_use)
+        event.listen(self.engine, "checkout", self._require_alive)
+        self.existing: set[tuple[str, ...]] = set()
         # False for the web UI, which shows an error after Dagster's own attempts.
         self.waits_for_server = True
         self._in_thread = threading.local()
@@ -108,6 +119,15 @@ class DagsterDatabase:
         if self._open is not None:
             return nullcontext(self._open)
         return self.engine.connect() if self.waits_for_server else create_pg_connection(self.engine)
+
+    def _require_alive(self, connection: Any, record: ConnectionPoolEntry, _: object) -> None:  # noqa: ANN401  # psycopg2's
+        """Test a connection of the pool; for the web UI, which does not repeat calls, each time."""
+        if self.waits_for_server and time.monotonic() - record.info[_USED] < _IDLE_SECONDS:
+            return
+        try:
+            self.engine.dialect.do_ping(connection)
+        except psycopg2.Error as error:
+            raise InvalidatePoolError from error  # the pool gives another connection
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -254,6 +274,35 @@ def repeated(method: Callable[..., _R]) -> Callable[..., _R]:
     return call
 
 
+def asking_once(*names: str) -> Callable[[_C], _C]:
+    """Class decorator: these methods, which ask whether a table or column exists, ask no more after a yes.
+
+    Dagster asks for each month some 25 times, by queries of all columns of a table. Only a migration adds tables and
+    columns, and none takes them away.
+    """
+
+    def decorate(storage: _C) -> _C:
+        for name in names:
+            setattr(storage, name, _asked_once(getattr(storage, name)))
+        return storage
+
+    return decorate
+
+
+def _asked_once(method: Callable[..., bool]) -> Callable[..., bool]:
+    @functools.wraps(method)
+    def call(storage: _Shared, *arguments: Any) -> bool:  # noqa: ANN401  # those of the method
+        subject = (method.__name__, *(word for word in arguments if isinstance(word, str)))
+        if subject in storage.database.existing:
+            return True
+        exists = method(storage, *arguments)
+        if exists:
+            storage.database.existing.add(subject)
+        return exists
+
+    return call
+
+
 # --- The three storages, and the one that `dagster.yaml` names ---
 
 
@@ -278,6 +327,8 @@ class _Shared:
         self.database.engine.dispose()
 
 
+@asking_once("has_run_stats_index_cols", "has_backfill_id_column", "has_backfill_tags_table")
+@asking_once("has_bulk_actions_selector_cols", "has_bulk_action_job_name_column")
 @outlasting_restarts
 class _Runs(_Shared, PostgresRunStorage):
     def __init__(self, database: DagsterDatabase) -> None:
@@ -292,6 +343,7 @@ class _Runs(_Shared, PostgresRunStorage):
             return super().add_run(dagster_run)
 
 
+@asking_once("has_table", "has_asset_key_col", "has_asset_key_column")
 @outlasting_restarts
 class _EventLog(_Shared, ConnectableEventLog):
     def __init__(self, database: DagsterDatabase) -> None:
@@ -304,6 +356,7 @@ class _EventLog(_Shared, ConnectableEventLog):
         super().dispose()
 
 
+@asking_once("has_instigators_table", "has_secondary_index_table")
 @outlasting_restarts
 class _Schedules(_Shared, PostgresScheduleStorage):
     def __init__(self, database: DagsterDatabase) -> None:

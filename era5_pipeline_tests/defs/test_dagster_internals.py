@@ -175,7 +175,8 @@ def test_private_methods_are_overridden_in_one_module() -> None:
     }
     # Only containers need the library of the first, which other installations lack.
     assert overridden - {"container_launcher.ContainerRunLauncher._get_docker_image"} == {
-        "dagster_internals.ConnectableEventLog._connect"
+        "dagster_internals.ConnectableEventLog._connect",
+        "dagster_internals.ConnectableEventLog._has_asset_key_col_on_connection",
     }
 
 

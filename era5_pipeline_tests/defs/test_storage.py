@@ -7,14 +7,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
 import psycopg
 import psycopg2
 import pytest
 from dagster_postgres.utils import DagsterPostgresException
-from sqlalchemy import text
+from sqlalchemy import event, text
 from sqlalchemy.exc import ProgrammingError
 
 from era5_pipeline.defs import failures
@@ -22,7 +22,7 @@ from era5_pipeline.defs import storage as storages
 from era5_pipeline.defs.instance import open_instance
 from era5_pipeline.defs.storage import not_waiting_once, repeated, store_together, until_answered
 from era5_pipeline_tests.backfills import free_port
-from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
+from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
 from era5_pipeline_tests.warehouse.loads import ask
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ END = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query
 def pipeline(server_url: str, tmp_path: Path) -> Iterator[Pipeline]:
     with new_pipeline(server_url, tmp_path) as pipeline:
         yield pipeline
+
+
+def database_of(pipeline: Pipeline) -> Any:
+    return cast("Any", pipeline.instance.run_storage).database
 
 
 def test_statement_is_repeated_after_its_connection_was_lost(
@@ -193,3 +197,55 @@ def test_a_range_of_months_is_recorded_though_its_connection_is_lost(pipeline: P
     entries = [event.message for event in pipeline.events(run, dg.DagsterEventType.ENGINE_EVENT)]
     assert len(calls) == 2
     assert [entry for entry in entries if entry in ("first", "second")] == ["first", "second"]
+
+
+def test_a_month_is_recorded_without_looking_for_tables_and_columns_again(pipeline: Pipeline) -> None:
+    assert pipeline.run("2020-01", **SMALL).errors == ()
+    statements: list[str] = []
+
+    def note(*arguments: object) -> None:
+        statements.append(str(arguments[2]))
+
+    event.listen(database_of(pipeline).engine, "before_cursor_execute", note)
+    assert pipeline.run("2020-02", **SMALL).errors == ()
+    assert statements
+    assert [statement for statement in statements if "pg_catalog" in statement] == []
+
+
+def test_a_connection_is_tested_only_after_a_pause_or_for_a_page(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, pings = database_of(pipeline), []
+    ping = database.engine.dialect.do_ping
+
+    def noted(connection: Any) -> bool:
+        pings.append(connection)
+        return bool(ping(connection))
+
+    monkeypatch.setattr(database.engine.dialect, "do_ping", noted)
+
+    def pings_of_a_call() -> int:
+        pings.clear()
+        pipeline.instance.get_runs_count()
+        return len(pings)
+
+    pipeline.instance.get_runs_count()
+    assert pings_of_a_call() == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(storages, "_IDLE_SECONDS", 0.0)
+        assert pings_of_a_call() == 1
+    monkeypatch.setattr(database, "waits_for_server", False)
+    assert pings_of_a_call() == 1
+
+
+def test_a_connection_that_was_lost_while_idle_is_replaced(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(storages, "_IDLE_SECONDS", 0.0)
+    assert pipeline.instance.get_runs_count() == 0
+    ended = (
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() || '_dagster'"
+    )
+    assert ask(pipeline.url, ended)
+    assert pipeline.instance.get_runs_count() == 0
+    assert "does not answer" not in caplog.text
