@@ -113,9 +113,11 @@ _SUFFIX = ".grib.npz"
 _DAMAGED = (ValueError, KeyError, TypeError, EOFError, BadZipFile)
 # An index of an object is removed if it was not used for this long: whether the object is still there is not asked.
 _UNUSED_SECONDS = 30 * 86_400
+# The texts of a parameter, each found by its number.
+_NAMES = ("shortName", "name", "units")
 # Messages with the same values of these keys are one variable at different hours.
 _KEYS = (
-    *("paramId", "shortName", "name", "units", "class", "stream", "type", "levtype", "typeOfLevel", "level"),
+    *("paramId", *_NAMES, "class", "stream", "type", "levtype", "typeOfLevel", "level"),
     *("expver", "stepType", "number", "numberOfForecastsInEnsemble", "edition"),
 )
 _GRID = (
@@ -280,6 +282,7 @@ def read_index(path: Path) -> Index:
     """
     codes = ec_codes()
     groups: dict[Group, int] = {}
+    names: dict[int, tuple[Any, ...]] = {}
     rows: list[tuple[int, int, int, int, int, int, float]] = []
     offset, number, check = -1, 0, 0
     with path.open("rb") as source, _fields_one_by_one(codes, source):
@@ -298,7 +301,7 @@ def read_index(path: Path) -> Index:
                 if not number:
                     check = zlib.crc32(os.pread(source.fileno(), size, at))
                 offset = at
-                group = groups.setdefault(_group_of(codes, handle), len(groups))
+                group = groups.setdefault(_group_of(codes, handle, names), len(groups))
                 step = 2.0 ** codes.codes_get(handle, "binaryScaleFactor")
                 step *= 10.0 ** -codes.codes_get(handle, "decimalScaleFactor")
                 rows.append((group, _minutes(codes, handle), at, size, number, check, step))
@@ -333,14 +336,17 @@ def _fields_one_by_one(codes: ModuleType, source: BinaryIO) -> Iterator[None]:
             codes.codes_grib_multi_support_off()
 
 
-def _group_of(codes: ModuleType, handle: int) -> Group:
+def _group_of(codes: ModuleType, handle: int, names: dict[int, tuple[Any, ...]]) -> Group:
+    """The group of a message; `names`, those of each parameter so far, take as long to find as all else."""
     hours = 0
     if codes.codes_get(handle, "stepType") != "instant":
         start, end = (codes.codes_get(handle, name) for name in ("startStep", "endStep"))
         hours = end - start
-    return Group(
-        tuple(_key(codes, handle, name) for name in _KEYS), tuple(_key(codes, handle, name) for name in _GRID), hours
-    )
+    parameter = _key(codes, handle, "paramId")
+    if parameter not in names or not parameter:  # all that are unknown have the number 0
+        names[parameter] = tuple(_key(codes, handle, name) for name in _NAMES)
+    keys = (parameter, *names[parameter], *(_key(codes, handle, name) for name in _KEYS[1 + len(_NAMES) :]))
+    return Group(keys, tuple(_key(codes, handle, name) for name in _GRID), hours)
 
 
 def _key(codes: ModuleType, handle: int, name: str) -> Any:  # noqa: ANN401  # text or number
