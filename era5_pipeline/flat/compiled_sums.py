@@ -1,6 +1,7 @@
-"""Sum rows in one pass while they are in the processor's cache: the compiled form of `statistics.ColumnRules.sums`.
+"""Sum rows in one pass while they are in the processor's cache.
 
-Gives the same numbers as numpy does, to the bit.
+The compiled form of `statistics.ColumnRules.sums`, and of `monthly.mean_wind_speed`. Gives the same numbers as numpy
+does, to the bit.
 """
 
 from __future__ import annotations
@@ -71,12 +72,37 @@ def sum_rows(
     return checksum
 
 
+@compiled
+def sum_speeds(eastward: Any, northward: Any, totals: Any, counts: Any) -> None:
+    """Sum each location's wind speeds, of components (location, hour) float32.
+
+    Fills `totals` and `counts` (location,), of the hours with both components.
+    """
+    speeds = np.empty(eastward.shape[1])
+    todo, done = np.empty((_DEPTH, 2), dtype=np.int64), np.empty(_DEPTH)
+    for place in range(eastward.shape[0]):
+        missing = np.int64(0)
+        for hour in range(speeds.size):
+            across, along = np.float64(eastward[place, hour]), np.float64(northward[place, hour])
+            speed = np.sqrt(across * across + along * along)
+            missing += np.int64(np.isnan(speed))
+            speeds[hour] = speed
+        if missing:
+            for hour in range(speeds.size):
+                if np.isnan(speeds[hour]):
+                    speeds[hour] = 0.0
+        totals[place] = _total(speeds, todo, done)
+        counts[place] = speeds.size - missing
+
+
 def load_compiled() -> None:
     """Load the functions, which the first call would do otherwise."""
     one = np.zeros(1, dtype=np.int64)
     floats = (np.zeros(1, dtype=np.float32), np.zeros(1, dtype=np.float32))
     weights, digests = np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.uint64)
-    sum_rows(np.zeros((1, 1), dtype=np.float32), weights, 1.0, digests, one, np.zeros(1), *floats, one.copy())
+    row = np.zeros((1, 1), dtype=np.float32)
+    sum_rows(row, weights, 1.0, digests, one, np.zeros(1), *floats, one.copy())
+    sum_speeds(row, row, np.zeros(1), one)
 
 
 @compiled

@@ -278,6 +278,8 @@ class _Flattening:
     preview_locations: list[npt.NDArray[np.int32]] = field(default_factory=list)
     preview_values: list[Floats] = field(default_factory=list)
     statistics: dict[str, ColumnStatistics] = field(default_factory=dict)
+    # The times of the longest table so far: those of the others are their first ones.
+    times: npt.NDArray[np.datetime64] = field(default_factory=lambda: np.empty(0, dtype="datetime64[us]"))
 
     def __post_init__(self) -> None:
         for variable in in_table_order(self.inventory.columns):
@@ -340,12 +342,16 @@ class _Flattening:
             self.preview_values.append(portion.values[self.inventory.columns[0]][:, self._preview_hour].copy())
             if self.summary_sink is not None:
                 by_location = {column: of.by_location for column, of in portion.sums.items()}
-                self.summary_sink.add(location_id, summarise(portion.values, by_location, self._first_hour))
+                is_compiled = self.inventory.is_large
+                summaries = summarise(portion.values, by_location, self._first_hour, is_compiled=is_compiled)
+                self.summary_sink.add(location_id, summaries)
             self._write(self._table(portion, location_id), location_id.size * self.inventory.hours.size)
 
     def _table(self, portion: RowBlock, location_id: npt.NDArray[np.int32]) -> pa.Table:
         hours = self.inventory.hours
-        times = np.tile(as_datetime64(hours).astype("datetime64[us]"), location_id.size)
+        if self.times.size < hours.size * location_id.size:
+            self.times = np.tile(as_datetime64(hours).astype("datetime64[us]"), location_id.size)
+        times = self.times[: hours.size * location_id.size]
         keys = (location_id, latitudes_of(portion.latitude_index), longitudes_of(portion.longitude_index))
         arrays = [pa.array(times, type=self.schema.field("time").type)]
         arrays += [pa.array(np.repeat(key, hours.size)) for key in keys]

@@ -112,12 +112,17 @@ def summaries_schema(columns: Iterable[str]) -> pa.Schema:
 
 
 def summarise(
-    values: Mapping[str, Floats], sums: Mapping[str, LocationSums], first_hour: int | None
+    values: Mapping[str, Floats],
+    sums: Mapping[str, LocationSums],
+    first_hour: int | None,
+    *,
+    is_compiled: bool = False,
 ) -> dict[str, Values]:
     """Summarise some locations: (location,) by name; NaN if there are no values.
 
     `values` (location, hour) by column cover all hours of the month in the files, and `sums` are their sums.
-    `first_hour` is the position of 00:00 on the 1st; None if the files do not have that hour.
+    `first_hour` is the position of 00:00 on the 1st; None if the files do not have that hour. `is_compiled`: use
+    compiled functions, which give the same.
     """
     found: dict[str, Values] = {}
     for column in summary_columns(values):
@@ -142,7 +147,8 @@ def summarise(
                 found[column.name] = _first(values[name], first_hour)
     if has_wind(values):
         is_complete = all((sums[name].hours == values[name].shape[1]).all() for name in WIND)
-        found[WIND_SPEED] = mean_wind_speed(*(values[name] for name in WIND), is_complete=is_complete)
+        components = (values[name] for name in WIND)
+        found[WIND_SPEED] = mean_wind_speed(*components, is_complete=is_complete, is_compiled=is_compiled)
     return found
 
 
@@ -150,11 +156,16 @@ def _first(values: Floats, first_hour: int | None) -> Floats:
     return np.full(len(values), np.nan, np.float32) if first_hour is None else values[:, first_hour].copy()
 
 
-def mean_wind_speed(eastward: Floats, northward: Floats, *, is_complete: bool) -> Doubles:
+def mean_wind_speed(eastward: Floats, northward: Floats, *, is_complete: bool, is_compiled: bool = False) -> Doubles:
     """Mean wind speed over the hours with both components: (location, hour) to (location,)."""
     locations, hours = eastward.shape
-    step = max(1, _WIND_VALUES // max(1, hours))
     totals, counts = np.empty(locations), np.full(locations, hours)
+    if is_compiled:
+        from era5_pipeline.flat.compiled_sums import sum_speeds  # noqa: PLC0415  # slow to import, optional
+
+        sum_speeds(np.ascontiguousarray(eastward), np.ascontiguousarray(northward), totals, counts)
+        return _quotient(totals, counts)
+    step = max(1, _WIND_VALUES // max(1, hours))
     speed, other = (np.empty((step, hours)) for _ in range(2))
     for start in range(0, locations, step):
         chosen = slice(start, min(start + step, locations))

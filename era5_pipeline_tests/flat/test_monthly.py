@@ -10,6 +10,9 @@ import netCDF4
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
 
 from era5_pipeline.flat import monthly
 from era5_pipeline.flat.flatten import flatten_month, read_flat_month
@@ -205,11 +208,22 @@ def test_without_summaries_there_is_no_such_file(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "flat").glob("*.parquet")] == [flat.path.name]
 
 
-def test_the_wind_speed_needs_both_components_of_an_hour() -> None:
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_the_wind_speed_needs_both_components_of_an_hour(is_compiled: bool) -> None:
     eastward = np.array([[3.0, np.nan, 0.0], [np.nan, 1.0, 1.0], [1e-3, 1e-3, 1e-3]], dtype=np.float32)
     northward = np.array([[4.0, 9.0, 1.0], [1.0, np.nan, np.nan], [0.0, 0.0, 0.0]], dtype=np.float32)
-    speeds = mean_wind_speed(eastward, northward, is_complete=False)
+    speeds = mean_wind_speed(eastward, northward, is_complete=False, is_compiled=is_compiled)
     np.testing.assert_allclose(speeds, [3.0, np.nan, float(np.float32(1e-3))], rtol=1e-15)
+
+
+@given(data=st.data())
+def test_the_compiled_wind_speed_is_that_of_numpy_to_the_bit(data: st.DataObject) -> None:
+    shape = (data.draw(st.integers(1, 5)), data.draw(st.integers(1, 744)))
+    elements = st.floats(-200.0, 200.0, width=32) | st.just(float("nan"))
+    components = [data.draw(npst.arrays(np.float32, shape, elements=elements)) for _ in range(2)]
+    is_complete = not np.isnan(components).any()
+    found = [mean_wind_speed(*components, is_complete=is_complete, is_compiled=way) for way in (False, True)]
+    np.testing.assert_array_equal(found[1], found[0])
 
 
 def test_a_month_with_one_component_of_the_wind_has_no_wind_speed(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def read_batches(
     reader = BatchReader(month, columns)
     with connection.cursor() as cursor, cursor.copy(_copied_out(table, columns, _of(locations))) as copy:
         for data in copy:
-            reader.add(bytes(data))
+            reader.add(data)
     reader.finish()
     return reader
 

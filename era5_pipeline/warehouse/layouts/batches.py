@@ -292,7 +292,7 @@ class BatchReader:
         self._data = bytearray()
         self._is_begun = False
 
-    def add(self, data: bytes | memoryview) -> None:
+    def add(self, data: bytes | bytearray | memoryview) -> None:
         """Read the next bytes of the COPY.
 
         Raises:
