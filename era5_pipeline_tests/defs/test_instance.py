@@ -14,6 +14,7 @@ from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
 from dagster_postgres import PostgresEventLogStorage, PostgresRunStorage, PostgresScheduleStorage
 from sqlalchemy import event, text
 
+from era5_pipeline.defs import storage as storages
 from era5_pipeline.defs.instance import dagster_home, open_instance
 from era5_pipeline.model.errors import ServerUnreachableError, TransientError, WarehouseError
 from era5_pipeline.postgres.urls import database_of
@@ -202,7 +203,9 @@ def test_lost_connection_is_a_transient_error(server_url: str, tmp_path: Path) -
     assert "are skipped" in raised.value.remedy
 
 
-def test_connections_are_reused_and_tested_before_use(pipeline: Pipeline, server_url: str) -> None:
+def test_connections_are_reused_and_tested_after_a_pause(
+    pipeline: Pipeline, server_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     storage = cast("PostgresRunStorage", pipeline.instance.run_storage)
 
     def backend() -> int:
@@ -211,6 +214,7 @@ def test_connections_are_reused_and_tested_before_use(pipeline: Pipeline, server
 
     first = backend()
     assert backend() == first
+    monkeypatch.setattr(storages, "_IDLE_SECONDS", 0.0)
     # Like a restart of the server.
     with psycopg.connect(server_url, autocommit=True) as admin:
         admin.execute("SELECT pg_terminate_backend(%s, 5000)", (first,))

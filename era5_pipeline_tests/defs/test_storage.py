@@ -236,16 +236,3 @@ def test_a_connection_is_tested_only_after_a_pause_or_for_a_page(
         assert pings_of_a_call() == 1
     monkeypatch.setattr(database, "waits_for_server", False)
     assert pings_of_a_call() == 1
-
-
-def test_a_connection_that_was_lost_while_idle_is_replaced(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(storages, "_IDLE_SECONDS", 0.0)
-    assert pipeline.instance.get_runs_count() == 0
-    ended = (
-        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() || '_dagster'"
-    )
-    assert ask(pipeline.url, ended)
-    assert pipeline.instance.get_runs_count() == 0
-    assert "does not answer" not in caplog.text
