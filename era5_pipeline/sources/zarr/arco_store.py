@@ -1,23 +1,27 @@
-"""The Zarr store of ARCO-ERA5: opening it with xarray through fsspec, its extent, and reading hours of a variable."""
+"""The Zarr store of ARCO-ERA5: opening it with xarray through fsspec, its extent, and reading hours of a variable.
+
+Transient errors are retried; all others become errors with a remedy.
+"""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import aiohttp
 import fsspec
 import numpy as np
 import xarray as xr
+from fsspec.exceptions import FSTimeoutError
 from fsspec.utils import get_protocol
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from era5_pipeline.model import grid
-from era5_pipeline.model.errors import SourceError, TransientError, UsageError
+from era5_pipeline.model.errors import MonthFailedError, SourceError, TransientError, UsageError
 from era5_pipeline.model.times import from_datetime64, time_of
 from era5_pipeline.sources.zarr.codecs import use_checked_blosc
-from era5_pipeline.sources.zarr.retries import read_with_retries, with_decoding_errors
 from era5_pipeline.sources.zarr.store import https_of_google, without_password
 
 if TYPE_CHECKING:
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
     Indices = npt.NDArray[np.int32]
+
+T = TypeVar("T")
 
 # Source of the layout: ARCO-ERA5 (google-research/arco-era5). A chunk is one hour. The time axis always runs from 1900
 # to 2050, and hours without data read as NaN: only the attributes tell which days have data.
@@ -111,12 +117,12 @@ class ZarrStore:
         if not np.array_equal(self.hours[part], hours):
             raise SourceError(f"{self.url} lacks hours on its time axis", remedy=_REMEDY)
         what = f"{time_of(hours.start):%Y-%m-%d}: {variable.cds_name} from {self.url}"
-        values = read_with_retries(
+        values = _read_with_retries(
             what,
             "If that happens again, fetch the month from the source cds.",
             self.say,
             self.sleep,
-            with_decoding_errors(lambda: self.dataset[variable.cds_name][part].values),
+            _with_decoding_errors(lambda: self.dataset[variable.cds_name][part].values),
         )
         return _without_fill(values)
 
@@ -138,7 +144,7 @@ def open_store(
     except (ImportError, ValueError) as error:
         raise UsageError(f"{url} cannot be opened ({' '.join(str(error).split())})", remedy=_REMEDY) from error
     try:
-        dataset = read_with_retries(f"{month}: {url}", _REMEDY, say, sleep, lambda: _opened(address))
+        dataset = _read_with_retries(f"{month}: {url}", _REMEDY, say, sleep, lambda: _opened(address))
     except TransientError as error:
         raise SourceError(error.message, remedy=f"Check the network. {_REMEDY}") from error
     except (FileNotFoundError, KeyError, ValueError, TypeError) as error:
@@ -221,3 +227,87 @@ def _without_fill(values: Floats) -> Floats:
     if same.any():
         values[same] = np.nan
     return values
+
+
+# --- Reading again what failed for a moment ---
+
+
+# Errors of HTTP, sockets and fsspec that may be gone on a later attempt.
+_RETRYABLE = (aiohttp.ClientError, FSTimeoutError, ConnectionError, TimeoutError)
+# Permanent, though each is a ClientError.
+_PERMANENT = (aiohttp.ClientSSLError, aiohttp.InvalidURL)
+# The error raised by decoding. Retried, because the answer may have been truncated or replaced in transit.
+_UNDECODABLE = RuntimeError
+_RETRYABLE_STATUS = frozenset({408, 425, 429})
+_ATTEMPTS = 6
+_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 2.0, 60.0
+
+
+def _read_with_retries(
+    what: str, remedy: str, say: Callable[[str], None], sleep: Callable[[float], None], read: Callable[[], T]
+) -> T:
+    """Return the result of `read`, calling it up to six times; `say` reports each error and the wait after it.
+
+    `what` names the data in messages.
+    """
+
+    def report(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome is not None else None
+        tries = f"{state.attempt_number} of {_ATTEMPTS} tries"
+        say(f"{what}: {_how(error)}; reading again in {state.upcoming_sleep:.0f} s ({tries})")
+
+    retrying = Retrying(
+        retry=retry_if_exception(lambda error: _is_retryable(error) or isinstance(error, _UNDECODABLE)),
+        wait=wait_random_exponential(multiplier=_FIRST_WAIT_SECONDS, max=_LONGEST_WAIT_SECONDS),
+        stop=stop_after_attempt(_ATTEMPTS),
+        before_sleep=report,
+        sleep=sleep,
+        reraise=True,
+    )
+    try:
+        return retrying(read)
+    except FileNotFoundError:
+        raise
+    except (*_RETRYABLE, OSError, _UNDECODABLE) as error:
+        if _is_retryable(error):
+            raise TransientError(
+                f"{what} cannot be read ({_how(error)})",
+                remedy="Check the network and run it again: days that are complete are kept.",
+            ) from error
+        kind = MonthFailedError if isinstance(error, _UNDECODABLE) else SourceError
+        raise kind(f"{what} cannot be read ({_how(error)})", remedy=remedy) from error
+
+
+def _with_decoding_errors(read: Callable[[], T]) -> Callable[[], T]:
+    """Wrap `read` so that all decoding errors have one type: each codec raises its own for a damaged chunk."""
+
+    def wrapped() -> T:
+        try:
+            return read()
+        except Exception as error:
+            is_network_error = isinstance(error, (*_RETRYABLE, *_PERMANENT))
+            if is_network_error or (isinstance(error, OSError) and error.errno is not None):
+                raise
+            raise _UNDECODABLE(f"{type(error).__name__}: {error}") from error
+
+    return wrapped
+
+
+def _is_retryable(error: BaseException) -> bool:
+    """Whether the error may be gone on a later attempt."""
+    if isinstance(error, aiohttp.ClientResponseError):
+        return error.status in _RETRYABLE_STATUS or error.status >= 500
+    return isinstance(error, _RETRYABLE) and not isinstance(error, _PERMANENT)
+
+
+def _how(error: BaseException | None) -> str:
+    """Describe the error briefly, without its long URL."""
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"status {error.status}"
+    if isinstance(error, FSTimeoutError | TimeoutError):
+        return "no answer in time"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, _UNDECODABLE):
+        return "the data cannot be decoded"
+    return "the connection was cut off"
