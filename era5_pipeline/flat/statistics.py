@@ -311,12 +311,21 @@ class ColumnRules:
             sums,
             values=values,
             total=float(found.totals.sum()),
-            weighted_total=float(areas @ found.totals),
-            weight=float(areas.sum()) * hours if is_complete else float(areas @ found.hours),
+            weighted_total=_weighted(areas, found.totals),
+            weight=float(areas.sum()) * hours if is_complete else _weighted(areas, found.hours),
             minimum=minimum,
             maximum=maximum,
             checksum=checksum() if low <= minimum and maximum <= high else 0,
         )
+
+
+def _weighted(areas: Doubles, of_locations: Doubles | Counts) -> float:
+    """The sum of both, multiplied.
+
+    Not by `@`: BLAS computes it in threads of its own, which then spin for a while. They took a third of the processor
+    time of flattening (24 hours of the globe, two cores: 3.0 s instead of 2.0).
+    """
+    return float((areas * of_locations).sum())
 
 
 def _by_location(values: Floats, missing: Flags | None) -> LocationSums:

@@ -44,11 +44,11 @@ class Decoding:
             is_unsigned=attributes.get("_Unsigned") == "true",
         )
 
-    def decode(self, block: npt.NDArray[Any]) -> Floats:
-        """Convert stored numbers; missing ones become NaN."""
+    def decode(self, block: npt.NDArray[Any], out: Floats | None = None) -> Floats:
+        """Convert stored numbers, into `out` if it is given; missing ones become NaN."""
         if self.is_unsigned:
             block = block.view(np.dtype(f"u{block.dtype.itemsize}"))
-        decoded = np.empty(block.shape, dtype=np.float32)
+        decoded = np.empty(block.shape, dtype=np.float32) if out is None else out
         few = max(1, _CACHED_VALUES * len(block) // max(1, block.size))
         for start in range(0, len(block), few):
             values = block[start : start + few]
@@ -57,5 +57,7 @@ class Decoding:
                 values += offset
             decoded[start : start + few] = values
         for fill in self.fills:
-            decoded[block == np.asarray(fill).astype(block.dtype)] = np.nan
+            missing = block == np.asarray(fill).astype(block.dtype)
+            if missing.any():  # an assignment takes as long for none
+                decoded[missing] = np.nan
         return decoded

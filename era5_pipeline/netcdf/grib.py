@@ -661,7 +661,7 @@ class _Decoded:
             values[1::2] = values[1::2, ::-1].copy()
         # A value beyond float32 becomes infinite, and is counted as out of bounds.
         with np.errstate(over="ignore"):
-            self._values[number] = self._decoding.decode(values)
+            self._decoding.decode(values, out=self._values[number])
 
 
 def _temporary_file(folder: Path) -> IO[bytes]:
