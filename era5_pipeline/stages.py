@@ -340,7 +340,7 @@ def _invalidating_damaged(source: Source | None, raw: RawMonth) -> Iterator[None
 
 
 def _may_answer(choice: VariableChoice | None, raw: RawMonth) -> bool:
-    """Whether the raw month's variables match the choice; for an open one, they may be fewer."""
+    """Return True if the raw month's variables match the choice; for an open one, they may be fewer."""
     if choice is None:
         return True
     columns = tuple(variable.column for variable in choice.variables)

@@ -62,12 +62,12 @@ def _uncount_start(instance: dg.DagsterInstance, run: dg.DagsterRun, **tags: str
 
 
 def is_here(run: dg.DagsterRun) -> bool:
-    """Whether the run's process is, or was, on this machine."""
+    """Return True if the run's process is, or was, on this machine."""
     return run.tags.get(HOST) == HERE[HOST]
 
 
 def is_alive(instance: dg.DagsterInstance, record: dg.RunRecord) -> bool:
-    """Whether the run's process is alive; a run that has not recorded one yet counts as alive for a minute."""
+    """Return True if the run's process is alive; a run that has not recorded one yet counts as alive for a minute."""
     pids = _recorded_pids(instance, record.dagster_run.run_id)
     if any(_has_run_since(pid, timestamp) for pid, timestamp in pids.items()):
         return True
@@ -93,7 +93,7 @@ def _recorded_pids(instance: dg.DagsterInstance, run_id: str) -> Mapping[int, fl
 
 
 def _has_run_since(pid: int, timestamp: float) -> bool:
-    """Whether the process that had this id at `timestamp` (Unix seconds) is still running."""
+    """Return True if the process that had this id at `timestamp` (Unix seconds) is still running."""
     try:
         process = psutil.Process(pid)
         return bool(process.create_time() <= timestamp and process.status() != psutil.STATUS_ZOMBIE)

@@ -175,7 +175,7 @@ class ForkingRunLauncher(dg.DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Whether the run's process is alive; a run on another machine, invisible from here, counts as alive."""
+        """Return True if the run's process is alive; a run on another machine, invisible from here, counts as alive."""
         record = instance_of(self).get_run_record_by_id(run.run_id)
         if record is None or not is_here(run) or is_alive(instance_of(self), record):
             return CheckRunHealthResult(WorkerStatus.RUNNING)

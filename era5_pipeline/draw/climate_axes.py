@@ -152,7 +152,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def is_wide(width: float) -> bool:
-    """Whether a figure of this width (inches) has space for words side by side."""
+    """Return True if a figure of this width (inches) has space for words side by side."""
     return width > (WIDE + NARROW) / 2
 
 

@@ -86,7 +86,7 @@ class Values:
 
     @property
     def is_hourly(self) -> bool:
-        """Whether every month is hourly."""
+        """True if every month is hourly."""
         return not (self.steps > 1).any()
 
     @property
@@ -133,7 +133,7 @@ def _kind(variable: Variable) -> tuple[str, str, bool]:
 
 
 def _fit(ranges: list[tuple[float, float]]) -> bool:
-    """Whether values of these ranges can be read on the same axis."""
+    """Return True if values of these ranges can be read on the same axis."""
     lengths = [high - low for low, high in ranges]
     together = max(high for _, high in ranges) - min(low for low, _ in ranges)
     return 0.0 < together <= 2 * max(lengths) and min(lengths) >= 0.2 * max(lengths)

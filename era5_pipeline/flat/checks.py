@@ -87,7 +87,7 @@ def raw_outcomes(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool)
 
 
 def is_complete(inventory: Inventory) -> bool:
-    """Whether every variable in the files has all hours of the month available in ERA5."""
+    """Return True if every variable in the files has all hours of the month available in ERA5."""
     return not any(inventory.missing_hours(variable).size for variable in in_table_order(inventory.columns))
 
 

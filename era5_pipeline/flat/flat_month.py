@@ -162,7 +162,7 @@ class FlatMonth:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every location has every hour of the month in every column."""
+        """True if every location has every hour of the month in every column."""
         return not any(facts.missing_hours for facts in self.columns)
 
     @property

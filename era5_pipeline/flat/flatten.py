@@ -192,7 +192,7 @@ _LOCATIONS_OF_A_MAP = 9
 
 
 def has_preview(locations: int) -> bool:
-    """Whether to draw a preview map: of a few places it would be dots, and take longer than everything else."""
+    """Return True if the month gets a preview map: a few places would be dots, and take longer than everything else."""
     return locations >= _LOCATIONS_OF_A_MAP
 
 

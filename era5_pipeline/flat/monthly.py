@@ -55,7 +55,7 @@ class SummaryColumn:
 
 
 def is_total(variable: Variable) -> bool:
-    """Whether values can be summed: they are totals of the hour that ends at the valid time."""
+    """Return True if values can be summed: they are totals of the hour that ends at the valid time."""
     return variable.step_type == "accum"
 
 
@@ -69,7 +69,7 @@ def summary_columns(columns: Iterable[str]) -> tuple[SummaryColumn, ...]:
 
 
 def has_wind(columns: Iterable[str]) -> bool:
-    """Whether both wind components are among these columns."""
+    """Return True if both wind components are among these columns."""
     return set(WIND) <= set(columns)
 
 

@@ -95,7 +95,7 @@ class StoredMonth:
                 )
 
     def _is_needed(self, file: RawFile) -> bool:
-        """Whether the file must be fetched; otherwise the inventory reports what is wrong with the local one."""
+        """Return True if the file must be fetched; otherwise the inventory reports what is wrong with the local one."""
         return self.file_store.is_shared or not file.path.is_file()
 
     # --- flat ---------------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class FileRemoval:
 
     @property
     def removes(self) -> bool:
-        """Whether anything is to be removed."""
+        """True if anything is to be removed."""
         return self.keep != "all" or self.stored.file_store.is_shared or self.has_copies
 
     @contextmanager

@@ -114,7 +114,7 @@ class PieceHours:
 
     @property
     def is_final(self) -> bool:
-        """Whether its values are final; files without a version count as final, as all old files are."""
+        """True if its values are final; files without a version count as final, as all old files are."""
         return self.expver in (FINAL, UNKNOWN_EXPVER)
 
 
@@ -238,7 +238,7 @@ def merge(
 
 
 def _fills(placed: Placed, shape: tuple[int, int, int]) -> bool:
-    """Whether the part covers the whole tile, of this shape."""
+    """Return True if the part covers the whole tile, of this shape."""
     return (placed.tile_latitudes.size, placed.tile_longitudes.size, placed.part.month_hours.size) == shape
 
 

@@ -128,7 +128,7 @@ def variable_title(variable: Variable) -> str:
 
 
 def is_signed(variable: Variable) -> bool:
-    """Whether values have either sign, like wind or flux; not if zero is an accident of the unit, as for degC."""
+    """Return True if values have either sign, like wind or flux; not if zero depends on the unit, as for degC."""
     least, most = sorted((-variable.minimum, variable.maximum))
     # For variables of one sign, the bounds allow a little of the other: files are packed.
     return variable.unit not in {"degC", "K"} and least > 0.1 * most

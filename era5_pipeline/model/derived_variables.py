@@ -67,7 +67,7 @@ DERIVED = {one.variable.column: one for metres in (10, 100) for one in _wind_at_
 
 
 def is_direction(variable: Variable) -> bool:
-    """Whether values are angles, which have no mean, minimum or maximum."""
+    """Return True if values are angles, which have no mean, minimum or maximum."""
     return variable.unit == "degrees" and variable.column in DERIVED
 
 
@@ -108,5 +108,5 @@ def stored_columns(columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def holds(columns: Collection[str], variable: Variable) -> bool:
-    """Whether the table stores a variable, or the columns to compute it from."""
+    """Return True if the table stores a variable, or the columns to compute it from."""
     return all(column in columns for column in stored_columns([variable.column]))

@@ -116,7 +116,7 @@ class Shift:
         return None if value is None else cls(value["north"], value["east"])
 
     def is_like(self, other: Shift | None) -> bool:
-        """Whether both are the same, to the digits that files have."""
+        """Return True if both are the same, to the digits that files have."""
         return other is not None and all(
             abs(own - of_other) <= _SPREAD_DEGREES / 2
             for own, of_other in ((self.north, other.north), (self.east, other.east))
@@ -133,7 +133,7 @@ class Shift:
 
 
 def is_same_shift(one: Shift | None, other: Shift | None) -> bool:
-    """Whether both are on the grid, or are shifted alike."""
+    """Return True if both are on the grid, or are shifted alike."""
     return one is other if one is None else one.is_like(other)
 
 

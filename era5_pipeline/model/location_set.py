@@ -56,7 +56,7 @@ class Rectangle:
 
     @property
     def is_run(self) -> bool:
-        """Whether the rectangle holds every id between its smallest and its largest."""
+        """True if the rectangle holds every id between its smallest and its largest."""
         is_whole_rows = (self.first_column, self.last_column) == (0, N_LONGITUDES - 1)
         return is_whole_rows or self.first_row == self.last_row
 
@@ -124,11 +124,11 @@ class LocationSet:
         return self._of_mask(self._mask & ~other._mask)
 
     def is_subset_of(self, other: Self) -> bool:
-        """Whether `other` holds every location of this set."""
+        """Return True if `other` holds every location of this set."""
         return not (self._mask & ~other._mask).any()
 
     def overlaps(self, other: Self) -> bool:
-        """Whether the sets have a location in common."""
+        """Return True if the sets have a location in common."""
         return bool((self._mask & other._mask).any())
 
     @property
@@ -189,7 +189,7 @@ class LocationSet:
 
     @property
     def is_rectangle(self) -> bool:
-        """Whether the set holds every grid point of its hull."""
+        """True if the set holds every grid point of its hull."""
         return bool(self.runs) and len(self) == _points_of(self.hull)
 
     def __str__(self) -> str:

@@ -105,12 +105,12 @@ class AskedPlace:
 
     @property
     def is_on_grid(self) -> bool:
-        """Whether the coordinates fall exactly on the cell's grid point."""
+        """True if the coordinates fall exactly on the cell's grid point."""
         return (self.cell.location.latitude, self.cell.location.longitude) == (self.latitude, self.longitude)
 
     @property
     def is_moved(self) -> bool:
-        """Whether a cell further away was chosen, because the nearest one is mostly water."""
+        """True if a cell further away was chosen, because the nearest one is mostly water."""
         from era5_pipeline.model.grid import nearest_location  # noqa: PLC0415  # imports numpy
 
         return self.cell.location != nearest_location(self.latitude, self.longitude)

@@ -53,7 +53,7 @@ class SourceKind:
 
     @property
     def is_queued(self) -> bool:
-        """Whether a month is a request that waits in a service's queue."""
+        """True if a month is a request that waits in a service's queue."""
         return self.requests_at_once > 0
 
 

@@ -181,7 +181,7 @@ def _loader(
 
 
 def is_lock(wait: str) -> bool:
-    """Whether the wait is for a lock that a session keeps until its transaction ends (`extend` is brief)."""
+    """Return True if the wait is for a lock that a session keeps until its transaction ends (`extend` is brief)."""
     return wait.startswith("Lock:") and wait != "Lock:extend"
 
 

@@ -288,7 +288,7 @@ class NetcdfFile:
 
     @property
     def is_scratch(self) -> bool:
-        """Whether the file was unpacked or converted, and may be removed."""
+        """True if the file was unpacked or converted, and may be removed."""
         return self.path != self.source
 
 

@@ -85,7 +85,7 @@ class Problem:
     shift: Shift | None = None
 
     def concerns(self, month: Month, columns: Iterable[str]) -> bool:
-        """Whether the problem affects the month and at least one of these columns."""
+        """Return True if the problem affects the month and at least one of these columns."""
         return (not self.months or str(month) in self.months) and (
             not self.columns or not set(self.columns).isdisjoint(columns)
         )

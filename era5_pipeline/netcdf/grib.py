@@ -55,7 +55,7 @@ _INSTALL = "pip install 'era5-pipeline[grib]'"
 
 
 def is_installed() -> bool:
-    """Whether ecCodes is installed."""
+    """Return True if ecCodes is installed."""
     return find_spec("eccodes") is not None
 
 
@@ -180,7 +180,7 @@ class IndexedFile:
         return f"{hashlib.sha256(os.fsencode(named)).hexdigest()[:32]}{_SUFFIX}"
 
     def is_there(self, last_used: float) -> bool:
-        """Whether the index may be needed again: the file is as it was, or the object's index was used lately."""
+        """Return True if the index may be needed again: the file is as it was, or the object's index is in use."""
         if is_s3(self.source):
             return time.time() - last_used < _UNUSED_SECONDS
         with suppress(OSError):

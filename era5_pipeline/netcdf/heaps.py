@@ -129,7 +129,7 @@ def _find_broken_heap(path: Path) -> int | None:
 
 
 def _has_8_byte_sizes(superblock: bytes) -> bool:
-    """Whether sizes in the file take eight bytes, as in all files written by netCDF."""
+    """Return True if sizes in the file take eight bytes, as in all files written by netCDF."""
     at = 14 if superblock[8] < 2 else 10
     return superblock[at] == 8
 
@@ -146,7 +146,7 @@ def _heaps(descriptor: int, size: int) -> Iterator[int]:
 
 
 def _is_intact(descriptor: int, start: int, size: int) -> bool:
-    """Whether the objects of the heap fill it without gaps."""
+    """Return True if the objects of the heap fill it without gaps."""
     heap = os.pread(descriptor, _HEADER_BYTES, start)
     length = _size_at(heap, 0) if len(heap) == _HEADER_BYTES else 0
     if not _HEADER_BYTES < length <= min(_LARGEST_HEAP_BYTES, size - start):

@@ -39,7 +39,7 @@ def kind_of(path: Path) -> Kind:
 
 
 def is_hdf5(path: Path) -> bool:
-    """Whether the netCDF file at `path` is HDF5, as netCDF-4 files are.
+    """Return True if the netCDF file at `path` is HDF5, as netCDF-4 files are.
 
     Raises:
         OSError: if the file cannot be read.
@@ -85,7 +85,7 @@ def names_in(content: bytes) -> list[str]:
 
 
 def claims_to_be_data(path: Path) -> bool:
-    """Whether the file's suffix claims data, so that other contents are an error."""
+    """Return True if the file's suffix claims data, so that other contents are an error."""
     return path.suffix.lower() in _CLAIMS
 
 

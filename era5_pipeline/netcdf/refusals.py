@@ -418,7 +418,7 @@ def _of_stream(stream: str, evidence: str) -> Aggregate:
 
 
 def is_stated_era5(attributes: Mapping[str, Any]) -> bool:
-    """Whether a variable's attributes show that it is from ERA5, not from ERA5-Land, and none contradicts."""
+    """Return True if a variable's attributes show that it is from ERA5, not from ERA5-Land, and none contradicts."""
     return any(name in attributes for name in _STEPS) or attributes.get("GRIB_class") == "ea"
 
 

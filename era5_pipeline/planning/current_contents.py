@@ -183,7 +183,7 @@ def _is_in_lake(found: MonthInLake, parts: Sequence[LedgerEntry]) -> bool:
 
 
 def _is_unchanged(settings: Settings, source: Source, month: Month, parts: Sequence[LedgerEntry]) -> bool:
-    """Whether a part of the month equals what the source has."""
+    """Return True if a part of the month equals what the source has."""
     raw = source.known(month) if parts else None
     if raw is not None:
         return month_fingerprint(raw) in {one for part in parts if not part.is_cut for one in part.fingerprints}

@@ -206,7 +206,7 @@ class Storage:
 
     @property
     def keeps_all_here(self) -> bool:
-        """Whether all files stay on this machine."""
+        """True if all files stay on this machine."""
         return self.policy.keep == "all" and self.policy.store is None
 
 

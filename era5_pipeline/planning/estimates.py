@@ -297,7 +297,7 @@ def estimate_seconds(
 
 
 def _is_one_run(load: Load, size: Size, months: int) -> bool:
-    """Whether the months are so small that `era5 load` runs them together."""
+    """Return True if the months are so small that `era5 load` runs them together."""
     return load.kind.is_series or (load.kind.has_own_files and size.values < months * SMALL_MONTH_VALUES)
 
 

@@ -119,12 +119,12 @@ class Load:
 
     @property
     def is_global(self) -> bool:
-        """Whether the area is the whole grid."""
+        """True if the area is the whole grid."""
         return self.locations == N_LOCATIONS
 
     @property
     def is_open(self) -> bool:
-        """Whether the files may hold less than the plan assumes."""
+        """True if the files may hold less than the plan assumes."""
         return self.any_variables or self.any_area
 
     @property

@@ -78,7 +78,7 @@ class Plan:
 
     @property
     def has_requests_for_several(self) -> bool:
-        """Whether some requests are for several months."""
+        """True if some requests are for several months."""
         return self.load.months_a_request > 1 and self.size.requests < len(self.to_load)
 
     @property
@@ -357,7 +357,7 @@ def _state(load: Load, month: Month, entry: LedgerEntry | None, now: datetime, c
 
 
 def _is_alike(load: Load, entry: LedgerEntry) -> bool:
-    """Whether one load from the same source, or all of them together, brought the same variables of the month."""
+    """Return True if one load from this source, or all of them together, brought the same variables of the month."""
     loads = [(entry.source, entry.first_columns), *((one.source, one.columns) for one in entry.additions)]
     if entry.sources == (load.source,):
         loads.append((load.source, entry.column_names))
@@ -373,7 +373,7 @@ def _is_same_area(load: Load, entry: LedgerEntry) -> bool:
 
 
 def _is_comparable(load: Load, entry: LedgerEntry) -> bool:
-    """Whether rates measured for this month apply to the requested months."""
+    """Return True if rates measured for this month apply to the requested months."""
     return (
         entry.state == "loaded"
         and not entry.is_cut

@@ -52,7 +52,7 @@ class Freshness:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the newest month is there."""
+        """True if the newest month is there."""
         return self.overdue_months == 0
 
     def __str__(self) -> str:
@@ -125,7 +125,7 @@ def due_month(now: datetime, available_after_days: int) -> Month:
 
 
 def needs_loading(settings: Settings, contents: Iterable[MonthContents], month: Month) -> bool:
-    """Whether the table is missing the month, or a part of what the settings ask for.
+    """Return True if the table is missing the month, or a part of what the settings ask for.
 
     If no area or point is requested, the month is held once all its parts are complete.
     """

@@ -161,7 +161,7 @@ def ensure_database(url: str) -> None:
 
 
 def _says_missing(url: str, error: psycopg.OperationalError) -> bool:
-    """Whether connecting failed because the database does not exist."""
+    """Return True if connecting failed because the database does not exist."""
     if f'database "{database_of(url)}" does not exist' in str(error):
         return True
     return _ping(url) == pq.Ping.OK and _is_missing(url)
@@ -172,7 +172,7 @@ def _ping(url: str) -> pq.Ping:
 
 
 def _is_missing(url: str) -> bool:
-    """Whether the server answers but has no such database; for servers whose messages are not in English."""
+    """Return True if the server answers but has no such database; for servers whose messages are not in English."""
     try:
         with psycopg.connect(with_database(url, "postgres"), connect_timeout=_CONNECT_SECONDS) as maintenance:
             found = maintenance.execute("SELECT FROM pg_database WHERE datname = %s", (database_of(url),)).fetchone()

@@ -97,7 +97,7 @@ def _distinct(hours: Hours) -> Hours:
 
 
 def _has_value(hours: Hours, values: npt.NDArray[np.float32], variable: Variable) -> npt.NDArray[np.bool_]:
-    """Whether each hour (n,) counts as held: it has a value.
+    """Return True if each hour (n,) counts as held: it has a value.
 
     For a variable that ERA5 defines only at times, all rows of a month with at least one value count.
     """

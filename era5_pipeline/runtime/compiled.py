@@ -21,12 +21,12 @@ _is_loaded = False
 
 
 def is_available() -> bool:
-    """Whether the extra `fast` is installed, and numba may compile (NUMBA_DISABLE_JIT is 0 or not set)."""
+    """Return True if the extra `fast` is installed, and numba may compile (NUMBA_DISABLE_JIT is 0 or not set)."""
     return os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" and all(find_spec(name) for name in ("numba", "isal"))
 
 
 def pays_off(saved_seconds: float) -> bool:
-    """Whether to use compiled functions: they are available, and already loaded or worth the time to load them."""
+    """Return True if compiled functions are available, and already loaded or worth the time to load them."""
     return is_available() and (_is_loaded or saved_seconds > _LOADING_SECONDS)
 
 

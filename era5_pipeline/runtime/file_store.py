@@ -68,7 +68,7 @@ class FileStore:
 
     @property
     def is_shared(self) -> bool:
-        """Whether a store is set."""
+        """True if a store is set."""
         return self.store is not None
 
     def require(self) -> None:
@@ -120,11 +120,11 @@ class FileStore:
     # --- data files ---------------------------------------------------------------------------------------------------
 
     def is_own(self, file: DataFile) -> bool:
-        """Whether the file is below the home; the user's own files are not, and are left alone."""
+        """Return True if the file is below the home; the user's own files are not, and are left alone."""
         return file.path.is_relative_to(self.home)
 
     def has(self, file: DataFile) -> bool:
-        """Whether the file is here or in the store, judged by size alone."""
+        """Return True if the file is here or in the store, judged by size alone."""
         return _size(file.path) == file.bytes or self._is_stored(file)
 
     def obtain(self, file: DataFile) -> bool:

@@ -213,7 +213,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401  # JSON is any
 
 
 def has_form(value: Any, form: int, path: Path) -> bool:  # noqa: ANN401  # JSON is any
-    """Whether the record read from `path` has this `form` number; if not, it is to be made again.
+    """Return True if the record read from `path` has this `form` number; if not, it is to be made again.
 
     Raises:
         InputError: if the record has a later form.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def is_http_url(url: str) -> bool:
-    """Whether it is an http or https URL with a host."""
+    """Return True if it is an http or https URL with a host."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -34,7 +34,7 @@ def is_http_url(url: str) -> bool:
 
 
 def is_secure_url(url: str) -> bool:
-    """Whether the network cannot read what is sent to the URL: https, or this machine."""
+    """Return True if the network cannot read what is sent to the URL: https, or this machine."""
     parts = urlsplit(url)
     if parts.scheme == "https" or parts.hostname == "localhost":
         return True
@@ -222,7 +222,7 @@ class BrowserGuard:
         return None
 
     def _is_own(self, origin: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Whether the origin is this server, by the request's own host name and port, or an allowed name."""
+        """Return True if the origin is this server, by the request's own host name and port, or an allowed name."""
         scheme, _, host = origin.partition("://")
         page, default = _parsed(host), _PORTS.get(scheme)
         if page is None or default is None:
@@ -257,7 +257,7 @@ def _is_address(name: str) -> bool:
 
 
 def _is_page(scope: MutableMapping[str, Any]) -> bool:
-    """Whether a browser tab will show the response; excludes frames and GraphQL's own page."""
+    """Return True if a browser tab will show the response; excludes frames and GraphQL's own page."""
     headers = scope["headers"]
     return (
         scope.get("method") in ("GET", "HEAD")

@@ -83,7 +83,7 @@ class S3Address:
 
 
 def is_s3(text: str) -> bool:
-    """Whether the address is an S3 one."""
+    """Return True if the address is an S3 one."""
     return text.startswith(S3_SCHEME)
 
 

@@ -211,7 +211,7 @@ class _StopRequests:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether a second signal came: stop faster."""
+        """True if a second signal came: stop faster."""
         return self.count > 1
 
 
@@ -312,7 +312,7 @@ class _Child:
 
 
 def _group_runs(group: int) -> bool:
-    """Whether a process of the group is running; zombies do not count (a container's init may never reap them)."""
+    """Return True if a process of the group is running; zombies do not count (a container's init may leave them)."""
     for pid in psutil.pids():
         with suppress(ProcessLookupError, PermissionError, psutil.Error):
             if os.getpgid(pid) == group and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:

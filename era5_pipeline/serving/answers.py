@@ -181,7 +181,7 @@ def encoded_answer(
 
 
 def _takes_gzip(accepted: str) -> bool:
-    """Whether an Accept-Encoding accepts gzip, by name or wildcard, with a quality above zero."""
+    """Return True if an Accept-Encoding accepts gzip, by name or wildcard, with a quality above zero."""
     qualities = {}
     for part in accepted.lower().split(","):
         name, _, rest = part.partition(";")

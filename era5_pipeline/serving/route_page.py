@@ -74,7 +74,7 @@ def _route(operations: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _is_common(status: str, response: Mapping[str, Any]) -> bool:
-    """Whether it is one of the errors common to every route."""
+    """Return True if it is one of the errors common to every route."""
     common = ERROR_RESPONSES.get(int(status) if status.isdecimal() else status)
     return common is not None and common["description"] == response["description"]
 

@@ -83,7 +83,7 @@ def address_of(bound: socket.socket) -> str:
 
 
 def is_loopback(bound: socket.socket) -> bool:
-    """Whether the socket is reachable only from this machine."""
+    """Return True if the socket is reachable only from this machine."""
     return ipaddress.ip_address(bound.getsockname()[0]).is_loopback
 
 

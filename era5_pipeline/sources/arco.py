@@ -264,7 +264,7 @@ def open_source(settings: Settings, request: Request, say: Callable[[str], None]
 
 
 def _has_gaps(values: np.ndarray, variable: Variable) -> bool:
-    """Whether values (hour, latitude, longitude) that ERA5 has are missing, as far as can be told."""
+    """Return True if values (hour, latitude, longitude) that ERA5 has are missing, as far as can be told."""
     missing = np.isnan(values)
     if variable.extent == "everywhere":
         return bool(missing.any())

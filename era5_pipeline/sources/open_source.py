@@ -65,7 +65,7 @@ def months_together(settings: Settings, month: Month) -> tuple[Month, ...]:
 
 
 def can_go_together(settings: Settings, months: tuple[Month, ...]) -> bool:
-    """Whether `run_raw` of these `months_together` uses one request, while they are `due_months`."""
+    """Return True if `run_raw` of these `months_together` uses one request, while they are `due_months`."""
     source = source_of(settings)
     return isinstance(source, QueuedSource) and source.can_go_together(months)
 
@@ -78,7 +78,7 @@ def request_together(settings: Settings, months: tuple[Month, ...]) -> None:
 
 
 def is_known(settings: Settings, month: Month) -> bool:
-    """Whether the source can provide the month without a request."""
+    """Return True if the source can provide the month without a request."""
     return source_of(settings).known(month) is not None
 
 

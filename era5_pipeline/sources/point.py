@@ -72,7 +72,7 @@ class PointSeries:
         return self.first_hour + self.hours
 
     def covers(self, month: Month) -> bool:
-        """Whether it has every hour of the month."""
+        """Return True if it has every hour of the month."""
         hours = hours_of_month(month)
         return self.first_hour <= hours.start and hours.stop <= self.end_hour
 
@@ -505,7 +505,7 @@ class PointSource(Source):
 
 
 def is_young(month: Month, fetched: Fetched) -> bool:
-    """Whether the month may have been preliminary when the series was fetched."""
+    """Return True if the month may have been preliminary when the series was fetched."""
     then = Month.of(datetime.fromisoformat(fetched.fetched_at))
     return month.number >= then.number - YOUNG_MONTHS
 

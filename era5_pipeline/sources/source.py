@@ -100,7 +100,7 @@ class RawMonth:
         )
 
     def permits(self, problem: Problem) -> bool:
-        """Whether the values that the problem is about are taken nevertheless, to their nearest points."""
+        """Return True if the values that the problem is about are taken nevertheless, to their nearest points."""
         return problem.shift is not None and self.off_grid == "nearest"
 
     def to_json(self) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def months_due() -> frozenset[Month]:
 
 
 def are_due(months: Iterable[Month]) -> bool:
-    """Whether the caller wants all of these months; see `due_months`."""
+    """Return True if the caller wants all of these months; see `due_months`."""
     return _due.get().issuperset(months)
 
 
@@ -249,7 +249,7 @@ class QueuedSource(Protocol):
         ...
 
     def can_go_together(self, months: tuple[Month, ...]) -> bool:
-        """Whether `fetch` of these `months_together`, while due, uses one request, sent earlier or then."""
+        """Return True if `fetch` of these `months_together`, while due, uses one request, sent earlier or then."""
         ...
 
     def ask_together(self, months: tuple[Month, ...]) -> None:

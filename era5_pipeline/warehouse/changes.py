@@ -95,7 +95,7 @@ def kept_columns(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
 
 
 def has_same_content(before: LedgerEntry, flat: FlatMonth) -> bool:
-    """Whether the part holds exactly these rows, bit by bit, from whatever files.
+    """Return True if the part holds exactly these rows, bit by bit, from whatever files.
 
     False for a part that was cut: its digests cover more rows. As the digests also depend on each row's location and
     hour (see `flat.statistics`), comparing them and the counts is enough.
@@ -187,7 +187,7 @@ def _lost_versions(before: LedgerEntry, flat: FlatMonth, columns: list[str]) -> 
 
 
 def _states_version(flat: FlatMonth, column: str) -> bool:
-    """Whether the files state the column's version; some sources' is only inferred from the month's age."""
+    """Return True if the files state the column's version; some sources' is only inferred from the month's age."""
     return version_of({column: flat.expver[column]}) != "unknown" and not source_kind(flat.raw.source).states_no_version
 
 
@@ -219,7 +219,7 @@ def revision_by(before: LedgerEntry, flat: FlatMonth) -> Revision | None:
 
 
 def _is_same_data(source: str | None, other: str) -> bool:
-    """Whether both sources provide the same data, as all services do."""
+    """Return True if both sources provide the same data, as all services do."""
     return source == other or (source_kind(source).is_service and source_kind(other).is_service)
 
 

@@ -152,7 +152,7 @@ class LedgerEntry:
 
     @property
     def is_preliminary(self) -> bool:
-        """Whether any of its hours are preliminary."""
+        """True if any of its hours are preliminary."""
         return self.version in ("preliminary", "mixed")
 
     @property
@@ -266,7 +266,7 @@ class MonthContents:
 
     @property
     def is_preliminary(self) -> bool:
-        """Whether any part has preliminary hours."""
+        """True if any part has preliminary hours."""
         return any(part.is_preliminary for part in self.parts)
 
     @property
@@ -285,7 +285,7 @@ class MonthContents:
         return next((part for part in self.parts if part.location_ids == locations), None)
 
     def covers(self, locations: LocationSet, columns: Iterable[str] = ()) -> bool:
-        """Whether complete parts with these columns hold all these locations."""
+        """Return True if complete parts with these columns hold all these locations."""
         wanted = set(columns)
         held = LocationSet()
         for part in self.parts:

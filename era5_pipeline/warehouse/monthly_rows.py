@@ -230,7 +230,7 @@ class MonthlyLoad:
 
     @property
     def are_here(self) -> bool:
-        """Whether the summary file is on this machine: it may have been removed after an earlier load."""
+        """True if the summary file is on this machine: it may have been removed after an earlier load."""
         return self.flat.summaries is not None and self.flat.summaries.path.is_file()
 
     def prepare(self) -> bool:

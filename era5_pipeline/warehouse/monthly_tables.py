@@ -165,7 +165,7 @@ def create_summaries(connection: psycopg.Connection[Any]) -> None:
 
 
 def has_summaries_table(connection: psycopg.Connection[Any]) -> bool:
-    """Whether the table exists; without it, loads write no summaries."""
+    """Return True if the table exists; without it, loads write no summaries."""
     return _exists(connection, _NAME)
 
 
@@ -175,12 +175,12 @@ def year_partition(month: Month) -> sql.Identifier:
 
 
 def has_year(connection: psycopg.Connection[Any], month: Month) -> bool:
-    """Whether the month's year has a partition."""
+    """Return True if the month's year has a partition."""
     return _exists(connection, _year_name(month))
 
 
 def is_ready(connection: psycopg.Connection[Any], month: Month, columns: Iterable[str]) -> bool:
-    """Whether the month's year has a partition with the columns for these variables."""
+    """Return True if the month's year has a partition with the columns for these variables."""
     return not _lacking(connection, _year_name(month), columns)
 
 

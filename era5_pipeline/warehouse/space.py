@@ -59,7 +59,7 @@ class MonthSpace:
 
     @property
     def is_sharing(self) -> bool:
-        """Whether one of its chunks is shared with another month."""
+        """True if one of its chunks is shared with another month."""
         return self.chunks > 0 and self.bytes is None
 
 

@@ -50,7 +50,7 @@ class Advice:
     needs: MachineFact | None = None
 
     def is_met_by(self, setting: str, unit: str | None) -> bool:
-        """Whether a pg_settings value, in its unit, is as good as the advised one; False if unknown."""
+        """Return True if a pg_settings value, in its unit, is as good as the advised one; False if unknown."""
         if self.value is None:
             return False
         if self.enough == "exactly":

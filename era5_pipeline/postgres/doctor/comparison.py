@@ -92,7 +92,7 @@ def _verdict(advice: Advice, setting: ServerSetting) -> Verdict:
 
 
 def _keeps_full_log(facts: ServerFacts, rows: Iterable[ComparedSetting]) -> bool:
-    """Whether wal_level must not become minimal: that would end replication, or keep the server from starting."""
+    """Return True if wal_level must not become minimal: replication would end, or the server would not start."""
     stuck = any(row.name in MINIMAL_LOG and row.verdict == "elsewhere" for row in rows)
     return stuck or facts.is_standby or facts.replicas > 0 or bool(facts.slots)
 

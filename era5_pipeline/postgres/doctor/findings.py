@@ -319,7 +319,7 @@ def _readable(path: Path, what: str) -> Finding:
 
 
 def _all_may_read(path: Path) -> bool:
-    """Whether every user of the machine can read the file, by its permissions and those of its parent folders."""
+    """Return True if every user of the machine can read the file, by its permissions and those of its folders."""
     try:
         whole = path.resolve(strict=True)
         return (

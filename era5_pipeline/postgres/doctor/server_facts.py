@@ -45,7 +45,7 @@ class Machine:
 
 
 def is_session_here(pid: int, user: str, database: str, client_port: int | None) -> bool:
-    """Whether the process `pid` of a session's server runs on this machine.
+    """Return True if the process `pid` of a session's server runs on this machine.
 
     The address cannot tell: a loopback port may lead to a tunnel or a container. The process can, if it is a PostgreSQL
     process whose title names the same user, database and client port (None: a Unix socket).

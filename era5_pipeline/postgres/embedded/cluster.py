@@ -164,7 +164,7 @@ class TcpAccess:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server can listen on this loopback port."""
+    """Return True if a server can listen on this loopback port."""
     with socket.socket() as probe:
         # As PostgreSQL does: ignore connections of a server that has just stopped.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -239,7 +239,7 @@ class Cluster:
         return f"postgresql://{SUPERUSER}@/{name}?host={self._socket_folder.path}&port={PORT}"
 
     def exists(self) -> bool:
-        """Whether a PostgreSQL data folder exists.
+        """Return True if a PostgreSQL data folder exists.
 
         Raises:
             LocalDiskError: if its folders cannot be read.
@@ -255,7 +255,7 @@ class Cluster:
         return True
 
     def is_running(self) -> bool:
-        """Whether the server accepts connections."""
+        """Return True if the server accepts connections."""
         if not self._socket_folder.is_owned():
             return False
         # Use libpq's ping: a killed server's zombie is a process too, and a connection would fail if a running server

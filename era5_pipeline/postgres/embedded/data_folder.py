@@ -195,7 +195,7 @@ class SocketFolder:
                 self.path.rmdir()
 
     def is_owned(self) -> bool:
-        """Whether it is the data folder, or private with the same owner.
+        """Return True if it is the data folder, or private with the same owner.
 
         Users who may write to the folder could put a socket of their own there; users who may enter it could connect.
         """

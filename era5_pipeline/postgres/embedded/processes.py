@@ -137,7 +137,7 @@ def server_processes(data_folder: Path) -> list[int]:
 
 
 def works_on(pid: int, data_folder: Path) -> bool:
-    """Whether it is a live PostgreSQL process whose working directory is the data folder."""
+    """Return True if it is a live PostgreSQL process whose working directory is the data folder."""
     try:
         process = psutil.Process(pid)
         return bool(process.name() == "postgres" and process.cwd() == str(data_folder))
@@ -146,7 +146,7 @@ def works_on(pid: int, data_folder: Path) -> bool:
 
 
 def number_in_use(pid: int) -> bool:
-    """Whether any process, including a zombie, has this id."""
+    """Return True if any process, including a zombie, has this id."""
     return bool(psutil.pid_exists(pid))
 
 

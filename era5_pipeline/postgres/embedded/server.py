@@ -61,7 +61,7 @@ class EmbeddedServer:
         return self._cluster.log_path
 
     def exists(self) -> bool:
-        """Whether a PostgreSQL data folder exists.
+        """Return True if a PostgreSQL data folder exists.
 
         Raises:
             LocalDiskError: if the home cannot be read.
@@ -144,7 +144,7 @@ class EmbeddedServer:
             return self._cluster.shut_down(wait_seconds)
 
     def is_running(self) -> bool:
-        """Whether the server accepts connections."""
+        """Return True if the server accepts connections."""
         return self._cluster.is_running()
 
     def url(self, database: str) -> str:

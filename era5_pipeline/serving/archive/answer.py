@@ -164,7 +164,7 @@ class AnswerColumn:
 
     @property
     def is_time(self) -> bool:
-        """Whether the values are moments."""
+        """True if the values are moments."""
         return self.values.dtype.kind == "i"
 
     @property

@@ -73,7 +73,7 @@ class AskedParameters:
                 )
 
     def has(self, name: str) -> bool:
-        """Whether it is given."""
+        """Return True if it is given."""
         return name in self._given
 
     def one(self, name: str) -> str | None:

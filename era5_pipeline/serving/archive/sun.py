@@ -56,7 +56,7 @@ class SunOfPlace:
         return (sets - rises).astype(np.float32)
 
     def is_day(self) -> npt.NDArray[np.float32]:
-        """Whether the sun is up at each hour (24 n,): 1 or 0."""
+        """Return True if the sun is up at each hour (24 n,): 1 or 0."""
         declination, equation, _ = _position(self._hours)
         angle = self._hour_angle(self._hours, equation)
         height = self._sine * np.sin(declination) + self._cosine * np.cos(declination) * np.cos(angle)

@@ -181,7 +181,7 @@ def error_of(subject: Month | str, error: Exception, *, dataset: str = DATASET) 
 
 
 def is_about_failed_job(error: Exception) -> bool:
-    """Whether the exception reports a request that the service accepted and that then failed."""
+    """Return True if the exception reports a request that the service accepted and that then failed."""
     return (
         isinstance(error, requests.HTTPError)
         and error.response is not None

@@ -45,7 +45,7 @@ def announced_number(text: str | None) -> int | None:
 
 
 def has_checksum(path: Path, announced: int, *, md5: str) -> bool:
-    """Whether the file has the announced checksum, as its MD5 or as that of its parts, which rereads the file."""
+    """Return True if the file has the announced checksum, as its MD5 or that of its parts, which rereads the file."""
     if int(md5, 16) == announced:
         return True
     size = path.stat().st_size

@@ -94,7 +94,7 @@ class Note:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the request asks for a fresh retrieval."""
+        """True if the request asks for a fresh retrieval."""
         return self.variant is not None
 
     def sending(self, now: str, *, variant: tuple[str, ...] | None) -> Self:
@@ -190,7 +190,7 @@ class Query(Protocol):
         ...
 
     def must_be_fresh(self, now: datetime) -> bool:
-        """Whether a cached result may be out of date."""
+        """Return True if a cached result may be out of date."""
         ...
 
     def validate(self, path: Path) -> str:
@@ -319,7 +319,7 @@ class RequestFiles:
         return name
 
     def has(self, fetched: Fetched) -> bool:
-        """Whether the file is on disk or in the store at full size."""
+        """Return True if the file is on disk or in the store at full size."""
         return self.file_store.has(self.file_of(fetched))
 
     def obtain(self, fetched: Fetched) -> bool:

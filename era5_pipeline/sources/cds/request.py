@@ -51,7 +51,7 @@ def portions_of(request: Request) -> tuple[Request, ...]:
 
 
 def may_be_preliminary(month: Month, now: datetime) -> bool:
-    """Whether the month's data may have been replaced recently, or will be."""
+    """Return True if the month's data may have been replaced recently, or will be."""
     return now - month.end < _RECENT
 
 

@@ -294,7 +294,7 @@ def translated_errors(subject: Month | str, dataset: str) -> Iterator[None]:
 
 
 def was_refused(error: Exception) -> bool:
-    """Whether an error of `submit` proves that the service created no job."""
+    """Return True if an error of `submit` proves that the service created no job."""
     cause = error.__cause__
     if not isinstance(cause, requests.HTTPError) or cause.response is None:
         return False

@@ -207,7 +207,7 @@ class ServiceRequest:
         return self._current_job
 
     def _is_stale(self, job: Job) -> bool:
-        """Whether it is a fresh retrieval of an earlier run, completed so long ago that it may be out of date."""
+        """Return True if it is a fresh retrieval of an earlier run, completed so long ago that it may be outdated."""
         if job.id != self._job_of_earlier_run or not self._note.is_fresh:
             return False
         answered_at = job.answered_at()

@@ -118,11 +118,11 @@ class CdsSource(Source, QueuedSource):
                 self._request(files, note).send()
 
     def _is_sent(self, months: tuple[Month, ...]) -> bool:
-        """Whether a joint request for these months exists, or its result, not cut yet."""
+        """Return True if a joint request for these months exists, or its result, not cut yet."""
         return self._files_of(months, self.request).read_note().state is not State.NOTHING_ASKED
 
     def _is_begun(self, month: Month) -> bool:
-        """Whether the month was requested alone: its request is under way, or its file exists, usable or not."""
+        """Return True if the month was requested alone: its request is under way, or its file exists, usable or not."""
         files = self._files_of((month,), self.request)
         note = files.read_note()
         if note.state is State.FETCHED and note.fetched is not None:

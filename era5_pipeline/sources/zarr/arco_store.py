@@ -294,7 +294,7 @@ def _with_decoding_errors(read: Callable[[], T]) -> Callable[[], T]:
 
 
 def _is_retryable(error: BaseException) -> bool:
-    """Whether the error may be gone on a later attempt."""
+    """Return True if the error may be gone on a later attempt."""
     if isinstance(error, aiohttp.ClientResponseError):
         return error.status in _RETRYABLE_STATUS or error.status >= 500
     return isinstance(error, _RETRYABLE) and not isinstance(error, _PERMANENT)

@@ -201,7 +201,7 @@ def bytes_of_unit(layout: Geometry, axes: Axes, number: int) -> int:
 
 
 def is_in_memory(layout: Geometry, axes: Axes, number: int) -> bool:
-    """Whether the unit is gathered in memory."""
+    """Return True if the unit is gathered in memory."""
     return bytes_of_unit(layout, axes, number) <= _IN_MEMORY_BYTES
 
 

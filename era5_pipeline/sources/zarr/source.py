@@ -270,7 +270,7 @@ class ZarrSource(Source):
     # --- records ---
 
     def _is_current(self, month: Month, known: _MonthRecord) -> bool:
-        """Whether the month is complete, and need not be read again."""
+        """Return True if the month is complete, and need not be read again."""
         is_complete = not known.short and sum(piece.hours for piece in known.pieces.values()) == month.hours
         return is_complete and not (self.refetch and any(piece.read_at < _BEGAN for piece in known.pieces.values()))
 

@@ -180,7 +180,7 @@ def _version(connection: psycopg.Connection[Any]) -> tuple[int, ...]:
 
 
 def _has_heap(connection: psycopg.Connection[Any], chunk: str) -> bool:
-    """Whether the chunk has uncompressed rows: from a version without direct compress, or inserted by others."""
+    """Return True if the chunk has uncompressed rows: from a version without direct compress, or inserted by others."""
     return connection.execute("SELECT pg_relation_size(%s::regclass) > 0", (chunk,)).fetchone() == (True,)
 
 
