@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import importlib.util
 import os
@@ -93,13 +94,26 @@ def _service_user() -> pwd.struct_passwd:
     """Return the system user that replaces root, creating it if needed."""
     with suppress(KeyError):
         return pwd.getpwnam(_SERVICE_USER)
+    # One process at a time: useradd looks for the name before it takes its own lock, so that of two at once the second
+    # gives the user another number, and the first goes on with one that nobody has.
+    descriptor = os.open("/etc", os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(KeyError):
+            return pwd.getpwnam(_SERVICE_USER)  # another process has created it meanwhile
+        return _new_service_user()
+    finally:
+        os.close(descriptor)
+
+
+def _new_service_user() -> pwd.struct_passwd:
     command = ("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", _SERVICE_USER)
     try:
         output = subprocess.run(command, check=False, capture_output=True, text=True).stderr  # noqa: S603  # a constant
     except OSError as error:
         output = str(error)
     try:
-        return pwd.getpwnam(_SERVICE_USER)  # another process may have created it meanwhile
+        return pwd.getpwnam(_SERVICE_USER)
     except KeyError:
         raise WarehouseError(
             f"PostgreSQL does not run as root, and the user {_SERVICE_USER} could not be created: {output.strip()}",
