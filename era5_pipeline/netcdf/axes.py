@@ -138,9 +138,10 @@ def hours_along(array: xr.DataArray) -> npt.NDArray[np.int64]:
     numbers = from_datetime64(hours)
     if numbers.min() < FIRST_HOUR:
         raise ProblemError("time", f"time {hours.min()}:00 is before ERA5 begins, {FIRST_YEAR}", AGAIN)
-    distinct, counts = np.unique(numbers, return_counts=True)
-    if (counts > 1).any():
-        twice = as_datetime64(distinct[counts > 1])[0]
+    ascending = numbers if (numbers[1:] > numbers[:-1]).all() else np.sort(numbers)
+    same = ascending[1:] == ascending[:-1]
+    if same.any():
+        twice = as_datetime64(ascending[1:][same])[0]
         raise ProblemError(
             "time", f"time {twice}:00 occurs more than once", "Download it again, without duplicate times."
         )
