@@ -1,8 +1,8 @@
 """A Zarr store in the layout of ARCO-ERA5, with the hours that a test needs; and a web server for it.
 
-It has the real grid, and the real time axis from 1900 to 2050: hours that were never written have no chunk, and read as
-NaN. Its weather is one generated hour, which moves a grid step east each hour: generating every hour separately would
-take longer than the tests.
+It has the real grid, and a time axis of some months, or the real one from 1900 to 2050, which takes a tenth of a second
+to open: hours that were never written have no chunk, and read as NaN. Its weather is one generated hour, which moves a
+grid step east each hour: generating every hour separately would take longer than the tests.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ LONGITUDES = np.arange(0.0, 360.0, 0.25)
 _EPOCH = datetime(1900, 1, 1, tzinfo=UTC)
 # The default compressor of zarr 2, with which ARCO-ERA5 is written.
 COMPRESSOR = Blosc(cname="lz4", clevel=5, shuffle=Blosc.SHUFFLE)
-_END = datetime(2051, 1, 1, tzinfo=UTC)
+# The axis of time: the real one, and one with the months that most tests need.
+REAL_YEARS = _EPOCH, datetime(2051, 1, 1, tzinfo=UTC)
+_SOME_MONTHS = datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 4, 1, tzinfo=UTC)
 
 
 # A field of the globe takes a while to compress and to write, and tests want the same hours: written once a session.
@@ -80,15 +82,19 @@ class ArcoStore:
     """The store in a folder. Its chunks are links: use `damage`, lest those of other stores change too."""
 
     def __init__(
-        self, folder: Path, columns: Iterable[str] = DEFAULT_COLUMNS, compressor: Codec | None = COMPRESSOR
+        self,
+        folder: Path,
+        columns: Iterable[str] = DEFAULT_COLUMNS,
+        compressor: Codec | None = COMPRESSOR,
+        *,
+        axis: tuple[datetime, datetime] = _SOME_MONTHS,
     ) -> None:
         self.folder = folder
         self._compressor = compressor
         self._group = zarr.open_group(str(folder), mode="w", zarr_format=2)
-        hours = hours_since_1900(_END)
-        self._coordinate(
-            "time", np.arange(hours), {"units": "hours since 1900-01-01", "calendar": "proleptic_gregorian"}
-        )
+        hours = np.arange(*map(hours_since_1900, axis))
+        self._first = int(hours[0])
+        self._coordinate("time", hours, {"units": "hours since 1900-01-01", "calendar": "proleptic_gregorian"})
         self._coordinate("latitude", LATITUDES.astype(np.float32), {"units": "degrees_north"})
         self._coordinate("longitude", LONGITUDES.astype(np.float32), {"units": "degrees_east"})
         self._columns = tuple(columns)
@@ -96,7 +102,7 @@ class ArcoStore:
             variable = BY_COLUMN[column]
             array = self._group.create_array(
                 variable.cds_name,
-                shape=(hours, LATITUDES.size, LONGITUDES.size),
+                shape=(hours.size, LATITUDES.size, LONGITUDES.size),
                 chunks=(1, LATITUDES.size, LONGITUDES.size),
                 dtype="f4",
                 fill_value=np.nan,
@@ -115,10 +121,13 @@ class ArcoStore:
         array[:] = values
         array.attrs.update({"_ARRAY_DIMENSIONS": [name], **attributes})
 
+    def _position(self, time: datetime) -> int:
+        return hours_since_1900(time) - self._first
+
     def write(self, first: datetime, hours: int, *, columns: Iterable[str] | None = None, offset: float = 0.0) -> None:
         """Write hours of weather, as far as ERA5 has them; `offset` (K) is added to the temperature."""
         for number in range(hours):
-            position = hours_since_1900(first) + number
+            position = self._position(first) + number
             hour = int(first.timestamp()) // 3600 + number
             for variable in in_table_order(self._columns if columns is None else columns):
                 if hour < int(variable.first_valid.timestamp()) // 3600:
@@ -145,8 +154,8 @@ class ArcoStore:
         """Repeat the hour `first`, which was written, for the hours after it; as links, which takes no time."""
         for column in self._columns:
             folder = self.folder / BY_COLUMN[column].cds_name
-            written = folder / f"{hours_since_1900(first)}.0.0"
-            for position in range(hours_since_1900(first) + 1, hours_since_1900(first) + hours):
+            written = folder / f"{self._position(first)}.0.0"
+            for position in range(self._position(first) + 1, self._position(first) + hours):
                 link = folder / f"{position}.0.0"
                 link.unlink(missing_ok=True)
                 link.hardlink_to(written)
@@ -223,6 +232,8 @@ def served(folder: Path, *, with_ranges: bool = False) -> Iterator[Web]:
 
     class Handler(SimpleHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # The body follows the headers at once, and not when the client has acknowledged those, 40 ms later.
+        disable_nagle_algorithm = True
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's name
             """No-op: requests are not logged."""

@@ -22,6 +22,9 @@ class LocalServer(ThreadingHTTPServer):
     The base class prints a traceback, which would look like one of a command that runs in this process.
     """
 
+    # With the base class's 5, connections opened at the same time are refused, and tried again a second later.
+    request_queue_size = 128
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)

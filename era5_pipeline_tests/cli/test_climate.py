@@ -38,10 +38,16 @@ def made(shared_database_url: str) -> str:
         names = "time, location_id, latitude, longitude, " + ", ".join(columns)
         with connection.cursor().copy(f"COPY weather ({names}) FROM STDIN") as copy:
             for location, of in ((JAKARTA, hours), (FIJI[0], hours.iloc[:24])):
-                place = (location.location_id, location.latitude, location.longitude)
+                place = f"{location.location_id}\t{location.latitude}\t{location.longitude}"
                 values = of[list(columns)].to_numpy(dtype=float).tolist()
-                for time, row in zip(pd.DatetimeIndex(of.index).to_pydatetime().tolist(), values, strict=True):
-                    copy.write_row((time, *place, *row))
+                times = pd.DatetimeIndex(of.index).tz_convert(None).to_numpy().astype("datetime64[s]").astype(str)
+                # Rows one by one would take three times as long.
+                copy.write(
+                    "".join(
+                        f"{time}Z\t{place}\t{t!r}\t{u!r}\t{v!r}\t{rain!r}\n"
+                        for time, (t, u, v, rain) in zip(times.tolist(), values, strict=True)
+                    )
+                )
         connection.execute("CREATE INDEX ON weather (location_id)")
     return shared_database_url
 

@@ -10,6 +10,7 @@ from rich.filesize import decimal
 
 from era5_pipeline.model.errors import NoDataError, RefusedError, StoreError, UsageError
 from era5_pipeline_tests.commands import InProcess, assert_explained
+from era5_pipeline_tests.era5_files import without_pictures
 from era5_pipeline_tests.pipelines import dagster_dropped
 from era5_pipeline_tests.warehouse.loads import ask
 
@@ -28,7 +29,7 @@ def here(
     command = InProcess(capsys, monkeypatch, tmp_path)
     (tmp_path / "lake").mkdir()
     command.set(ERA5_DATABASE_URL=database_url, ERA5_LAKE=str(tmp_path / "lake"))
-    with dagster_dropped(database_url):
+    with dagster_dropped(database_url), without_pictures():
         yield command
 
 

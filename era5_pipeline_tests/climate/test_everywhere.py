@@ -7,6 +7,8 @@ import math
 import os
 import threading
 from collections import deque
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,14 +27,16 @@ from era5_pipeline.climate.trends import trend_of
 from era5_pipeline.lake.catalog import LakePlace
 from era5_pipeline.lake.months import Lake
 from era5_pipeline.model.errors import StoreError, TransientError, UsageError
+from era5_pipeline.model.grid import Area
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.settings import Settings
+from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.runtime.stores import open_store
+from era5_pipeline.warehouse.drop_month import drop_month
 from era5_pipeline.warehouse.load_month import load_month
-from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.commands import assert_explained, new_home
+from era5_pipeline_tests.commands import InProcess, assert_explained, new_home
 from era5_pipeline_tests.dask_clusters import dask_cluster, kill
+from era5_pipeline_tests.servers import fresh_warehouse
 from era5_pipeline_tests.stores import free_port
 
 if TYPE_CHECKING:
@@ -40,7 +44,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.postgres.connect import Warehouse
-    from era5_pipeline_tests.commands import Home
     from era5_pipeline_tests.flat_months import FlatMonths
 
 YEARS = YearSpan(2000, 2021)
@@ -53,26 +56,47 @@ JULYS = {
 }
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """A warehouse and a lake with the same months."""
+
+    warehouse: Warehouse
+    lake: Lake
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {"ERA5_DATABASE_URL": self.warehouse.url, "ERA5_LAKE": self.lake.place.address}
+
+
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """A warehouse and a lake with 22 Julys and three Augusts at five by five places, a July without some of them."""
-    lake = tmp_path_factory.mktemp("lake")
-    with new_home() as home:
-        (home.path / ".env").write_text(f"ERA5_LAKE={lake}\n")
-        home.run("db", "start", "--port", str(free_port()))
-        months = [f"{year}-07" for year in range(2000, 2022)] + [f"{year}-08" for year in range(2019, 2022)]
-        hours = np.concatenate([era5_files.hours_from(f"{month}-01T00", 744) for month in months])
-        degrees = np.arange(5) / 4
-        of = era5_files.weather(hours, 10.0 - degrees, 10.0 + degrees, names=("t2m", "tp"))
-        era5_files.write(home.path / "files", of)
-        home.run("load", "--files-dir", "files")
-        home.run("drop", "--from", "2003-07", "--area", "10/10/9/10.25", "--yes")
-        yield home
+def loaded(server_url: str, flat_months: FlatMonths, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
+    """A warehouse and a lake with 22 Julys and an August at five by five places, a July without some of them."""
+    folder = tmp_path_factory.mktemp("lake")
+    lake = Lake(LakePlace(str(folder)), open_store(str(folder)), tmp_path_factory.mktemp("home"))
+    with fresh_warehouse(server_url) as warehouse:
+        with warehouse.connect() as connection:
+            lake.require(connection)
+        for month in (*(f"{year}-07" for year in range(2000, 2022)), "2021-08"):
+            flat = flat_months(month, points=(5, 5), north=10.0, west=10.0, seed=int(month[:4]))
+            load_month(warehouse, flat, alongside=lake.prepared(warehouse, flat))
+        july, some = Month.parse("2003-07"), LocationSet.of_area(Area.parse("10/10/9/10.25"))
+        drop_month(warehouse, july, some, alongside=partial(lake.remove, july))
+        yield Loaded(warehouse, lake)
 
 
-def july_trends(home: Home, column: str) -> dict[int, tuple[Any, float]]:
+@pytest.fixture
+def here(
+    loaded: Loaded, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> InProcess:
+    """The command, on this warehouse and this lake."""
+    command = InProcess(capsys, monkeypatch, tmp_path)
+    command.set(**loaded.settings)
+    return command
+
+
+def july_trends(warehouse: Warehouse, column: str) -> dict[int, tuple[Any, float]]:
     """The trend of each place by the scalar program, and its normal, from a table that SQL makes of the hours."""
-    with psycopg.connect(home.run("db", "url", "--tcp").out.strip()) as connection:
+    with warehouse.connect() as connection:
         rows = connection.execute(JULYS[column].encode()).fetchall()
     table = pd.DataFrame(rows, columns=["location_id", "year", "value"])
     julys = {place: of.set_index("year")["value"].sort_index() for place, of in table.groupby("location_id")}
@@ -81,16 +105,18 @@ def july_trends(home: Home, column: str) -> dict[int, tuple[Any, float]]:
 
 @pytest.mark.parametrize("column", JULYS)
 @pytest.mark.parametrize("engine", ["warehouse", "dask"])
-def test_each_place_has_the_trend_of_the_scalar_program(home: Home, tmp_path: Path, engine: str, column: str) -> None:
+def test_each_place_has_the_trend_of_the_scalar_program(
+    here: InProcess, loaded: Loaded, tmp_path: Path, engine: str, column: str
+) -> None:
     out = tmp_path / "july.csv"
-    printed = home.run(
+    printed = here.run(
         *("climate", "--everywhere", "--calendar-month", "7", "--baseline", "2000-2021"),
         *("--engine", engine, "--column", column, "--out", str(out)),
     )
     assert f"{column} July 2000-2021: a trend at 25 of 25 places" in printed.out
     with out.open() as file:
         rows = list(csv.DictReader(file))
-    wanted = july_trends(home, column)
+    wanted = july_trends(loaded.warehouse, column)
     assert {int(row["location_id"]) for row in rows} == set(wanted)
     for row in rows:
         trend, normal = wanted[int(row["location_id"])]
@@ -103,17 +129,16 @@ def test_each_place_has_the_trend_of_the_scalar_program(home: Home, tmp_path: Pa
     assert {int(row["years"]) for row in rows} == {21, 22}
 
 
-def test_all_parts_of_the_year_are_saved_and_saved_again(home: Home) -> None:
+def test_all_parts_of_the_year_are_saved_and_saved_again(here: InProcess, loaded: Loaded) -> None:
     asked = ("climate", "--everywhere", "--all-parts", "--baseline", "2000-2021", "--save")
-    assert "wrote 50 rows into the table weather_trend" in home.run(*asked).out
-    url = home.run("db", "url", "--tcp").out.strip()
-    with psycopg.connect(url, autocommit=True) as connection:
+    assert "wrote 50 rows into the table weather_trend" in here.run(*asked).out
+    with psycopg.connect(loaded.warehouse.url, autocommit=True) as connection:
         of_parts: dict[str, int] = dict(
             connection.execute("SELECT part, count(*) FROM weather_trend GROUP BY part").fetchall()
         )
         assert of_parts == {"07": 25, "08": 25}
         before = connection.execute("SELECT * FROM weather_trend ORDER BY part, location_id").fetchall()
-        home.run(*asked, "--engine", "dask", "--area", "9.5/10/9/11")
+        here.run(*asked, "--engine", "dask", "--area", "9.5/10/9/11")
         after = connection.execute("SELECT * FROM weather_trend ORDER BY part, location_id").fetchall()
         assert [row[:-1] for row in after] == [row[:-1] for row in before]
         # Only the rows of the area are new.
@@ -126,13 +151,13 @@ def test_all_parts_of_the_year_are_saved_and_saved_again(home: Home) -> None:
     assert comments[0] == comments[1]
 
 
-def test_a_map_and_a_table_are_written(home: Home, tmp_path: Path) -> None:
+def test_a_map_and_a_table_are_written(here: InProcess, tmp_path: Path) -> None:
     july = ("climate", "--everywhere", "--calendar-month", "7")
-    home.run(*july, "--out", str(tmp_path / "trend.svg"), "--title", "Warmer Julys")
+    here.run(*july, "--out", str(tmp_path / "trend.svg"), "--title", "Warmer Julys")
     drawn = (tmp_path / "trend.svg").read_text()
     assert "Warmer Julys" in drawn
     assert "per decade" in drawn
-    home.run(*july, "--area", "9.5/10.5/9/11", "--out", str(tmp_path / "trend.parquet"))
+    here.run(*july, "--area", "9.5/10.5/9/11", "--out", str(tmp_path / "trend.parquet"))
     assert pq.read_table(tmp_path / "trend.parquet").num_rows == 9
 
 
@@ -149,24 +174,24 @@ def test_a_map_and_a_table_are_written(home: Home, tmp_path: Path) -> None:
         (("--out", "trend.xyz"), "--out"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(home: Home, options: tuple[str, ...], what: str) -> None:
-    assert_explained(home.run("climate", "--everywhere", *options, code=2), what)
+def test_options_that_do_not_fit_are_refused(here: InProcess, options: tuple[str, ...], what: str) -> None:
+    assert_explained(here.run("climate", "--everywhere", *options, code=2), what)
 
 
-def test_years_or_places_that_are_not_there_are_an_error(home: Home, tmp_path: Path) -> None:
+def test_years_or_places_that_are_not_there_are_an_error(here: InProcess, tmp_path: Path) -> None:
     july = ("climate", "--everywhere", "--calendar-month", "7", "--out", str(tmp_path / "x.csv"))
     for engine in ("warehouse", "dask"):
         of_engine = (*july, "--engine", engine)
-        assert_explained(home.run(*of_engine, "--area", "50/0/49/1", code=3), "no place in the area is loaded")
+        assert_explained(here.run(*of_engine, "--area", "50/0/49/1", code=3), "no place in the area is loaded")
         early = ("--from", "1950", "--to", "1980", "--baseline", "1961-1990")
-        home.run(*of_engine, *early, code=3)
+        here.run(*of_engine, *early, code=3)
     assert not (tmp_path / "x.csv").exists()
-    assert_explained(home.run("climate", "--save", "--place", "Jakarta", code=2), "--save needs --everywhere")
+    assert_explained(here.run("climate", "--save", "--place", "Jakarta", code=2), "--save needs --everywhere")
 
 
-def test_a_worker_that_is_killed_costs_nothing_and_a_lost_scheduler_is_said(home: Home) -> None:
+def test_a_worker_that_is_killed_costs_nothing_and_a_lost_scheduler_is_said(loaded: Loaded) -> None:
     """One worker of two dies with blocks in hand; later the scheduler does."""
-    tasks = many_tasks(home)
+    tasks = many_tasks(loaded)
     with dask_cluster(2) as cluster:
         blocks = everywhere.answers_of_dask(tasks, cluster.address)
         first = next(blocks)
@@ -181,19 +206,16 @@ def test_a_worker_that_is_killed_costs_nothing_and_a_lost_scheduler_is_said(home
             deque(blocks)
 
 
-def many_tasks(home: Home) -> list[LakeTask]:
+def many_tasks(loaded: Loaded) -> list[LakeTask]:
     """The same block forty times."""
-    from era5_pipeline.lake.months import Lake
-
     question = EverywhereQuestion(BY_COLUMN["temperature_2m"], "mean", (calendar_month(7),), YEARS, YEARS)
-    lake = Lake.of(Settings(_env_file=home.path / ".env", home=home.path))
-    with psycopg.connect(home.run("db", "url", "--tcp").out.strip()) as connection:
-        (task,) = everywhere.lake_tasks(connection, lake, question)
+    with loaded.warehouse.connect() as connection:
+        (task,) = everywhere.lake_tasks(connection, loaded.lake, question)
     return [task] * 40
 
 
-def test_a_worker_of_another_version_is_refused(home: Home) -> None:
-    (task, *_) = many_tasks(home)
+def test_a_worker_of_another_version_is_refused(loaded: Loaded) -> None:
+    (task, *_) = many_tasks(loaded)
     old = LakeTask(task.question, task.address, task.ids, task.files, version="0.0.1")
     with pytest.raises(UsageError, match=r"this process 0\.0\.1"):
         compute(old)
@@ -244,7 +266,7 @@ def test_the_command_reads_a_lake_on_s3_by_workers_of_dask(s3_address: str, tmp_
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_sums_of_any_rows_give_the_mean_of_each_complete_part(data: st.DataObject) -> None:
     """Hours that come in several pieces, of some of the months, at some of the places."""
     random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,7 @@ def area_of(area: str, states: dict[str, dict[Month, CoverageState]]) -> AreaCov
     return AreaCoverage(LocationSet.of_area(Area.parse(area)), states)
 
 
+@cache
 def large(
     *, variables: int = 20, areas: tuple[str, ...] = ("global", "60/-10/35/30", "20/77/15/82")
 ) -> list[AreaCoverage]:

@@ -129,11 +129,20 @@ def pixel_at(drawn: DrawnMap, pixels: np.ndarray, x: float, y: float) -> tuple[i
 
 # Dots per inch, where it does not matter how fine a map is: half of the usual.
 COARSE = 110.0
+# As coarse as lines leave room between them at the pole, and in deserts.
+HALF_COARSE = 165.0
 
 
-@pytest.mark.parametrize(("name", "proj"), [("equal-earth", "eqearth"), ("robinson", "robin")])
-@pytest.mark.parametrize("centre", [None, 150.0])
-@pytest.mark.parametrize("what", ["latitude", "longitude"])
+# Each two of their values together.
+@pytest.mark.parametrize(
+    ("name", "proj", "centre", "what"),
+    [
+        ("equal-earth", "eqearth", None, "latitude"),
+        ("equal-earth", "eqearth", 150.0, "longitude"),
+        ("robinson", "robin", None, "longitude"),
+        ("robinson", "robin", 150.0, "latitude"),
+    ],
+)
 def test_a_pixel_has_the_colour_of_the_value_there(name: str, proj: str, centre: float | None, what: str) -> None:
     field = field_of("global", what)
     drawn = draw_map(field, projection=name, centre=centre, dpi=COARSE)  # type: ignore[arg-type]
@@ -150,7 +159,7 @@ def test_where_there_is_no_data_land_and_sea_are_greys_and_outside_is_white() ->
     field = field_of("global")
     field.values[:, :] = np.nan
     field.values[0, 0] = 1.0
-    drawn = draw_map(field)
+    drawn = draw_map(field, dpi=HALF_COARSE)
     assert drawn.projection is not None
     assert drawn.projection.name == "equal-earth"
     pixels = picture_of(drawn.figure)
@@ -167,7 +176,7 @@ def test_antarctica_is_land_to_the_pole_about_any_meridian() -> None:
         field = field_of("global")
         field.values[:, :] = np.nan
         field.values[-1, 0] = 1.0
-        drawn = draw_map(field, centre=centre)
+        drawn = draw_map(field, centre=centre, dpi=HALF_COARSE)
         pixels = picture_of(drawn.figure)
         forward = pyproj.Proj(f"+proj=eqearth +R=6371000 +lon_0={centre}")
         shown = [pixel_at(drawn, pixels, *forward(longitude, -86.0)) for longitude in range(-175, 180, 20)]
@@ -216,13 +225,13 @@ def test_significant_cells_have_dots_and_their_colours_and_others_are_pale(
     field = field_of("global", "longitude")
     northern = np.repeat(field.latitudes[:, None] > 0.0, grid.N_LONGITUDES, axis=1)
     marked = dataclasses.replace(field, stippled=northern)
-    drawn, plain = draw_map(marked, projection=name), draw_map(field, projection=name)
+    drawn, plain = (draw_map(one, projection=name, dpi=COARSE) for one in (marked, field))
     with_marks, without = picture_of(drawn.figure).astype(int), picture_of(plain.figure).astype(int)
     differs = np.abs(with_marks - without).max(axis=2) > 40
     forward = pyproj.Proj(f"+proj={proj} +R=6371000") if proj else None
     equator = with_marks.shape[0] - drawn.axes.transData.transform((0.0, 0.0))[1]
     north = differs[: int(equator) - 5]
-    assert 3000 < north.sum() < 0.1 * north.size
+    assert 750 < north.sum() < 0.1 * north.size
     for longitude, latitude in (*SEA, *LAND):
         if latitude > 0:
             continue

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -180,22 +181,38 @@ def test_a_flat_file_of_another_request_takes_the_place_of_the_first(machine: Ma
         assert any(file.sha256[:16] in key for key in held)
 
 
+# Programs that fork, as importing takes a process longer than its stages.
+_IMPORTS = """
+import os, sys
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.stages import run_flat, run_load, run_raw
+month = Month(2023, 7)
+def forked(work):
+    process = os.fork()
+    if process == 0:
+        work()
+        sys.exit()
+    return process
+"""
+
+
 def test_two_processes_on_one_month_do_not_harm_each_other(machine: Making, warehouse: Warehouse) -> None:
     """Two executors take all stages of the same month at once; it is in the table once, and right."""
-    program = (
-        "import sys; from era5_pipeline.model.months import Month; from era5_pipeline.model.settings import Settings\n"
-        "from era5_pipeline.postgres.connect import Warehouse\n"
-        "from era5_pipeline.stages import run_flat, run_load, run_raw\n"
-        "settings = Settings.model_validate_json(sys.argv[1])\n"
-        "month = Month(2023, 7); run_raw(settings, month); run_flat(settings, month)\n"
-        "run_load(settings, Warehouse(sys.argv[2]), month)"
-    )
-    homes = [machine(name) for name in ("first", "second")]
-    commands = [[sys.executable, "-c", program, settings.model_dump_json(), warehouse.url] for settings in homes]
-    running = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) for command in commands]
-    for process in running:
-        assert process.communicate(timeout=300)[1] == ""
-        assert process.returncode == 0
+    program = f"""{_IMPORTS}
+def stages(text):
+    settings = Settings.model_validate_json(text)
+    run_raw(settings, month)
+    run_flat(settings, month)
+    run_load(settings, Warehouse(sys.argv[1]), month)
+processes = [forked(lambda: stages(text)) for text in sys.argv[2:]]
+sys.exit(sum(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) != 0 for process in processes))
+"""
+    homes = [machine(name).model_dump_json() for name in ("first", "second")]
+    command = [sys.executable, "-c", program, warehouse.url, *homes]
+    ran = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False, timeout=300)
+    assert (ran.stderr, ran.returncode) == ("", 0)
     assert unchanged_months(machine("third"), warehouse, (JULY,)) == {JULY}
     flat = run_flat(machine("third"), JULY)
     assert flat.reused
@@ -218,20 +235,31 @@ def test_a_store_that_cannot_be_used_is_reported_before_anything_is_done(
 @pytest.mark.usefixtures("no_pictures")
 def test_a_machine_that_is_killed_leaves_a_month_that_another_finishes(machine: Making, warehouse: Warehouse) -> None:
     """Killed at several moments of raw and flat, each time on a new machine; then the next one goes through."""
-    program = (
-        "import sys; from era5_pipeline.model.months import Month; from era5_pipeline.model.settings import Settings\n"
-        "from era5_pipeline.stages import run_flat, run_raw\n"
-        "settings = Settings.model_validate_json(sys.argv[1]); print('begins', flush=True)\n"
-        "run_raw(settings, Month(2023, 7)); print('raw', flush=True); run_flat(settings, Month(2023, 7))"
-    )
-    for number, (line, seconds) in enumerate([("begins\n", 0.1), ("begins\n", 0.6), ("raw\n", 0.0), ("raw\n", 0.3)]):
-        command = [sys.executable, "-c", program, machine(f"killed-{number}").model_dump_json()]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-            assert process.stdout is not None
-            while process.stdout.readline() != line:
-                assert process.poll() is None
+    program = f"""{_IMPORTS}
+def stages(text):
+    settings = Settings.model_validate_json(text)
+    print("begins", os.getpid(), flush=True)
+    run_raw(settings, month)
+    print("raw", os.getpid(), flush=True)
+    run_flat(settings, month)
+for text in sys.argv[1:]:
+    # Not waitpid: the number must not become that of another process, which would be killed.
+    os.waitid(os.P_PID, forked(lambda: stages(text)), os.WEXITED | os.WNOWAIT)
+"""
+    moments = [("begins", 0.1), ("begins", 0.6), ("raw", 0.0), ("raw", 0.3)]
+    machines = [machine(f"killed-{number}").model_dump_json() for number in range(len(moments))]
+    command = [sys.executable, "-c", program, *machines]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        killed = set[str]()
+        for wanted, seconds in moments:
+            said, number = "", ""
+            while said != wanted or number in killed:
+                said, number = process.stdout.readline().split()
+            killed.add(number)
             time.sleep(seconds)
-            process.send_signal(signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it had ended already
+                os.kill(int(number), signal.SIGKILL)
     run_raw(machine("last"), JULY)
     flat = run_flat(machine("last"), JULY).flat
     assert run_load(machine("loading"), warehouse, JULY).loaded.changed

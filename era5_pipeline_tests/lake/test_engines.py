@@ -25,6 +25,7 @@ from era5_pipeline_tests.stores import aws_environment
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from duckdb import DuckDBPyConnection
     from pyiceberg.table import Table
 
     from era5_pipeline.lake.months import Lake
@@ -55,11 +56,12 @@ class Range:
 
 @dataclass(frozen=True)
 class Filled:
-    """A lake, the warehouse with the same months, and the table as it is."""
+    """A lake, the warehouse with the same months, the table as it is, and DuckDB, which loads its extensions once."""
 
     lake: Lake
     warehouse: Warehouse
     table: Table
+    duckdb: DuckDBPyConnection
 
     def of_warehouse(self, query: str) -> Rows:
         with self.warehouse.connect() as connection:
@@ -83,12 +85,12 @@ def filled(
             flat_months("2023-09", points=(3, 3)),
         ):
             load(lake, warehouse, flat, replace_more=True)
-        yield Filled(lake, warehouse, table_of(lake, warehouse))
+        with open_duckdb() as duckdb:
+            yield Filled(lake, warehouse, table_of(lake, warehouse), duckdb)
 
 
 def by_duckdb(filled: Filled, wanted: Range) -> Rows:
-    with open_duckdb() as connection:
-        return list(connection.execute(wanted.sql(f"iceberg_scan('{filled.table.metadata_location}')")).fetchall())
+    return list(filled.duckdb.execute(wanted.sql(f"iceberg_scan('{filled.table.metadata_location}')")).fetchall())
 
 
 def by_polars(filled: Filled, wanted: Range) -> Rows:
@@ -195,11 +197,10 @@ def test_a_place_needs_one_file_a_month(filled: Filled) -> None:
 
 def test_the_earlier_version_of_a_month_can_still_be_read(filled: Filled) -> None:
     first = filled.table.metadata.snapshots[0]
-    with open_duckdb() as connection:
-        (before,) = connection.execute(
-            f"SELECT avg(temperature_2m) FROM iceberg_scan('{filled.table.metadata_location}', "
-            f"snapshot_from_id => {first.snapshot_id})"
-        ).fetchall()
+    (before,) = filled.duckdb.execute(
+        f"SELECT avg(temperature_2m) FROM iceberg_scan('{filled.table.metadata_location}', "
+        f"snapshot_from_id => {first.snapshot_id})"
+    ).fetchall()
     values = filled.table.scan(snapshot_id=first.snapshot_id).to_arrow().column("temperature_2m")
     assert before[0] == pytest.approx(pa.compute.mean(values).as_py())
     assert before != filled.of_warehouse("SELECT avg(temperature_2m) FROM weather WHERE time < '2023-08-01'")[0]

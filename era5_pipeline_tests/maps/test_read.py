@@ -378,7 +378,8 @@ def test_each_kind_is_a_picture_in_its_colours(connection: Connection, made: Any
     texts = [text.get_text() for text in figure.texts]
     assert texts[:2] == [reading.field.title, reading.field.when]
     assert sum(text.startswith("Grey") for text in texts) <= len(reading.absent)
-    for suffix in ("png", "pdf", "svg"):
+    # Vectors of each kind in one of two formats.
+    for suffix in ("png", "pdf" if list(QUESTIONS).index(name) % 2 else "svg"):
         path = tmp_path / f"map.{suffix}"
         plot_map(reading.field, path, credit="a credit line", notes=reading.notes)
         assert 3_000 < path.stat().st_size < 1_500_000

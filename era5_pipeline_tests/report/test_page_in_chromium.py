@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,9 @@ from era5_pipeline_tests.climate.tamar import tamar_hours
 from era5_pipeline_tests.climate_answers import answer_of, made_hours, mekong_answer, tamar_answer, tamar_years
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    Seen = Callable[[str, tuple[int, int]], tuple[Page, list[str]]]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 ARGUMENTS = (
@@ -76,6 +79,12 @@ def opened(browser: Browser, path: Path, size: tuple[int, int], *, dark: bool = 
     return page, asked
 
 
+@pytest.fixture(scope="module")
+def seen(browser: Browser, pages: dict[str, Path]) -> Seen:
+    """As `opened`, of a name and a size, each of them once, for tests that change nothing on it but scroll."""
+    return cache(lambda name, size: opened(browser, pages[name], size))
+
+
 def see(page: Page, name: str) -> None:
     """Keep a screenshot of the whole page, where a folder for them is named."""
     if SCREENSHOTS:
@@ -86,10 +95,10 @@ def see(page: Page, name: str) -> None:
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
 @pytest.mark.parametrize("name", ["mekong", "tamar", "long"])
 def test_everything_is_seen_without_network_and_scripts(
-    browser: Browser, pages: dict[str, Path], name: str, size: tuple[int, int]
+    seen: Seen, pages: dict[str, Path], name: str, size: tuple[int, int]
 ) -> None:
     expect.set_options(timeout=120_000)
-    page, asked = opened(browser, pages[name], size)
+    page, asked = seen(name, size)
     see(page, f"report-{name}-{size[0]}")
     assert asked == [pages[name].as_uri()]
     answer = {"mekong": "No answer yet.", "tamar": "Yes.", "long": "Yes."}[name]
@@ -118,7 +127,6 @@ def test_everything_is_seen_without_network_and_scripts(
     top = page.locator("h1").bounding_box()
     assert top is not None
     assert top["x"] >= 0
-    page.context.close()
 
 
 # For each visible picture: its texts, and the rectangle of each. Asked for at once: one by one, each of several
@@ -134,10 +142,10 @@ TEXTS_OF_PICTURES = """
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
 def test_letters_in_pictures_are_large_enough_and_do_not_overlap(
-    browser: Browser, pages: dict[str, Path], size: tuple[int, int]
+    seen: Seen, pages: dict[str, Path], size: tuple[int, int]
 ) -> None:
-    for name, path in pages.items():
-        page, _ = opened(browser, path, size)
+    for name in pages:
+        page, _ = seen(name, size)
         pictures: list[list[tuple[str, dict[str, float]]]] = page.evaluate(TEXTS_OF_PICTURES)
         assert len(pictures) == 7
         for words in pictures:
@@ -151,7 +159,6 @@ def test_letters_in_pictures_are_large_enough_and_do_not_overlap(
                     across = min(box["x"] + box["width"], another["x"] + another["width"]) - max(box["x"], another["x"])
                     down = min(box["y"] + box["height"], another["y"] + another["height"]) - max(box["y"], another["y"])
                     assert across <= 1 or down <= 4, (name, word, other)
-        page.context.close()
 
 
 def test_years_unfold_and_scroll_in_their_own_box_without_scripts(browser: Browser, pages: dict[str, Path]) -> None:
@@ -183,13 +190,12 @@ def mean_brightness(page: Page) -> float:
     return float(np.asarray(picture)[450:].mean())
 
 
-def test_it_prints_on_paper(browser: Browser, pages: dict[str, Path]) -> None:
-    page, _ = opened(browser, pages["tamar"], DESK)
+def test_it_prints_on_paper(seen: Seen) -> None:
+    page, _ = seen("tamar", DESK)
     paper = page.pdf(format="A4", margin={"top": "15mm", "bottom": "15mm", "left": "15mm", "right": "15mm"})
     assert paper.startswith(b"%PDF")
     # Several sheets, each picture on one.
     assert 3 <= paper.count(b"/Type /Page\n") + paper.count(b"/Type /Page ") <= 12
-    page.context.close()
 
 
 def test_thirty_real_years_in_pictures(browser: Browser, tmp_path: Path) -> None:

@@ -282,6 +282,13 @@ def calls_of(file: Path, folder: Path) -> dict[str, Callable[[ObjectStore], obje
     }
 
 
+@pytest.fixture
+def two_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask a server twice instead of three times: the pause before the last attempt is the longest."""
+    monkeypatch.setattr(stores, "_ATTEMPTS", 2)
+
+
+@pytest.mark.usefixtures("two_attempts")
 def test_every_call_of_a_server_that_refuses_is_given_up_after_the_patience(file: Path, tmp_path: Path) -> None:
     calls, port = calls_of(file, tmp_path), free_port()
     # At the same time, as each tries for seconds.
@@ -297,6 +304,7 @@ def test_every_call_of_a_server_that_refuses_is_given_up_after_the_patience(file
         assert type(hasty.value) is TransientError
 
 
+@pytest.mark.usefixtures("two_attempts")
 def test_every_call_waits_for_a_server_that_is_gone_and_goes_on_when_it_answers(
     file: Path,
     tmp_path: Path,
@@ -333,6 +341,7 @@ def _waits(caplog: pytest.LogCaptureFixture, address: str) -> bool:
     return any(message.startswith(f"waiting for the store {address}") for message in caplog.messages)
 
 
+@pytest.mark.usefixtures("two_attempts")
 def test_a_server_that_is_silent_is_given_up_after_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "_SILENT_SECONDS", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and answers none

@@ -42,12 +42,14 @@ from era5_pipeline_tests.arco_store import (
     COMPRESSOR,
     LATITUDES,
     LONGITUDES,
+    REAL_YEARS,
     ArcoStore,
     Fault,
     Web,
     served,
     weather_at,
 )
+from era5_pipeline_tests.era5_files import without_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,10 +75,22 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ArcoStore:
     return store
 
 
+@pytest.fixture(scope="module")
+def store_of_a_day(tmp_path_factory: pytest.TempPathFactory) -> ArcoStore:
+    """A store with the temperature of 2020-02-01: each field of the globe takes a while to read."""
+    return one_day(tmp_path_factory.mktemp("day"))
+
+
 @pytest.fixture
-def web(store: ArcoStore) -> Iterator[Web]:
-    with served(store.folder) as web:
+def web(store_of_a_day: ArcoStore) -> Iterator[Web]:
+    with served(store_of_a_day.folder) as web:
         yield web
+
+
+@pytest.fixture(autouse=True)
+def _no_pictures() -> Iterator[None]:
+    with without_pictures():
+        yield
 
 
 def source(url: str | Path, folder: Path, *names: str, **options: Any) -> ArcoSource:
@@ -121,9 +135,10 @@ def first_hour(month: Month) -> int:
 
 
 @pytest.mark.parametrize("over_http", [False, True])
-def test_every_value_equals_that_of_the_store(store: ArcoStore, web: Web, tmp_path: Path, over_http: bool) -> None:
+def test_every_value_equals_that_of_the_store(store: ArcoStore, tmp_path: Path, over_http: bool) -> None:
     names = ("temperature_2m", "snowfall") if over_http else DEFAULT_COLUMNS
-    raw = source(web.url if over_http else store.folder, tmp_path, *names).fetch(MONTH)
+    with served(store.folder) as web:
+        raw = source(web.url if over_http else store.folder, tmp_path, *names).fetch(MONTH)
     assert [file.path.name for file in raw.files] == ["2020-02-01.nc", "2020-02-02.nc"]
     hours = range(first_hour(MONTH), first_hour(MONTH) + 24)
     with netCDF4.Dataset(raw.files[0].path) as dataset:
@@ -181,14 +196,15 @@ def test_a_month_becomes_rows_with_the_values_of_the_store(store: ArcoStore, tmp
         assert np.isnan(got[:, :, hours:]).all()
 
 
-def test_days_in_the_folder_are_not_read_again(tmp_path: Path, store: ArcoStore, web: Web) -> None:
+def test_days_in_the_folder_are_not_read_again(tmp_path: Path, store: ArcoStore) -> None:
     # Two days stand for a month, which would take a minute to write.
     first = source(store.folder, tmp_path / "raw", "temperature_2m").fetch(MONTH)
-    again = source(web.url, tmp_path / "other", "temperature_2m").fetch(MONTH)
-    assert len(requested_chunks(web)) == 48
-    web.requested.clear()
-    assert source(web.url, tmp_path / "other", "temperature_2m").fetch(MONTH) == again
-    assert requested_chunks(web) == set()
+    with served(store.folder) as web:
+        again = source(web.url, tmp_path / "other", "temperature_2m").fetch(MONTH)
+        assert len(requested_chunks(web)) == 48
+        web.requested.clear()
+        assert source(web.url, tmp_path / "other", "temperature_2m").fetch(MONTH) == again
+        assert requested_chunks(web) == set()
     assert [file.sha256 for file in again.files] == [file.sha256 for file in first.files]
 
 
@@ -254,7 +270,7 @@ def test_network_errors_are_retried_and_reported(
     said: list[str] = []
     slept: list[float] = []
     raw = source(web.url, tmp_path, "temperature_2m", say=said.append, sleep=slept.append).fetch(MONTH)
-    assert len(raw.files) == DAYS
+    assert len(raw.files) == 1
     (text,), (seconds,) = said, slept
     assert f"{reason}; reading again in {seconds:.0f} s (1 of 6 tries)" in text
     with netCDF4.Dataset(raw.files[0].path) as dataset:
@@ -291,7 +307,7 @@ def test_a_proxy_of_the_environment_is_used(web: Web, tmp_path: Path, monkeypatc
     monkeypatch.setenv("http_proxy", web.url)
     monkeypatch.setenv("no_proxy", "")
     raw = source("http://store.invalid", tmp_path, "temperature_2m").fetch(MONTH)
-    assert len(raw.files) == DAYS
+    assert len(raw.files) == 1
 
 
 def test_a_server_that_is_down_stops_all_months(tmp_path: Path) -> None:
@@ -523,7 +539,7 @@ def test_a_month_before_the_start_of_the_store(tmp_path: Path) -> None:
 
 
 def test_accumulations_of_1940_begin_at_hour_7(tmp_path: Path) -> None:
-    own = ArcoStore(tmp_path / "store")
+    own = ArcoStore(tmp_path / "store", axis=REAL_YEARS)
     own.write(datetime(1940, 1, 1, tzinfo=UTC), 8)
     own.announce("1940-01-01")
     raw = source(own.folder, tmp_path / "raw").fetch(Month(1940, 1))

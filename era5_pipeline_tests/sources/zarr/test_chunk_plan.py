@@ -17,7 +17,7 @@ from era5_pipeline.sources.zarr.chunk_plan import plan_chunks, preset_geometry, 
 from era5_pipeline.sources.zarr.presets import PRESETS, StoreAccess
 from era5_pipeline.sources.zarr.source import ZarrSource
 from era5_pipeline_tests.arco_store import Web, served
-from era5_pipeline_tests.zarr_stores import BOXES, HOURLY, SHARDED, Cut, hours_between, write_store
+from era5_pipeline_tests.zarr_stores import BOXES, HOURLY, SHARDED, hours_between, write_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +26,7 @@ MONTHS = (Month(2020, 1), Month(2020, 2), Month(2020, 3))
 SMALL_BOXES = dataclasses.replace(BOXES, chunk=(500, 8, 8))
 SMALL_SHARDS = dataclasses.replace(SHARDED, chunk=(100, 4, 4), shard=(500, 8, 8))
 DAYS = dataclasses.replace(HOURLY, chunk=(24, 16, 16))
+CUTS = {"boxes": SMALL_BOXES, "shards": SMALL_SHARDS, "days": DAYS}
 
 
 def for_values(web: Web) -> list[str]:
@@ -34,14 +35,25 @@ def for_values(web: Web) -> list[str]:
     return [path for path in named if not path.endswith((".json", ".zarray", ".zattrs"))]
 
 
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A store of each cut, with the temperature of the months."""
+    folder = tmp_path_factory.mktemp("plans")
+    for name, cut in CUTS.items():
+        write_store(folder / name, cut, hours_between(MONTHS[0], MONTHS[-1]), ("temperature_2m",))
+    return {name: folder / name for name in CUTS}
+
+
 @pytest.mark.parametrize(
     "area", [Area(51.0, -1.0, 49.5, 1.25), Area(52.0, -2.5, 47.0, 2.5), Area(50.0, 0.0, 50.0, 0.0)]
 )
-@pytest.mark.parametrize("cut", [SMALL_BOXES, SMALL_SHARDS, DAYS], ids=["boxes", "shards", "days"])
-def test_a_plan_counts_the_requests_that_are_made(tmp_path: Path, cut: Cut, area: Area) -> None:
-    write_store(tmp_path / "store", cut, hours_between(MONTHS[0], MONTHS[-1]), ("temperature_2m",))
+@pytest.mark.parametrize("name", CUTS)
+def test_a_plan_counts_the_requests_that_are_made(
+    stores: dict[str, Path], tmp_path: Path, name: str, area: Area
+) -> None:
+    cut = CUTS[name]
     request = Request(in_table_order(["temperature_2m"]), area)
-    with served(tmp_path / "store", with_ranges=True) as web:
+    with served(stores[name], with_ranges=True) as web:
         source = ZarrSource(StoreAccess(web.url), tmp_path / "raw", request)
         with source.opened() as (store, layout):
             axes = layout.axes_of(area)
@@ -57,7 +69,7 @@ def test_a_plan_counts_the_requests_that_are_made(tmp_path: Path, cut: Cut, area
     assert plan.decoded_bytes == plan.chunks * 4 * cut.chunk[0] * cut.chunk[1] * cut.chunk[2]
     if cut.shard is None:
         (sampled,) = sized
-        assert plan.bytes == plan.requests * (tmp_path / "store" / sampled.lstrip("/")).stat().st_size
+        assert plan.bytes == plan.requests * (stores[name] / sampled.lstrip("/")).stat().st_size
 
 
 def test_a_plan_names_the_months_and_the_area_of_the_same_chunks(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ from era5_pipeline.sources.zarr.presets import StoreAccess
 from era5_pipeline.sources.zarr.source import ZarrSource
 from era5_pipeline.stages import run_flat, run_raw
 from era5_pipeline_tests.arco_store import Web, served
+from era5_pipeline_tests.era5_files import without_pictures
 from era5_pipeline_tests.stores import aws_environment, new_user
 from era5_pipeline_tests.zarr_stores import (
     BOXES,
@@ -91,10 +92,11 @@ def values_in(raw: RawMonth, column: str) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The three stores, with the month and one on each side."""
+    """The three stores, with the month and a day on each side."""
     folder = tmp_path_factory.mktemp("zarr")
+    hours = hours_of_month(MONTH)
     for name, cut in CUTS.items():
-        write_store(folder / name, cut, hours_between(Month(2020, 1), Month(2020, 3)))
+        write_store(folder / name, cut, range(hours.start - 24, hours.stop + 24))
     return {name: folder / name for name in CUTS}
 
 
@@ -115,8 +117,11 @@ def test_every_layout_gives_the_same_values(stores: dict[str, Path], cut: str, t
         np.testing.assert_array_equal(values_in(raw, column), expected(column, hours_of_month(MONTH), AREA))
 
 
-@pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("by", ["http", "http without Range", "s3"])
+# The objects of "hourly" are read whole, as those of "boxes", and uploading so many takes seconds.
+@pytest.mark.parametrize(
+    ("by", "cut"),
+    [(by, cut) for by in ("http", "http without Range", "s3") for cut in CUTS if (by, cut) != ("s3", "hourly")],
+)
 def test_every_layout_is_read_from_every_kind_of_server(
     short_stores: dict[str, Path], cut: str, by: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -140,7 +145,8 @@ def test_every_layout_gives_the_same_rows(stores: dict[str, Path], tmp_path: Pat
         )
         result = run_raw(settings, MONTH)
         assert all(outcome.passed for outcome in result.outcomes)
-        tables.append(pq.read_table(run_flat(settings, MONTH).flat.path))
+        with without_pictures():
+            tables.append(pq.read_table(run_flat(settings, MONTH).flat.path))
     assert tables[0].num_rows == MONTH.hours * 7 * 10
     assert tables[0].equals(tables[1])
     assert tables[0].equals(tables[2])
@@ -148,8 +154,8 @@ def test_every_layout_gives_the_same_rows(stores: dict[str, Path], tmp_path: Pat
 
 # --- each chunk once -----------------------------------
 
-# Two years, in chunks of 90 days and 8 x 8 places.
-MONTHS = [Month.from_number(Month(2019, 1).number + n) for n in range(24)]
+# A year, in chunks of 90 days and 8 x 8 places.
+MONTHS = [Month.from_number(Month(2019, 1).number + n) for n in range(12)]
 LONG = dataclasses.replace(BOXES, chunk=(2160, 8, 8))
 LONG_SHARDED = dataclasses.replace(SHARDED, chunk=(360, 4, 4), shard=(2160, 8, 8))
 
@@ -176,7 +182,7 @@ def requests_for_values(web: Web) -> Counter[tuple[str, str]]:
         ("sharded", "random"),
     ],
 )
-def test_two_years_request_each_chunk_once(long_stores: dict[str, Path], tmp_path: Path, cut: str, order: str) -> None:
+def test_a_year_requests_each_chunk_once(long_stores: dict[str, Path], tmp_path: Path, cut: str, order: str) -> None:
     months = list(reversed(MONTHS)) if order == "descending" else list(MONTHS)
     if order == "random":
         random.Random(5).shuffle(months)
@@ -188,7 +194,7 @@ def test_two_years_request_each_chunk_once(long_stores: dict[str, Path], tmp_pat
         counts = requests_for_values(web)
     assert set(counts.values()) == {1}
     # Of 3 x 3 boxes, the area is in 1 x 2 or more; every time chunk of them.
-    assert len({path for path, _ in counts}) >= 9 * 2
+    assert len({path for path, _ in counts}) >= 5 * 2
     for month in (MONTHS[0], MONTHS[2], MONTHS[-1]):
         got = values_in(raws[month], "temperature_2m")
         np.testing.assert_array_equal(got, expected("temperature_2m", hours_of_month(month), AREA))
@@ -233,14 +239,24 @@ def test_a_run_that_was_killed_inside_a_chunk_reads_on(
 
 
 def test_two_processes_at_once_read_each_chunk_once(long_stores: dict[str, Path], tmp_path: Path) -> None:
+    # A fork each: importing takes them longer than the months.
     program = """
-import sys
+import os, sys
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import read_settings
 from era5_pipeline.sources.open_source import source_of
-source = source_of(read_settings(), print)
-for month in sys.argv[1:]:
-    print(source.fetch(Month.parse(month)).fingerprint)
+from era5_pipeline.sources.zarr import source
+def forked(months, file):
+    process = os.fork()
+    if process == 0:
+        sys.stdout = open(file, "w")
+        source = source_of(read_settings(), print)
+        for month in months.split():
+            print(source.fetch(Month.parse(month)).fingerprint)
+        sys.exit()
+    return process
+processes = [forked(months, str(number)) for number, months in enumerate(sys.argv[1:])]
+sys.exit(sum(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) != 0 for process in processes))
 """
     with served(long_stores["boxes"], with_ranges=True) as web:
         environment = {
@@ -251,19 +267,11 @@ for month in sys.argv[1:]:
             "ERA5_VARIABLES": "t2m",
             "PYTHONPATH": ":".join(sys.path),
         }
-        runs = [
-            subprocess.Popen(
-                [sys.executable, "-c", program, *months],
-                env=environment,
-                stdout=subprocess.PIPE,
-                text=True,
-                cwd=tmp_path,
-            )
-            for months in (["2019-01", "2019-02", "2019-03"], ["2019-03", "2019-02", "2019-01"])
-        ]
-        outputs = [run.communicate(timeout=120)[0].splitlines() for run in runs]
+        months = "2019-01 2019-02 2019-03", "2019-03 2019-02 2019-01"
+        command = [sys.executable, "-c", program, *months]
+        subprocess.run(command, env=environment, cwd=tmp_path, check=True, timeout=120)
+        outputs = [(tmp_path / str(number)).read_text().splitlines() for number in range(2)]
         counts = requests_for_values(web)
-    assert [run.returncode for run in runs] == [0, 0]
     assert set(counts.values()) == {1}
     fingerprints = [[line for line in output if len(line) == 64] for output in outputs]
     assert fingerprints[0] == fingerprints[1][::-1]
@@ -416,9 +424,10 @@ def test_months_with_missing_chunks_are_refused_or_loaded_as_null(
         home=tmp_path, source="zarr", zarr_url=str(folder), area=str(AREA), variables="t2m", allow_incomplete=True
     )
     run_raw(settings, MONTH)
-    result = run_flat(settings, MONTH)
-    assert result.flat.columns[0].missing == 70
-    strict = run_flat(settings.model_copy(update={"allow_incomplete": False}), MONTH)
+    with without_pictures():
+        result = run_flat(settings, MONTH)
+        assert result.flat.columns[0].missing == 70
+        strict = run_flat(settings.model_copy(update={"allow_incomplete": False}), MONTH)
     assert [outcome.name for outcome in strict.outcomes if not outcome.passed] == ["no_missing_values"]
 
 
