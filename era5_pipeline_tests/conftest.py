@@ -152,6 +152,8 @@ ENDURANCE = {
     "cli/test_load.py::test_a_process_that_has_read_grib_ends_well",
     # A benchmark that is killed. Interrupted: test_an_interrupted_run_leaves_nothing_but_its_results_and_goes_on.
     "cli/test_bench.py::test_a_killed_run_leaves_valid_results_and_the_next_one_cleans_up",
+    # Two processes on the same months. Two runs: test_two_runs_do_not_send_the_same_common_request.
+    "cli/test_revise.py::test_loads_at_the_same_time_share_the_request_for_several_months",
     # A load of which nobody reads the output. A killed one: test_killed_load_continues_the_request_for_several_months.
     "cli/test_revise.py::test_load_continues_after_its_output_is_closed",
     # A copy of the package. An added variable: test_an_added_variable_goes_from_file_to_plot_on_every_layout.

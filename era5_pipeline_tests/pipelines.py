@@ -126,11 +126,18 @@ def create_dagster_tables(url: str) -> None:
 
 
 @contextmanager
+def dagster_beside(server_url: str, url: str) -> Iterator[None]:
+    """Have Dagster's tables beside the database of the URL in this context; creating them took longer than a month."""
+    with database_copy(server_url, create_dagster_tables, name=database_of(url) + DAGSTER_SUFFIX):
+        yield
+
+
+@contextmanager
 def new_pipeline(server_url: str, home: Path, **env: str) -> Iterator[Pipeline]:
     """Make a pipeline on a new database of the server; its months have no preview map."""
     with (
         fresh_database(server_url) as url,
-        database_copy(server_url, create_dagster_tables, name=database_of(url) + DAGSTER_SUFFIX),
+        dagster_beside(server_url, url),
         without_pictures(),
         settings_of(home, url, **env),
         open_instance(home) as instance,

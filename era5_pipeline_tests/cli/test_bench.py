@@ -108,7 +108,7 @@ def results(home: Home) -> dict[str, Any]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.endurance)])
 def test_an_interrupted_run_leaves_nothing_but_its_results_and_goes_on(
-    tmp_path: Path, server_url: str, number: signal.Signals
+    here: InProcess, tmp_path: Path, server_url: str, number: signal.Signals
 ) -> None:
     home = Home(tmp_path)
     before = bench_databases(server_url)
@@ -121,7 +121,7 @@ def test_an_interrupted_run_leaves_nothing_but_its_results_and_goes_on(
     measured = sum(len(cell["repeats"]) for cell in results(home)["cells"])
     assert measured >= 1
     first = results(home)["cells"][0]["repeats"][0]
-    printed = home.run("bench", "run", "insert", *ARGUMENTS, "--database-url", server_url)
+    printed = here.run("bench", "run", "insert", *ARGUMENTS, "--database-url", server_url)
     assert "repeats kept" in printed.err
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
     again = next(cell for cell in results(home)["cells"] if cell["suite"] == "insert")

@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from era5_pipeline.defs.instance import open_instance
 from era5_pipeline.model.errors import RefusedError, UsageError
 from era5_pipeline_tests.commands import InProcess, assert_explained
-from era5_pipeline_tests.pipelines import Pipeline, dagster_dropped, settings_of
+from era5_pipeline_tests.era5_files import without_pictures
+from era5_pipeline_tests.pipelines import dagster_beside
+from era5_pipeline_tests.real_months import GULF, TELANGANA_WEEK
 from era5_pipeline_tests.servers import database_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.real_months import RealMonths
 
 SEPTEMBER = ("--from", "2023-09")
 
@@ -25,33 +29,26 @@ def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
 
 
 @pytest.fixture
-def on_server(here: InProcess, database_url: str) -> Iterator[InProcess]:
-    """The command with a new database on a running server."""
-    here.set(ERA5_DATABASE_URL=database_url)
-    with dagster_dropped(database_url):
+def on_server(here: InProcess, embedded_warehouse: Warehouse, server_url: str) -> Iterator[InProcess]:
+    """The command with a database on a running server, in which no month is loaded."""
+    here.set(ERA5_DATABASE_URL=embedded_warehouse.url)
+    with dagster_beside(server_url, embedded_warehouse.url):
         yield here
 
 
 @pytest.fixture(scope="module")
-def load_both(era5_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], None]:
+def load_both(real_months: RealMonths) -> Callable[[str], None]:
     """What fills a database with both areas."""
-
-    def load(url: str) -> None:
-        home = tmp_path_factory.mktemp("home")
-        with dagster_dropped(url), settings_of(home, url), open_instance(home) as instance:
-            for folder in ("gulf-2023", "telangana-2023-09"):
-                files = {"source": "files", "files_dir": str(era5_samples / folder), "allow_incomplete": True}
-                assert Pipeline(home, url, instance).run("2023-09", **files).errors == ()
-
-    return load
+    return real_months.loading(GULF.of("2023-09"), TELANGANA_WEEK)
 
 
 @pytest.fixture
 def two_areas(here: InProcess, server_url: str, load_both: Callable[[str], None]) -> Iterator[InProcess]:
     """The command with a copy of a database with both areas."""
-    with database_copy(server_url, load_both) as url, dagster_dropped(url):
+    with database_copy(server_url, load_both) as url, dagster_beside(server_url, url):
         here.set(ERA5_DATABASE_URL=url)
-        yield here
+        with without_pictures():
+            yield here
 
 
 def test_another_area_is_added_and_shown_by_status(on_server: InProcess, era5_samples: Path) -> None:

@@ -8,8 +8,11 @@ import pytest
 
 from era5_pipeline_tests.backfills import damaged, sample_files
 from era5_pipeline_tests.commands import InProcess, assert_explained
+from era5_pipeline_tests.era5_files import without_pictures
+from era5_pipeline_tests.pipelines import dagster_beside
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from era5_pipeline.postgres.connect import Warehouse
@@ -17,11 +20,16 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def here(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, warehouse: Warehouse
-) -> InProcess:
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    host_url: str,
+    warehouse: Warehouse,
+) -> Iterator[InProcess]:
     here = InProcess(capsys, monkeypatch, tmp_path)
     here.set(ERA5_DATABASE_URL=warehouse.url, ERA5_HOME=str(tmp_path / "home"))
-    return here
+    with dagster_beside(host_url, warehouse.url), without_pictures():
+        yield here
 
 
 def test_nothing_failed(here: InProcess) -> None:

@@ -140,7 +140,7 @@ SMALL_LOAD = ("load", "--from", "2020-03", "--source", "sample", "--area=1/1/0/2
 @pytest.mark.parametrize(
     ("signal_number", "locks"),
     [
-        pytest.param(signal.SIGINT, ["its ledger", "the table"], id="SIGINT"),
+        pytest.param(signal.SIGINT, ["the table"], id="SIGINT"),
         pytest.param(signal.SIGTERM, ["the month's lock"], id="SIGTERM", marks=pytest.mark.endurance),
         pytest.param(signal.SIGINT, [*LOCKS], id="SIGINT, all", marks=pytest.mark.endurance),
         pytest.param(signal.SIGTERM, [*LOCKS], id="SIGTERM, all", marks=pytest.mark.endurance),

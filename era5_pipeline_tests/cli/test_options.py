@@ -13,7 +13,9 @@ import pytest
 
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.commands import Home, InProcess, assert_explained, ended
-from era5_pipeline_tests.pipelines import dagster_dropped
+from era5_pipeline_tests.era5_files import without_pictures
+from era5_pipeline_tests.pipelines import dagster_beside
+from era5_pipeline_tests.servers import fresh_warehouse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 NOW = datetime.now(tz=UTC)
 PLACE = ("--source", "point", "--lat", "10.8", "--lon", "106.3")
+# Each variable is a series of 86 years.
+FEW = ("--variables", "t2m")
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +39,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 @pytest.fixture(scope="module")
-def url(shared_database_url: str) -> Iterator[str]:
-    with dagster_dropped(shared_database_url):
-        yield shared_database_url
+def url(server_url: str) -> Iterator[str]:
+    """A database in which no month is loaded; months that are loaded in this process have no preview map."""
+    with fresh_warehouse(server_url) as warehouse, dagster_beside(server_url, warehouse.url), without_pictures():
+        yield warehouse.url
 
 
 @pytest.fixture
@@ -91,7 +96,7 @@ def test_a_place_is_planned_loaded_and_unchanged_then(url: str, server: CdsServe
 
 
 def test_a_place_by_its_name_selects_the_source(server: CdsServer, era5: InProcess) -> None:
-    (month,) = era5.run("load", "--from", "2021-03", "--place", "Jakarta", "--json").json()
+    (month,) = era5.run("load", "--from", "2021-03", "--place", "Jakarta", *FEW, "--json").json()
     assert (month["state"], month["rows"]) == ("loaded", 744)
     # A little beside the grid point, which the service's cache takes for another request.
     assert server.submissions[0]["location"] == {
@@ -102,7 +107,7 @@ def test_a_place_by_its_name_selects_the_source(server: CdsServer, era5: InProce
 
 def test_the_point_of_the_environment_is_a_default(server: CdsServer, era5: InProcess) -> None:
     era5.set(ERA5_POINT="48.9/2.3 -90/0")
-    (month,) = era5.run("load", "--from", "2021-04", "--json").json()
+    (month,) = era5.run("load", "--from", "2021-04", *FEW, "--json").json()
     assert (month["state"], month["rows"]) == ("loaded", 2 * 720)
     assert len(server.submissions) == 2
 
@@ -150,11 +155,12 @@ def test_a_licence_that_is_missing_ends_the_command_after_one_month(server: CdsS
 
 def test_another_point_leaves_nothing_half_done(server: CdsServer, era5: InProcess) -> None:
     server.faults.other_point = True
-    printed = era5.run("load", "--from", "2021-05", "--to", "2021-06", "--lat", "2", "--lon", "2", code=9)
+    months = ("load", "--from", "2021-05", "--to", "2021-06", "--lat", "2", "--lon", "2", *FEW)
+    printed = era5.run(*months, code=9)
     assert "point 2/2: the service returned the point 2/2.25" in printed.err
     assert "2021-05" not in {month for month, entry in era5.months().items() if entry["parts"]}
     server.faults.other_point = False
-    assert era5.run("load", "--from", "2021-05", "--to", "2021-06", "--lat", "2", "--lon", "2").out.count("loaded") == 2
+    assert era5.run(*months).out.count("loaded") == 2
 
 
 def whole_months(url: str, latitude: int) -> dict[str, int]:
@@ -184,7 +190,7 @@ def test_a_load_that_is_ended_leaves_whole_months_and_is_completed(
     code: int,
     latitude: int,
 ) -> None:
-    months = ("load", "--from", "2000-01", "--to", "2000-07", "--lat", str(latitude), "--lon", "3")
+    months = ("load", "--from", "2000-01", "--to", "2000-07", "--lat", str(latitude), "--lon", "3", *FEW)
     process = home.start(*months, **env)
     deadline = time.monotonic() + 180
     url = env["ERA5_DATABASE_URL"]
@@ -212,7 +218,7 @@ def test_a_load_that_is_ended_leaves_whole_months_and_is_completed(
 
 def test_a_failed_month_of_a_range_is_loaded_again_by_failed(server: CdsServer, era5: InProcess) -> None:
     server.faults.fail_jobs = 10
-    era5.run("load", "--from", "1990-01", "--to", "1990-02", "--lat", "4", "--lon", "4", code=9)
+    era5.run("load", "--from", "1990-01", "--to", "1990-02", "--lat", "4", "--lon", "4", *FEW, code=9)
     server.faults.fail_jobs = 0
     printed = era5.run("load", "--failed", "--from", "1990-01", "--to", "1990-02")
     assert "1990-01  loaded" in printed.out

@@ -16,7 +16,9 @@ from era5_pipeline.model.errors import MonthFailedError, SourceError
 from era5_pipeline.model.months import Month
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.commands import Home, InProcess, ended
-from era5_pipeline_tests.pipelines import dagster_dropped
+from era5_pipeline_tests.era5_files import without_pictures
+from era5_pipeline_tests.pipelines import dagster_beside
+from era5_pipeline_tests.servers import fresh_warehouse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,9 +44,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 @pytest.fixture(scope="module")
-def url(shared_database_url: str) -> Iterator[str]:
-    with dagster_dropped(shared_database_url):
-        yield shared_database_url
+def url(server_url: str) -> Iterator[str]:
+    """A database in which no month is loaded; months that are loaded in this process have no preview map."""
+    with fresh_warehouse(server_url) as warehouse, dagster_beside(server_url, warehouse.url), without_pictures():
+        yield warehouse.url
 
 
 @pytest.fixture

@@ -94,30 +94,26 @@ def _answers(client: httpx.Client) -> bool:
         return False
 
 
-# SIGTERM to one process: test_an_answer_that_is_under_way_is_finished_before_the_end.
-@pytest.mark.parametrize(
-    ("workers", "stop"),
-    [
-        ("1", signal.SIGINT),
-        ("2", signal.SIGTERM),
-        pytest.param("2", signal.SIGINT, marks=pytest.mark.endurance),
-    ],
-    ids=str,
-)
-def test_it_ends_well_with_its_log_and_without_a_traceback(
-    home: Home, database_url: str, workers: str, stop: signal.Signals
-) -> None:
-    with serving(home, "--workers", workers, ERA5_DATABASE_URL=database_url) as server:
-        page = server.client.get("/docs")
-        assert page.status_code == 200
-        server.client.close()
-        server.process.send_signal(stop)
-        printed = server.ended()
+def assert_ended_well(home: Home, printed: CommandResult) -> None:
+    """Require the log of a server that was asked for /docs, and that it has ended without a traceback."""
     assert printed.code == 0
     assert printed.out == "stopped\n"
     assert '"GET /docs HTTP/1.1" 200' in printed.err
     assert "Traceback" not in printed.err
     wait_until(lambda: home.processes() == [])
+
+
+# SIGINT to one process: test_a_reader_is_not_warned_of_and_the_server_ends_well_at_ctrl_c; SIGTERM to two:
+# test_several_processes_answer_and_their_metrics_are_added_up; to one:
+# test_an_answer_that_is_under_way_is_finished_before_the_end.
+@pytest.mark.endurance
+def test_two_processes_end_well_at_ctrl_c(home: Home, database_url: str) -> None:
+    with serving(home, "--workers", "2", ERA5_DATABASE_URL=database_url) as server:
+        assert server.client.get("/docs").status_code == 200
+        server.client.close()
+        server.process.send_signal(signal.SIGINT)
+        printed = server.ended()
+    assert_ended_well(home, printed)
 
 
 def test_an_answer_that_is_under_way_is_finished_before_the_end(home: Home, database_url: str) -> None:
@@ -166,6 +162,9 @@ def test_several_processes_answer_and_their_metrics_are_added_up(home: Home, dat
         with httpx.Client(base_url=server.url, timeout=_SECONDS) as client:
             wait_until(lambda: _answers(client))
             wait_until(lambda: total(client) == 60)
+        server.process.send_signal(signal.SIGTERM)
+        printed = server.ended()
+    assert_ended_well(home, printed)
 
 
 def _children(pid: int) -> list[str]:
@@ -211,15 +210,11 @@ def test_no_database_is_explained(here: InProcess, tmp_path: Path) -> None:
     assert_explained(here.run("serve", "--port", "0", code=5), "127.0.0.1:1", "Check that the server is running")
 
 
-def test_a_user_that_may_write_is_warned_of_and_a_reader_is_not(
+# One who may write: test_beyond_this_machine_and_with_a_user_that_may_write_it_warns.
+def test_a_reader_is_not_warned_of_and_the_server_ends_well_at_ctrl_c(
     home: Home, database_url: str, flat_months: FlatMonths
 ) -> None:
     load_month(Warehouse(database_url), flat_months())
-    with serving(home, ERA5_DATABASE_URL=database_url) as server:
-        server.process.send_signal(signal.SIGTERM)
-        printed = server.ended()
-    assert "the user postgres may change the table" in printed.err
-    assert "era5 db init --roles" in printed.err
     name = f"reader_of_{os.getpid()}"
     with psycopg.connect(database_url, autocommit=True) as administrator:
         administrator.execute(
@@ -230,9 +225,12 @@ def test_a_user_that_may_write_is_warned_of_and_a_reader_is_not(
             reader = database_url.replace("postgres@", f"{name}@")
             with serving(home, ERA5_DATABASE_URL=reader) as server:
                 assert "6 points" in server.client.get("/").text
-                server.process.send_signal(signal.SIGTERM)
+                assert server.client.get("/docs").status_code == 200
+                server.client.close()
+                server.process.send_signal(signal.SIGINT)
                 printed = server.ended()
             assert "may change" not in printed.err
+            assert_ended_well(home, printed)
         finally:
             administrator.execute(f"DROP OWNED BY {name}; DROP ROLE {name}".encode())
 
@@ -256,7 +254,7 @@ def test_the_embedded_server_is_started_and_started_again_when_it_is_killed() ->
         assert not home.server.is_running()
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.endurance)])
 def test_an_answer_that_does_not_end_is_given_up_at_the_end(home: Home, database_url: str, workers: str) -> None:
     """Its statement would wait for a lock for as long as one may take, which is an hour here."""
     found: list[httpx.Response] = []
@@ -296,7 +294,11 @@ def test_an_allowed_host_that_is_no_name_is_refused(here: InProcess) -> None:
         assert_explained(here.run(command, code=2), "allowed host 'a/b': not a host name", "Give the name alone")
 
 
-def test_beyond_this_machine_it_warns_and_answers_to_the_names_that_are_allowed(home: Home, database_url: str) -> None:
+def test_beyond_this_machine_and_with_a_user_that_may_write_it_warns(
+    home: Home, database_url: str, flat_months: FlatMonths
+) -> None:
+    """It answers to the names that are allowed."""
+    load_month(Warehouse(database_url), flat_months())
     with serving(
         home,
         *("--host", "0.0.0.0", "--allowed-host", "One.example"),
@@ -309,5 +311,8 @@ def test_beyond_this_machine_it_warns_and_answers_to_the_names_that_are_allowed(
             for name in ("one.example", "two.example:8000", "three.example", "four.example")
         }
         server.process.send_signal(signal.SIGTERM)
-        assert "there is no password" in server.ended().err
+        printed = server.ended()
+    assert "there is no password" in printed.err
+    assert "the user postgres may change the table" in printed.err
+    assert "era5 db init --roles" in printed.err
     assert statuses == {"one.example": 200, "two.example:8000": 200, "three.example": 200, "four.example": 421}

@@ -166,7 +166,7 @@ def test_month_is_launched_from_the_ui_and_everything_stops(home: Home, here: In
 
         run = web.launch("2020-02-01", **SMALL)
         assert web.wait(run, "SUCCESS", "FAILURE") == "SUCCESS"
-        entry = home.months()["2020-02"]
+        entry = here.months()["2020-02"]
         assert (entry["state"], entry["source"], entry["rows"]) == ("loaded", "sample", 696 * 9)
 
         # A run that waits for a locked month, which could take minutes, is terminated.
@@ -175,7 +175,7 @@ def test_month_is_launched_from_the_ui_and_everything_stops(home: Home, here: In
             wait_until_it_waits(home)
             assert web.ask(TERMINATE, run=run)["terminateRun"]["__typename"] == "TerminateRunSuccess"
             assert web.wait(run, "SUCCESS", "FAILURE", "CANCELED") == "CANCELED"
-        assert "2020-03" not in home.months()
+        assert "2020-03" not in here.months()
     assert home.processes() == []
     assert not home.server.is_running()
 

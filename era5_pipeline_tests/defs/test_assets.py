@@ -118,11 +118,11 @@ def log_lines(pipeline: Pipeline, run_id: str) -> list[str]:
 def test_the_log_shows_the_progress_of_long_stages_only(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    large = {"source": "sample", "area": "50/0/-50/90", "sample_hours": 8, "allow_incomplete": True}
+    large = {"source": "sample", "area": "5/0/-5/179.75", "sample_hours": 8, "allow_incomplete": True}
     short = pipeline.run("2024-03", **SMALL)
     assert not [line for line in log_lines(pipeline, short.run_id) if " left" in line]
     monkeypatch.setattr(progress, "EVERY_SECONDS", 0.0)
-    monkeypatch.setattr(formats, "ROW_GROUP_ROWS", 200_000)  # flatten reports one by one
+    monkeypatch.setattr(formats, "ROW_GROUP_ROWS", 50_000)  # flatten reports one by one
     lines = log_lines(pipeline, pipeline.run("2024-04", **large).run_id)
     for name, unit in (("raw files", "hours"), ("flatten", "rows"), ("load", "rows")):
         found = [line for line in lines if line.startswith(f"{name}: ")]
