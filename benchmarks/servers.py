@@ -174,8 +174,10 @@ def new_target(warehouse: Warehouse, *, syncs: bool = True) -> Iterator[Target]:
         _drop_abandoned(connection)
         _drop(connection, name)
         ensure_database(temporary.url)
-        connection.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(name), sql.Literal(_COMMENT)))
+        # Before the comment: the lock is that of one database, and a run that began in another takes what has the comment
+        # and no connection for abandoned.
         keeper = temporary.connect()
+        connection.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(name), sql.Literal(_COMMENT)))
     try:
         with keeper:
             with server_errors("measuring"), temporary.connect() as connection:
