@@ -110,6 +110,9 @@ ENDURANCE = {
     "benchmarks/test_suites.py::test_all_ways_on_a_server",
     "benchmarks/test_suites.py::test_all_suites_with_tiny_loads_and_the_report_of_them",
     "benchmarks/test_suites.py::test_pipeline",
+    # Two suites of processes. Their figures: the other tests of these modules; cells: benchmarks/test_run.
+    "benchmarks/test_asking.py::test_questions_on_a_small_table",
+    "benchmarks/test_reaching.py::test_each_way_reads_a_small_table",
     # Benchmarks that are killed. Interrupted: test_an_interrupted_run_leaves_nothing_but_its_results_and_goes_on.
     "cli/test_bench.py::test_a_killed_run_leaves_no_server_of_its_own_after_the_next",
     "cli/test_bench.py::test_a_server_that_dies_in_the_middle_is_reported_and_leaves_valid_results",
