@@ -174,8 +174,8 @@ def new_target(warehouse: Warehouse, *, syncs: bool = True) -> Iterator[Target]:
         _drop_abandoned(connection)
         _drop(connection, name)
         ensure_database(temporary.url)
-        # Before the comment: the lock is that of one database, and a run that began in another takes for abandoned what has
-        # the comment and no connection.
+        # Before the comment: the lock is that of one database, and a run that began in another takes for abandoned what
+        # has the comment and no connection.
         keeper = temporary.connect()
         connection.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(name), sql.Literal(_COMMENT)))
     try:
