@@ -204,10 +204,10 @@ def merge(
         InputError: naming two files of equal precedence that contradict each other, and the first place.
     """
     shape = (tile.latitude_index.size, tile.longitude_index.size, hours.size)
-    if len(placed) == 1 and read[0].flags.c_contiguous and _fills(placed[0], shape) and _is_in_order(placed[0]):
-        # The usual case for files that are read chunk by chunk: nothing to move.
-        versions.add(placed[0].part.expver, placed[0].part.month_hours, _hours_with_values(read[0]))
-        return read[0]
+    whole = _whole_tile(placed[0], read[0], shape) if len(placed) == 1 else None
+    if whole is not None:
+        versions.add(placed[0].part.expver, placed[0].part.month_hours, _hours_with_values(whole))
+        return whole
     merged = np.empty(shape, dtype=np.float32)
     if not (placed and _fills(placed[0], shape)):
         merged.fill(np.nan)
@@ -242,10 +242,18 @@ def _fills(placed: Placed, shape: tuple[int, int, int]) -> bool:
     return (placed.tile_latitudes.size, placed.tile_longitudes.size, placed.part.month_hours.size) == shape
 
 
-def _is_in_order(placed: Placed) -> bool:
-    """Return True if the part, which covers the tile, has its latitudes, longitudes and hours in the tile's order."""
-    axes = (placed.tile_latitudes, placed.tile_longitudes, placed.part.month_hours)
-    return all(bool((np.diff(positions) > 0).all()) for positions in axes)
+def _whole_tile(placed: Placed, values: Floats, shape: tuple[int, int, int]) -> Floats | None:
+    """The values of the part as those of the tile, if nothing has to be moved for that; None otherwise.
+
+    The usual case for files that are read chunk by chunk, also from north to south.
+    """
+    if not _fills(placed, shape):
+        return None
+    step = -1 if placed.tile_latitudes[0] > placed.tile_latitudes[-1] else 1
+    axes = (placed.tile_latitudes[::step], placed.tile_longitudes, placed.part.month_hours)
+    is_in_order = all(bool((np.diff(positions) > 0).all()) for positions in axes)
+    turned = values[::step]
+    return turned if is_in_order and turned.flags.c_contiguous else None
 
 
 def _windows(placed: Placed) -> Iterator[tuple[slice, tuple[slice | Positions, ...]]]:

@@ -136,6 +136,11 @@ class Field:
     def _is_in_order(self) -> bool:
         return bool((np.diff(self.hours) > 0).all())
 
+    @property
+    def is_from_the_north(self) -> bool:
+        """True if latitudes descend, as in files of the CDS; those of the table ascend."""
+        return bool(self.latitude_index[0] > self.latitude_index[-1])
+
 
 @dataclass(frozen=True)
 class Contents:

@@ -45,7 +45,8 @@ class Reader(Protocol):
     def lazy(self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions) -> da.Array | Delayed:
         """The values at these file positions, which dask computes: float32 (latitude, longitude, hour).
 
-        Positions must ascend along each axis. Missing values are NaN; units are the table's.
+        Positions must ascend along each axis. Missing values are NaN; units are the table's. A reader that can has them
+        from south to north in memory, whatever their order in the file: then `flat.tiles.merge` moves nothing.
         """
 
 
@@ -171,6 +172,8 @@ class FieldReader:
         if chunks is None:
             return self._by_library(field, hours, latitudes, longitudes, decoding)
         values = np.empty((latitudes.size, longitudes.size, hours.size), dtype=np.float32)
+        if field.is_from_the_north:
+            values = values[::-1]
         read = delayed(chunks.read, pure=False)
         reads = [
             read(at, hours, latitudes, longitudes, decoding, values)

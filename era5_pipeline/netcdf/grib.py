@@ -646,7 +646,8 @@ class _Decoded:
         """The values of a tile: float32 (latitude, longitude, hour)."""
         self._is_complete = True
         rows, columns = _as_slice(latitudes), _as_slice(longitudes)
-        return np.ascontiguousarray(self._values[:, rows][:, :, columns].transpose(1, 2, 0))
+        step = -1 if self._field.is_from_the_north else 1
+        return np.ascontiguousarray(self._values[:, rows][:, ::step, columns].transpose(1, 2, 0))[::step]
 
     def _read(self, number: int) -> None:
         values = self._messages.read(self._field.places[self._hours[number]])

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from era5_pipeline.flat import tiles
-from era5_pipeline.flat.inventory import Inventory, Piece
-from era5_pipeline.flat.tiles import Tile, cut_tiles, tile_size
+from era5_pipeline.flat.filled_tiles import month_parts, open_readers
+from era5_pipeline.flat.inventory import Inventory, Piece, take_inventory
+from era5_pipeline.flat.tiles import HourVersions, Tile, cut_tiles, merge, place, tile_size
 from era5_pipeline.model.errors import InputError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
@@ -22,6 +23,7 @@ from era5_pipeline.netcdf.archive import NetcdfFile
 from era5_pipeline.netcdf.contents import Field, hours_of
 from era5_pipeline_tests.era5_files import (
     CURRENT,
+    GRIB_LAYOUTS,
     LAYOUTS,
     LEGACY,
     Layout,
@@ -36,8 +38,10 @@ from era5_pipeline_tests.era5_files import (
     hours_from,
     location_id,
     packing_of,
+    raw_month,
     weather,
     without_pictures,
+    write,
     write_netcdf,
 )
 
@@ -100,7 +104,7 @@ def fields(draw: st.DrawFn) -> Field:
     return field_of(latitudes[::-1] if draw(st.booleans()) else latitudes, longitudes, chunks, draw(st.integers(1, 48)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(fields(), min_size=1, max_size=3),
     st.integers(1, 5000),
@@ -309,6 +313,28 @@ def test_an_expver_dimension_is_taken_final_first_and_never_summed(tmp_path: Pat
     assert flat.preliminary_hours == {"zonal_wind_10m": runs, "total_precipitation": runs}
 
 
+@pytest.mark.parametrize("layout", [replace(CURRENT, chunks=(3, 2, 4)), GRIB_LAYOUTS[0]], ids=str)
+@pytest.mark.parametrize("latitudes", [(0.5, 0.25, 0.0), (0.0, 0.25, 0.5)], ids=["from the north", "from the south"])
+def test_values_of_a_single_file_are_not_copied(tmp_path: Path, layout: Layout, latitudes: tuple[float, ...]) -> None:
+    of = weather(hours_from("2023-07-01T00", 6), latitudes, [7.0, 7.25], ["t2m"])
+    held = take_inventory(raw_month(write(tmp_path, of, layout), "2023-07"), tmp_path / "scratch")
+    (tile,) = cut_tiles(held)
+    (part,) = month_parts(held)["temperature_2m"]
+    placed = place(part, tile)
+    assert placed is not None
+    with open_readers(held) as readers:
+        lazy = readers[part.piece.file].lazy(
+            part.piece.field, part.file_hours, placed.file_latitudes, placed.file_longitudes
+        )
+        values = lazy.compute()  # type: ignore[no-untyped-call]
+    merged = merge([placed], [values], tile, held.hours, HourVersions(held.hours.size))
+    assert merged.flags.c_contiguous
+    assert np.shares_memory(merged, values)
+    expected = of.fields["t2m"].transpose(1, 2, 0)[:: -1 if latitudes[0] > latitudes[-1] else 1]
+    half = half_steps_of(of, layout).get("temperature_2m", 0.0)
+    np.testing.assert_allclose(merged, expected.astype(np.float32) - 273.15, atol=half + 1e-4)
+
+
 def test_where_both_versions_have_a_value_the_final_one_is_used(tmp_path: Path) -> None:
     import netCDF4
 
@@ -385,7 +411,7 @@ def files_of(draw: st.DrawFn) -> list[Weather]:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(files_of())
 def test_any_overlapping_files_give_final_then_preliminary_then_null(
     tmp_path_factory: pytest.TempPathFactory, held: list[Weather]
