@@ -235,10 +235,7 @@ def test_failure_of_parallel_copy_is_reported(tmp_path: Path) -> None:
         ParallelCopy(tmp_path / "x.csv", 2, str(program)).run("postgresql://")
 
 
-def fail(text: str) -> None:
-    raise ValueError(text)
-
-
 def test_failure_of_a_process_is_reported() -> None:
-    with pytest.raises(CannotRunError, match="ValueError: as planned"):
-        run_at_once(fail, [("as planned",), ("as planned",)])
+    # What fails is no function of this module, which the processes would import.
+    with pytest.raises(CannotRunError, match=r"ValueError: .*'as planned'"):
+        run_at_once(int, [("as planned",), ("as planned",)])

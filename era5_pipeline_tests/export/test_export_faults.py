@@ -165,13 +165,20 @@ def exporting(loaded: Warehouse, tmp_path: Path, request: pytest.FixtureRequest)
             process.kill()
 
 
-@pytest.mark.parametrize("exporting", NAMES, indirect=True)
+# A file and a folder. The others, without a process: test_a_full_disk_keeps_what_was_there.
 @pytest.mark.parametrize(
-    "number",
+    ("exporting", "number"),
     [
-        pytest.param(signal.SIGINT, id="Ctrl-C"),
-        pytest.param(signal.SIGTERM, id="TERM", marks=pytest.mark.endurance),
+        pytest.param(
+            name,
+            number,
+            id=f"{name}-{signal.Signals(number).name}",
+            marks=[] if number == signal.SIGINT and name in ("out.nc", "out.zarr") else pytest.mark.endurance,
+        )
+        for number in (signal.SIGINT, signal.SIGTERM)
+        for name in NAMES
     ],
+    indirect=["exporting"],
 )
 def test_an_interrupt_leaves_nothing(
     exporting: subprocess.Popen[str], tmp_path: Path, number: signal.Signals, request: pytest.FixtureRequest

@@ -50,6 +50,7 @@ from era5_pipeline_tests.postgres.test_tls import make_authority, make_certifica
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from subprocess import Popen
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.flat.flatten import MiddleHour
@@ -204,26 +205,6 @@ def test_a_worker_that_does_not_see_the_raw_files_says_which_and_what_to_do(
     assert "same path" in raised.value.remedy
     assert left_behind(tmp_path) == []
     assert not list((tmp_path / "flat").iterdir())
-
-
-def test_a_worker_of_another_version_is_refused_when_it_joins_and_when_it_is_there(tmp_path: Path) -> None:
-    raw = zipped_month(tmp_path / "raw")
-    with dask_cluster(1) as cluster:
-
-        def exchange(*_: object, **__: object) -> None:
-            if len(cluster.workers) == 1:
-                cluster.kill_worker(0)
-                cluster.start_worker(other_version_of="era5_pipeline")
-
-        with pytest.raises(UsageError, match=r"has 1\.2\.3 of era5_pipeline") as raised, listening(exchange):
-            flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet", dask_scheduler=cluster.address)
-        assert "one environment or one image" in raised.value.remedy
-        assert not list((tmp_path / "flat").iterdir())
-
-        with pytest.raises(UsageError) as raised, connected(cluster.address):
-            pass
-        for part in ("the Dask worker tcp://127.0.0.1:", "has 1.2.3 of era5_pipeline", __version__):
-            assert part in raised.value.message
 
 
 def test_a_worker_unpacks_a_month_once_and_removes_it_when_no_more_tiles_come(
@@ -417,6 +398,24 @@ def test_a_damaged_file_is_named_as_here(cluster: DaskCluster, tmp_path: Path) -
     assert (there.path, there.remedy) == (here.path, here.remedy) == (str(path), here.remedy)
 
 
+# ---- memory
+
+
+def test_a_bounded_number_of_tiles_is_under_way(cluster: DaskCluster, tmp_path: Path) -> None:
+    raw = month_of_weather(tmp_path / "raw", replace(CURRENT, chunks=(10, 2, 3)), hours=100)
+    tasks: list[int] = []
+    with Client(cluster.address, set_as_default=False) as observer:  # type: ignore[no-untyped-call]
+
+        def count(*_: object, **__: object) -> None:
+            tasks.append(observer.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
+
+        with listening(count):
+            flattened(raw, tmp_path / "there", cluster.address)
+    assert len(tasks) > 20
+    # Two for each of two workers, and two that are received or written.
+    assert max(tasks) <= 6
+
+
 # ---- workers and schedulers that are lost
 
 
@@ -430,16 +429,6 @@ def during(action: Callable[[], object]) -> Progress:
             action()
 
     return listener
-
-
-def test_a_month_is_complete_although_a_worker_was_killed_in_the_middle(cluster: DaskCluster, tmp_path: Path) -> None:
-    raw = month_of_weather(tmp_path / "raw", hours=100)
-    here = flattened(raw, tmp_path / "here", None)
-    killed, other = cluster.living
-    with listening(during(lambda: kill(killed))):
-        assert flattened(raw, tmp_path / "there", cluster.address) == here
-    assert killed.poll() is not None
-    assert other.poll() is None
 
 
 def test_a_month_fails_when_all_workers_are_gone_and_waits_for_one_that_comes_late(
@@ -474,29 +463,52 @@ def test_a_tile_that_kills_every_worker_is_not_tried_for_ever(tmp_path: Path) ->
     assert "--memory-limit" in error.remedy
 
 
-# ---- memory
+def test_a_month_is_complete_although_a_worker_was_killed_in_the_middle(cluster: DaskCluster, tmp_path: Path) -> None:
+    raw = month_of_weather(tmp_path / "raw", hours=100)
+    here = flattened(raw, tmp_path / "here", None)
+    killed, other = cluster.living
+    with listening(during(lambda: kill(killed))):
+        assert flattened(raw, tmp_path / "there", cluster.address) == here
+    assert killed.poll() is not None
+    assert other.poll() is None
 
 
-def test_a_bounded_number_of_tiles_is_under_way(cluster: DaskCluster, tmp_path: Path) -> None:
-    raw = month_of_weather(tmp_path / "raw", replace(CURRENT, chunks=(10, 2, 3)), hours=100)
-    tasks: list[int] = []
-    with Client(cluster.address, set_as_default=False) as observer:  # type: ignore[no-untyped-call]
+# After a test that leaves one worker, and before one that needs one.
+def test_a_worker_of_another_version_is_refused_when_it_joins_and_when_it_is_there(
+    running: DaskCluster, tmp_path: Path
+) -> None:
+    raw = zipped_month(tmp_path / "raw")
+    running.start_missing(workers=1)
+    own = running.living
+    other: list[Popen[bytes]] = []
 
-        def count(*_: object, **__: object) -> None:
-            tasks.append(observer.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
+    def exchange(*_: object, **__: object) -> None:
+        if not other:
+            for worker in own:
+                kill(worker)
+            other.append(running.start_worker(other_version_of="era5_pipeline"))
 
-        with listening(count):
-            flattened(raw, tmp_path / "there", cluster.address)
-    assert len(tasks) > 20
-    # Two for each of two workers, and two that are received or written.
-    assert max(tasks) <= 6
+    try:
+        with pytest.raises(UsageError, match=r"has 1\.2\.3 of era5_pipeline") as raised, listening(exchange):
+            flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet", dask_scheduler=running.address)
+        assert "one environment or one image" in raised.value.remedy
+        assert not list((tmp_path / "flat").iterdir())
+
+        with pytest.raises(UsageError) as raised, connected(running.address):
+            pass
+        for part in ("the Dask worker tcp://127.0.0.1:", "has 1.2.3 of era5_pipeline", __version__):
+            assert part in raised.value.message
+    finally:
+        for worker in other:
+            kill(worker)
 
 
 # The last one: it leaves neither scheduler nor workers.
-def test_a_month_fails_when_the_scheduler_is_killed(cluster: DaskCluster, tmp_path: Path) -> None:
+def test_a_month_fails_when_the_scheduler_is_killed(running: DaskCluster, tmp_path: Path) -> None:
+    running.start_missing(workers=1)
     raw = month_of_weather(tmp_path / "raw", hours=100)
-    with listening(during(lambda: kill(cluster.scheduler))):
-        error = error_of(raw, tmp_path / "there", cluster.address)
+    with listening(during(lambda: kill(running.scheduler))):
+        error = error_of(raw, tmp_path / "there", running.address)
     assert isinstance(error, TransientError)
-    assert_says(error.message, cluster.address, "lost")
+    assert_says(error.message, running.address, "lost")
     assert "run the month again" in error.remedy

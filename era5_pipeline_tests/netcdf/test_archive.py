@@ -171,7 +171,7 @@ def series(draw: st.DrawFn) -> tuple[Weather, list[str]]:
     return of, draw(st.permutations(["valid_time", *names, "latitude", "longitude"]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(given_=series(), zipped=st.booleans())
 def test_any_series_is_flattened_to_its_values(
     tmp_path_factory: pytest.TempPathFactory, given_: tuple[Weather, list[str]], *, zipped: bool

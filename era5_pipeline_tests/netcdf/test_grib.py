@@ -129,7 +129,7 @@ def test_values_of_a_real_file_are_those_of_cfgrib(tmp_path: Path) -> None:
 # Edition 2: test_values_of_real_files_are_those_of_ec_codes, and all other tests of this module.
 @pytest.mark.parametrize("edition", [1, pytest.param(2, marks=pytest.mark.endurance)])
 def test_a_month_is_the_same_as_netcdf_to_the_rounding_of_its_packing(tmp_path: Path, edition: int) -> None:
-    of = weather(hours_from("2023-07-01T00", 744), names=["t2m", "tp"], missing=0.05)
+    of = weather(hours_from("2023-07-01T00", 150), names=["t2m", "tp"], missing=0.05)
     layout = replace(GRIB, grib=Form(edition, bits=16))
     (netcdf,), (grib,) = write(tmp_path / "a", of), write(tmp_path / "b", of, layout)
     one, other = (flat_rows(flatten([path], "2023-07", path.parent).path) for path in (netcdf, grib))
@@ -247,17 +247,16 @@ def test_the_index_is_made_once_and_kept(tmp_path: Path) -> None:
         "found = inspect_grib(pickle.loads(bytes.fromhex(sys.argv[1])))\n"
         "print([(field.column, field.hours.size) for field in found.fields], 'eccodes' in sys.modules)\n"
     )
-    printed = []
-    for _ in range(2):
-        ran = subprocess.run(
-            [sys.executable, "-c", program, pickle.dumps(file).hex()],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=ROOT,
-        )
-        printed.append(ran.stdout.strip())
-    assert printed == ["[('temperature_2m', 5)] True", "[('temperature_2m', 5)] False"]
+    assert [field.hours.size for field in inspect_grib(file).fields] == [5]
+    # Another process reads it without ecCodes.
+    ran = subprocess.run(
+        [sys.executable, "-c", program, pickle.dumps(file).hex()],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    assert ran.stdout.strip() == "[('temperature_2m', 5)] False"
     # A file that changed is looked at again, and so is one whose index is damaged.
     (kept,) = (tmp_path / "catalogue").iterdir()
     kept.write_bytes(kept.read_bytes()[:100])
@@ -486,12 +485,14 @@ def test_a_bit_that_flips_after_the_file_was_found_is_found(tmp_path: Path, posi
         flatten([path], "2023-07", tmp_path)
 
 
-def test_no_flipped_bit_of_the_headers_ends_in_a_traceback(tmp_path: Path) -> None:
+# A third of the bytes; the others are headers of the same kinds.
+@pytest.mark.parametrize("first", [8, *(pytest.param(one, marks=pytest.mark.endurance) for one in (9, 10))])
+def test_no_flipped_bit_of_the_headers_ends_in_a_traceback(tmp_path: Path, first: int) -> None:
     of = weather(hours_from("2023-07-01T00", 2))
     (good,) = write(tmp_path, of, GRIB)
     data = good.read_bytes()
     wanted = expected_rows(of, "2023-07")
-    for position in range(8, 120):
+    for position in range(first, 120, 3):
         for bit in (position % 8,):
             path = tmp_path / "bad" / "a.grib"
             path.parent.mkdir(exist_ok=True)

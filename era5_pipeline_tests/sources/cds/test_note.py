@@ -49,14 +49,14 @@ notes = st.builds(
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@in_one_folder
+@settings(in_one_folder, max_examples=20)
 @given(notes)
 def test_a_written_note_is_read_back(tmp_path: Path, note: Note) -> None:
     write_note(tmp_path / "note.json", note, {"variable": ["2m_temperature"]})
     assert read_note(tmp_path / "note.json") == note
 
 
-@in_one_folder
+@settings(in_one_folder, max_examples=20)
 @given(st.recursive(st.none() | st.integers() | texts, lambda inner: st.lists(inner) | st.dictionaries(texts, inner)))
 def test_other_json_is_read_as_an_empty_note(tmp_path: Path, value: object) -> None:
     (tmp_path / "note.json").write_text(json.dumps(value))
