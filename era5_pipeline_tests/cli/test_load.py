@@ -68,7 +68,7 @@ def on_server(here: InProcess, embedded_warehouse: Warehouse, server_url: str) -
 
 
 def in_terminal_here(here: InProcess, typed: str, *arguments: str, code: int) -> str:
-    """What the command writes to a terminal in which this was typed: a process of its own takes a second to start."""
+    """Run the command in this process, on a terminal in which `typed` was typed; return what it writes there."""
     master, slave = pty.openpty()
     with ThreadPoolExecutor(1) as threads, os.fdopen(master, "r+b", buffering=0) as other_end:
         other_end.write(typed.encode())

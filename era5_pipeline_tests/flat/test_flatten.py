@@ -326,7 +326,7 @@ def digests(tmp_path_factory: pytest.TempPathFactory) -> list[str | None]:
 
 @pytest.mark.parametrize("layout", [*LAYOUTS, *GRIB_LAYOUTS], ids=str)
 def test_every_layout_gives_the_same_rows(tmp_path: Path, layout: Layout, digests: list[str | None]) -> None:
-    """Those that are not packed also give the same digests, whatever the storage type of their values."""
+    """Layouts that are not packed give the same digests, too, whatever the storage type of their values."""
     of = of_every_layout()
     flat = flatten(write(tmp_path, of, layout), "2023-07", tmp_path)
     rows = flat_rows(flat.path)
