@@ -7,6 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.12 python3.13 python3.11; do \
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
 # The tests of a module share servers and tables, so one worker runs them. The order is that of conftest.py, not that of
 # the number of tests.
 BY_MODULE := --dist loadfile --no-loadscope-reorder
@@ -15,6 +16,21 @@ EXPECTED = $(if $(SKIPS),--expected-skips "$(SKIPS)")
 # Without bytecode every process of a test compiles the package anew, and pytest each of its modules.
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements.lock
+
+# uv installs in a third of pip's time, and reads none of pip's configuration: print it as uv's, for the shell.
+define SETTINGS_OF_PIP
+import shlex, subprocess, sys
+NAMES = {"index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX", "find-links": "UV_FIND_LINKS", "no-index": "UV_NO_INDEX",
+         "trusted-host": "UV_INSECURE_HOST", "cert": "SSL_CERT_FILE", "proxy": "ALL_PROXY", "timeout": "UV_HTTP_TIMEOUT"}
+command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "list"]
+for line in subprocess.run(command, capture_output=True, text=True).stdout.splitlines():
+    key, _, value = line.partition("=")
+    section, _, name = key.rpartition(".")
+    if name in NAMES and section in {"global", "install", ":env:"}:
+        text = " ".join(shlex.split(value)).replace("\\n", " ").strip()
+        print(f"export {NAMES[name]}={shlex.quote(text.replace(' ', ',') if name == 'find-links' else text)}")
+endef
+export SETTINGS_OF_PIP
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-cds bench wheel test test-endurance test-quick test-docker lint types check lock clean
@@ -41,10 +57,13 @@ $(READY): requirements.lock pyproject.toml
 	@"$(PYTHON)" -c '$(FITS)' 2>/dev/null || { \
 		echo "Python 3.11, 3.12 or 3.13 with its venv module is needed (tried: $(or $(PYTHON),what is on PATH))." >&2; \
 		echo "Install one (Debian: python3 and python3-venv), or name it: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; }
-	@echo "Setting up $(VENV) from requirements.lock (about a minute) ..."
+	@echo "Setting up $(VENV) from requirements.lock (a minute or two) ..."
 	@"$(PYTHON)" -m venv $(if $(wildcard $@),,--clear) $(VENV)
 	@rm -f $@
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
+	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock | $(PIP) -r /dev/stdin && \
+		eval "$$($(BIN)/python -c "$$SETTINGS_OF_PIP")" && \
+		$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --require-hashes --no-deps -r requirements.lock || \
+		{ echo "uv cannot install here: with pip, which takes three times as long ..." >&2; $(PIP) -r requirements.lock; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
