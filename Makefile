@@ -17,21 +17,6 @@ EXPECTED = $(if $(SKIPS),--expected-skips "$(SKIPS)")
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements.lock
 
-# uv installs in a third of pip's time, and reads none of pip's configuration: print it as uv's, for the shell.
-define SETTINGS_OF_PIP
-import shlex, subprocess, sys
-NAMES = {"index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX", "find-links": "UV_FIND_LINKS", "no-index": "UV_NO_INDEX",
-         "trusted-host": "UV_INSECURE_HOST", "cert": "SSL_CERT_FILE", "proxy": "ALL_PROXY", "timeout": "UV_HTTP_TIMEOUT"}
-command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "list"]
-for line in subprocess.run(command, capture_output=True, text=True).stdout.splitlines():
-    key, _, value = line.partition("=")
-    section, _, name = key.rpartition(".")
-    if name in NAMES and section in {"global", "install", ":env:"}:
-        text = " ".join(shlex.split(value)).replace("\\n", " ").strip()
-        print(f"export {NAMES[name]}={shlex.quote(text.replace(' ', ',') if name == 'find-links' else text)}")
-endef
-export SETTINGS_OF_PIP
-
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-cds bench wheel test test-endurance test-quick test-docker lint types check lock clean
 
@@ -61,7 +46,7 @@ $(READY): requirements.lock pyproject.toml
 	@"$(PYTHON)" -m venv $(if $(wildcard $@),,--clear) $(VENV)
 	@rm -f $@
 	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock | $(PIP) -r /dev/stdin && \
-		eval "$$($(BIN)/python -c "$$SETTINGS_OF_PIP")" && \
+		eval "$$($(BIN)/python docker/pip_to_uv.py)" && \
 		$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --require-hashes --no-deps -r requirements.lock || \
 		{ echo "uv cannot install here: with pip, which takes three times as long ..." >&2; $(PIP) -r requirements.lock; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .

@@ -1,10 +1,11 @@
-"""The Makefile: what `make setup` tells uv of pip's configuration."""
+"""The set-up by `make setup` and docker/Dockerfile: what uv is told of pip's configuration."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from era5_pipeline_tests.commands import ROOT
@@ -27,10 +28,9 @@ index-url = https://other.example.org/simple
 
 def test_uv_takes_packages_from_where_pip_does(tmp_path: Path) -> None:
     (tmp_path / "pip.conf").write_text(_CONFIGURATION)
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "MAKE"))}
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
     printed = subprocess.run(
-        ["make", "--silent", "--eval", 'show: ; @.venv/bin/python -c "$$SETTINGS_OF_PIP"', "show"],
-        cwd=ROOT,
+        [sys.executable, str(ROOT / "docker" / "pip_to_uv.py")],
         env=env | {"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "PIP_FIND_LINKS": "/a /b"},
         capture_output=True,
         text=True,
