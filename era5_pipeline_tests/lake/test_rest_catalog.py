@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
 from benchmarks.engines import open_duckdb
 from era5_pipeline.lake.pointer import forget_followers
@@ -85,16 +86,25 @@ class RestServer:
             self.process = None
 
 
-@pytest.fixture
-def rest(tmp_path: Path) -> Iterator[RestServer]:
-    folder = tmp_path / "rest"
-    folder.mkdir()
-    server = RestServer(folder, free_port())
+@pytest.fixture(scope="module")
+def rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
+    """One for all tests: a virtual machine of Java takes seconds to start."""
+    server = RestServer(tmp_path_factory.mktemp("rest"), free_port())
     server.start()
     try:
         yield server
     finally:
         server.stop()
+
+
+@pytest.fixture
+def rest(rest_server: RestServer) -> RestServer:
+    """The server, running and without the table of another test."""
+    if rest_server.process is None:
+        rest_server.start()
+    with catalog_at(rest_server) as catalog, suppress(NoSuchTableError, NoSuchNamespaceError):
+        catalog.drop_table("era5.weather")
+    return rest_server
 
 
 @pytest.fixture
