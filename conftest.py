@@ -10,5 +10,6 @@ pytest_plugins = (
     "era5_pipeline_tests.real_months",
     "era5_pipeline_tests.weather_table",
     "era5_pipeline_tests.stores",
+    "era5_pipeline_tests.wheels",
     "era5_pipeline_tests.expected_skips",
 )

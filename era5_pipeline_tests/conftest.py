@@ -96,11 +96,10 @@ ENDURANCE = {
     "cli/test_web_ui.py",
     # `era5 up` once more. Stages, their failures and metadata: defs/test_assets, defs/test_runner.
     "cli/test_up.py::test_runs_of_era5_load_are_executed_again_from_the_ui",
-    # 79 months, twice, and a year of months. Real months: the other tests of cli/test_load, and defs/test_assets.
+    # 79 months, twice, by the installed wheel, and a year of months. Real months: the other tests of cli/test_load, and
+    # defs/test_assets. What the wheel holds: test_wheel.
     "cli/test_demo.py",
     "cli/test_load.py::test_a_year_of_real_months",
-    # An environment without the checkout. What the wheel holds: the other tests of the module.
-    "test_wheel.py::test_a_month_is_loaded_with_the_wheel_alone",
     # The daemon's turns. The sensors by themselves: the other tests of these modules.
     "defs/test_alerts.py::test_the_daemon_reports_a_month_that_fails_in_the_ui",
     "defs/test_freshness.py::test_it_is_switched_on_in_the_ui",

@@ -1,4 +1,4 @@
-"""`era5 demo`: it loads and shows real data, separate from the user's."""
+"""`era5 demo`, installed from the wheel: it loads and shows real data, separate from the user's."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from era5_pipeline_tests.commands import ROOT, CommandResult, Home, ended, envir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 MONTHS = [
     *("2018-10", "2019-01"),
@@ -31,10 +32,10 @@ def home() -> Iterator[Home]:
         yield home
 
 
-def test_demo_shows_real_months_and_ignores_user_settings(home: Home) -> None:
+def test_demo_shows_real_months_and_ignores_user_settings(home: Home, installed: Path) -> None:
     # User settings under which the demo would fail, or load into another database.
     (home.path / ".env").write_text("ERA5_VARIABLES=t2m,sf\nERA5_DATABASE_URL=postgresql://me@127.0.0.1:9/mine\n")
-    printed = _demo(home, ERA5_AREA="-5/106/-8/108", ERA5_SOURCE="sample")
+    printed = _demo(home, installed, ERA5_AREA="-5/106/-8/108", ERA5_SOURCE="sample")
     assert "Contains modified Copernicus Climate Change Service information" in printed.out
     assert "generated" not in printed.out + printed.err
     assert "\x1b" not in printed.out + printed.err
@@ -69,16 +70,16 @@ def test_demo_shows_real_months_and_ignores_user_settings(home: Home) -> None:
     assert ledger["2019-01"]["hours"] == 1
 
     _commands_printed_at_the_end_work(home, printed.out)
-    again = _demo(home)
+    again = _demo(home, installed)
     assert again.out.count("  unchanged\n") == LOADS
     (delete,) = re.findall(r"To delete the data of the demo: (.*)$", again.out, re.MULTILINE)
     _in_shell(home, delete)
     assert not own.path.exists()
 
 
-def _demo(home: Home, **env: str) -> CommandResult:
+def _demo(home: Home, installed: Path, **env: str) -> CommandResult:
     """Run the demo: 79 months, each a run of its own."""
-    printed = ended(home.start("demo", "--out", "pictures", **env), seconds=900)
+    printed = ended(home.start_program(str(installed / "era5"), "demo", "--out", "pictures", **env), seconds=900)
     assert printed.code == 0, printed
     assert "Traceback" not in printed.err
     return printed
