@@ -49,6 +49,10 @@ EDITIONS = {"apache": "Apache", "timescale": "Community"}
 _numbers = itertools.count()
 # The names of databases to copy, by server and what filled them.
 _templates: dict[tuple[str, Callable[[str], None]], str] = {}
+# Connections that create and drop databases, by server: a backend for each of these commands took as long as they do.
+_administrators: dict[str, psycopg.Connection[Any]] = {}
+# The log of a copy, which is the default, would be larger than its files, and takes five times as long.
+_COPY = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
 
 
 @dataclass(frozen=True)
@@ -185,7 +189,7 @@ def _host(url: str) -> Host:
 def fresh_database(server_url: str) -> Iterator[str]:
     """Create an empty database on the server for this context; yields its URL."""
     # template1 is sometimes in use, by TimescaleDB's launcher.
-    with _new_database(server_url, sql.SQL("TEMPLATE template0")) as url:
+    with _new_database(server_url, "template0") as url:
         yield url
 
 
@@ -198,14 +202,12 @@ def database_copy(server_url: str, fill: Callable[[str], None], *, name: str | N
     made = (server_url, fill)
     if made not in _templates:
         _templates[made] = _new_template(server_url, fill)
-    # The log of a copy would be larger than its files.
-    template = sql.SQL("TEMPLATE {} STRATEGY file_copy").format(sql.Identifier(_templates[made]))
-    with _new_database(server_url, template, name) as url:
+    with _new_database(server_url, _templates[made], name) as url:
         yield url
 
 
 def _new_template(server_url: str, fill: Callable[[str], None]) -> str:
-    url = _create(server_url, sql.SQL("TEMPLATE template0"))
+    url = _create(server_url, "template0")
     name = database_of(url)
     try:
         fill(url)
@@ -227,10 +229,12 @@ def pytest_unconfigure() -> None:
         (server_url, _), name = _templates.popitem()
         with suppress(psycopg.OperationalError):
             _drop(server_url, name)
+    while _administrators:
+        _administrators.popitem()[1].close()
 
 
 @contextmanager
-def _new_database(server_url: str, template: sql.Composable, name: str | None = None) -> Iterator[str]:
+def _new_database(server_url: str, template: str, name: str | None = None) -> Iterator[str]:
     url = _create(server_url, template, name)
     try:
         yield url
@@ -238,16 +242,29 @@ def _new_database(server_url: str, template: sql.Composable, name: str | None = 
         _drop(server_url, database_of(url))
 
 
-def _create(server_url: str, template: sql.Composable, name: str | None = None) -> str:
+def _create(server_url: str, template: str, name: str | None = None) -> str:
     name = name or f"era5_test_{os.getpid()}_{next(_numbers)}"
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {} {}").format(sql.Identifier(name), template))
+    _administer(server_url, _COPY.format(sql.Identifier(name), sql.Identifier(template)))
     return with_database(server_url, name)
 
 
 def _drop(server_url: str, name: str) -> None:
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    _administer(server_url, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _administer(server_url: str, command: sql.Composed) -> None:
+    kept = _administrators.get(server_url)
+    if kept is not None and not kept.closed:
+        try:
+            kept.execute(command)
+        except psycopg.OperationalError:
+            if not kept.closed:
+                raise
+            # The server was restarted, or a forked process closed the connection.
+        else:
+            return
+    connection = _administrators[server_url] = psycopg.connect(server_url, autocommit=True)
+    connection.execute(command)
 
 
 def create_tables(url: str) -> None:
