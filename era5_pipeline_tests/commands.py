@@ -88,8 +88,6 @@ class Home:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # The test runner may ignore SIGINT, and child processes inherit that.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
 
     def run(self, *arguments: str, code: int = 0, **env: str) -> CommandResult:

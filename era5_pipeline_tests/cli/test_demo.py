@@ -113,7 +113,6 @@ def _commands_printed_at_the_end_work(home: Home, out: str) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as running:
         assert running.stdout is not None
         lines = iter(running.stdout)

@@ -240,7 +240,6 @@ def test_an_interrupt_leaves_nothing(url: str, tmp_path: Path, number: signal.Si
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     ) as process:
         deadline = time.monotonic() + SECONDS
         while not any(path.stat().st_size > 100_000 for path in folder.glob(".unfinished-*/a.gif")):

@@ -152,7 +152,6 @@ def exporting(loaded: Warehouse, tmp_path: Path, request: pytest.FixtureRequest)
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
         deadline = time.monotonic() + SECONDS
         while not any(one.is_file() and one.stat().st_size for one in tmp_path.glob(".unfinished-*/**/*")):
