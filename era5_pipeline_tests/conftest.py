@@ -105,9 +105,10 @@ ENDURANCE = {
     "defs/test_freshness.py::test_it_is_switched_on_in_the_ui",
     # A backfill. Counting and results: benchmarks/test_run, benchmarks/test_results.
     "benchmarks/test_orchestration.py",
-    # All suites. Each way to load: benchmarks/test_methods. Those of the layouts and of the limit remain.
+    # Whole suites. Each way to load: benchmarks/test_methods. Those of the layouts and of the limit remain. What the
+    # report makes of the committed results: benchmarks/test_report.
     "benchmarks/test_suites.py::test_all_ways_on_a_server",
-    "benchmarks/test_suites.py::test_all_suites_with_tiny_loads_and_the_report_of_them",
+    "benchmarks/test_suites.py::test_other_suites_with_tiny_loads_and_the_report_of_them",
     "benchmarks/test_suites.py::test_pipeline",
     # Two suites of processes. Their figures: the other tests of these modules; cells: benchmarks/test_run.
     "benchmarks/test_asking.py::test_questions_on_a_small_table",
@@ -168,8 +169,10 @@ ENDURANCE = {
     # Thirty real years in a browser. Other pages: the other tests of this module.
     "report/test_page_in_chromium.py::test_thirty_real_years_in_pictures",
 }
+_ENDURANCE_MODULES = {entry.partition("::")[0] for entry in ENDURANCE}
 _TESTS = Path(__file__).parent
 # Under nohup, or started with & by a script, this process and its children would ignore these signals; tests send them.
+# (A `preexec_fn` for each child would have the pages of this process, some gigabyte, mapped once more.)
 for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _handler)
@@ -200,9 +203,17 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not import what is left out: importing a module costs more than many tests."""
     expression, name = config.getoption("markexpr"), _name(collection_path)
-    if ("not slow" in expression and name in SLOW_MODULES) or ("not endurance" in expression and name in ENDURANCE):
-        return True
-    return None
+    left_out = (
+        ("not slow" in expression and name in SLOW_MODULES)
+        or ("not endurance" in expression and name in ENDURANCE)
+        or (expression == "endurance" and name.endswith(".py") and not _has_endurance(collection_path))
+    )
+    return True if left_out else None
+
+
+def _has_endurance(path: Path) -> bool:
+    """Whether tests of the module are marked, above or at a case."""
+    return _name(path) in _ENDURANCE_MODULES or "mark.endurance" in path.read_text(encoding="utf-8")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,16 +11,16 @@ import psycopg
 import pytest
 
 from benchmarks.cells import CannotRunError
-from benchmarks.documents import document_parts
 from benchmarks.generated import GeneratedHours, GeneratedMonths, area_of, scaled
 from benchmarks.layouts import COMPRESSED_AFTERWARDS
 from benchmarks.methods import PARALLEL_COPY, ParallelCopy, methods_of
+from benchmarks.others import MEAN_MONTH, GeneratedYear
 from benchmarks.processes import run_at_once
 from benchmarks.report import write_report
 from benchmarks.settings import SETTINGS, TABLES
 from benchmarks.suites import SUITES
-from benchmarks.tables import find_results
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.compiled import is_available
 from era5_pipeline_tests.commands import InProcess, new_home
 
@@ -80,9 +80,12 @@ def databases_left(warehouse: Warehouse) -> list[str]:
     return [name for (name,) in rows]
 
 
-def test_all_suites_with_tiny_loads_and_the_report_of_them(here: InProcess, server_url: str) -> None:
-    # That of orchestration takes minutes, whatever the rows: it has a test of its own.
-    suites = [suite.name for suite in SUITES if suite.name != "orchestration"]
+# Each has a test of its own: below, or in test_asking, test_reaching and test_orchestration.
+ELSEWHERE = {"parallel", "conversion", "limit", "layouts", "pipeline", "others", "ask", "reach", "orchestration"}
+
+
+def test_other_suites_with_tiny_loads_and_the_report_of_them(here: InProcess, server_url: str) -> None:
+    suites = [suite.name for suite in SUITES if suite.name not in ELSEWHERE]
     result = run(here, server_url, *suites, *("--rows", "744", "--workers", "1", "--batches", "3", "--held", "1,2"))
     assert [*dict.fromkeys(cell["suite"] for cell in result["cells"])] == suites
     for cell in result["cells"]:
@@ -111,29 +114,30 @@ def test_all_suites_with_tiny_loads_and_the_report_of_them(here: InProcess, serv
     assert [len(cell["repeats"][0]["series"]["load_seconds"]) for cell in scale.values()] == [1, 2]
     sustained = cells_of(result, "sustained")["our loader, regular"]
     assert len(sustained["repeats"][0]["series"]["rows_per_second"]) == 3
-    others = cells_of(result, "others")
-    assert {"era5-pipeline", "xarray on netCDF", "Zarr, an hour a chunk"} <= {
-        name for name, cell in others.items() if cell["reason"] is None
-    }
     folder = here.home / "benchmarks"
     (folder / "results" / "2026-01-01").mkdir(parents=True)
     (folder / "results" / "2026-01-01" / "machine.json").write_text(json.dumps(result))
-    parts = document_parts(find_results(folder)[0])
-    assert all(parts[name] for name in ("ask", "reach", "limit", "layouts", "pipeline", "headline"))
     written = {path.name for path in write_report(folder)}
     assert {
         "results.md",
         "summary.png",
         "copy.png",
         "sustained.png",
-        "parallel.png",
-        "study.png",
         "ladder.png",
     } <= written
 
 
+def test_alternatives_on_two_months(here: InProcess, server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of a year the Zarr store would have 8,760 files.
+    monkeypatch.setattr(GeneratedYear, "months", (MEAN_MONTH, Month(MEAN_MONTH.year, MEAN_MONTH.month + 1)))
+    others = cells_of(run(here, server_url, "others", "--rows", "744"), "others")
+    assert {"era5-pipeline", "xarray on netCDF", "Zarr, an hour a chunk"} <= {
+        name for name, cell in others.items() if cell["reason"] is None
+    }
+
+
 def test_all_ways_on_a_server(here: InProcess, empty_warehouse: Warehouse, host: Host) -> None:
-    result = run(here, empty_warehouse.url, "copy", "conversion", "parallel", "--rows", "2000", "--workers", "1,2")
+    result = run(here, empty_warehouse.url, "copy", "conversion", "parallel", "--rows", "2000", "--workers", "2")
     copies = cells_of(result, "copy")
     kinds = ("regular",) if host.layout == "partitions" else ("regular", "hypertable")
     for method in methods_of("copy"):
