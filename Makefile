@@ -62,12 +62,13 @@ wheel: $(READY)
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
 
 # Four on two cores: with three workers, which wait for servers and processes, the cores were idle for 25 % of the time.
+WORKERS := 4
 test: $(READY)
-	@$(BIN)/python -m pytest -n 4 $(BY_MODULE) -m "not endurance" $(EXPECTED)
+	@$(BIN)/python -m pytest -n $(WORKERS) $(BY_MODULE) -m "not endurance" $(EXPECTED)
 
 # Most of their time they wait, for the turns of daemons and for processes to end.
 test-endurance: $(READY)
-	@$(BIN)/python -m pytest -n 4 $(BY_MODULE) -m endurance $(EXPECTED)
+	@$(BIN)/python -m pytest -n $(WORKERS) $(BY_MODULE) -m endurance $(EXPECTED)
 
 test-quick: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile quick -m "not server and not slow"
