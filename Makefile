@@ -36,8 +36,8 @@ help:
 
 setup: $(READY)
 
-# The stamp is removed first and written last. Without it the environment was interrupted, and pip cannot tell what is
-# missing: it is made again from scratch, which is quick, because pip keeps what it has downloaded.
+# The stamp is removed first and written last. Without it the environment was interrupted, and nothing tells what is
+# missing: it is made again from scratch, which is quick, because downloads are kept.
 $(READY): requirements.lock pyproject.toml
 	@"$(PYTHON)" -c '$(FITS)' 2>/dev/null || { \
 		echo "Python 3.11, 3.12 or 3.13 with its venv module is needed (tried: $(or $(PYTHON),what is on PATH))." >&2; \
