@@ -26,6 +26,7 @@ from era5_pipeline_tests.commands import new_home
 from era5_pipeline_tests.docker_stack import wait_for
 from era5_pipeline_tests.lake.test_lake_page import blocks_of
 from era5_pipeline_tests.lake.test_months import lake_at, load, table_of
+from era5_pipeline_tests.lake.test_spark import QUICK_JAVA
 from era5_pipeline_tests.servers import fresh_warehouse
 from era5_pipeline_tests.stores import free_port
 
@@ -66,7 +67,7 @@ class RestServer:
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 ["java", "-cp", f"{JARS}/*", "org.apache.iceberg.rest.RESTCatalogServer"],
-                env={**os.environ, **env},
+                env={**os.environ, **QUICK_JAVA, **env},
                 stdout=log,
                 stderr=log,
             )

@@ -72,7 +72,7 @@ from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.postgres.connect import Warehouse
 
-BLOCKS = 300
+BLOCKS = 100
 years = YearSpan(2020, 2023)
 question = EverywhereQuestion(BY_COLUMN["temperature_2m"], "mean", (calendar_month(7),), years, years)
 with Warehouse(os.environ["URL"]).connect() as connection:
@@ -81,8 +81,12 @@ seen = {"done": 0}
 
 
 def executors():
-    own = psutil.Process().children(recursive=True)
-    return [process for process in own if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())]
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it has ended meanwhile
+            if "CoarseGrainedExecutorBackend" in " ".join(process.cmdline()):
+                found.append(process)
+    return found
 
 
 def kill():
@@ -108,8 +112,11 @@ print("ANSWERS" + json.dumps({
 }))
 """
 
+# Each virtual machine lives for seconds: compiling well took most of their time.
+QUICK_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 # A cluster on this machine, of two executors with a core and a gigabyte each.
 _CLUSTER = {
+    **QUICK_JAVA,
     "PYSPARK_SUBMIT_ARGS": "--master local-cluster[2,1,1024] --conf spark.ui.enabled=false pyspark-shell",
     "SPARK_LOCAL_IP": "127.0.0.1",
 }
