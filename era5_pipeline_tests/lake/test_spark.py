@@ -61,6 +61,7 @@ import time
 from contextlib import suppress
 
 import psutil
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 from era5_pipeline.climate import everywhere
@@ -94,10 +95,10 @@ def kill():
         time.sleep(0.1)
         context = SparkContext._active_spark_context
         done = 0
-        with suppress(AttributeError):  # while it starts
+        with suppress(AttributeError, Py4JError):  # while it starts
             done = everywhere._finished(context)
-        if done:
-            executors()[0].kill()
+        for executor in executors()[:1] if done else ():
+            executor.kill()
             seen["done"] = done
 
 
