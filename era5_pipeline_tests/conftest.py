@@ -212,7 +212,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def _has_endurance(path: Path) -> bool:
-    """Whether tests of the module are marked, above or at a case."""
+    """Whether the module has tests of minutes: in ENDURANCE, or marked at a case."""
     return _name(path) in _ENDURANCE_MODULES or "mark.endurance" in path.read_text(encoding="utf-8")
 
 
