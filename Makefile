@@ -48,7 +48,7 @@ $(READY): requirements.lock pyproject.toml
 	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock | $(PIP) -r /dev/stdin && \
 		eval "$$($(BIN)/python docker/pip_to_uv.py)" && \
 		$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --require-hashes --no-deps -r requirements.lock || \
-		{ echo "uv cannot install here: with pip, which takes three times as long ..." >&2; $(PIP) -r requirements.lock; }
+		{ echo "uv cannot install here: with pip, which takes longer ..." >&2; $(PIP) -r requirements.lock; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 

@@ -212,7 +212,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def _has_endurance(path: Path) -> bool:
-    """Whether the module has tests of minutes: in ENDURANCE, or marked at a case."""
+    """Whether a test of the module is marked `endurance`: in the list ENDURANCE, or at a parameter."""
     return _name(path) in _ENDURANCE_MODULES or "mark.endurance" in path.read_text(encoding="utf-8")
 
 
