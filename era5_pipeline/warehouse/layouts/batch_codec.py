@@ -141,10 +141,9 @@ def _add_block(blocks: Words, selectors: Words, used: int, selector: int, block:
 @inlined
 def _window(words: Words, at: Any) -> Any:
     """The 64 bits from bit `at` on."""
-    word, offset = at >> 6, np.uint64(at & 63)
-    if offset == _ZERO:
-        return words[word]
-    return (words[word] >> offset) | (words[word + 1] << (np.uint64(64) - offset))
+    word, offset = np.uint64(at) >> np.uint64(6), np.uint64(at) & np.uint64(63)
+    # Two shifts, because one by 64 bits is not defined.
+    return (words[word] >> offset) | ((words[word + _ONE] << _ONE) << (np.uint64(63) - offset))
 
 
 @compiled
@@ -308,11 +307,10 @@ def _put_values(
             filled = xor_bits & 63
             bits = xor >> np.uint64(low)
             xor_word |= bits << np.uint64(filled)
-            if filled + width >= 64:
-                xors[xor_bits >> 6] = xor_word
-                xor_word = _ZERO
-                if filled + width > 64:
-                    xor_word = bits >> np.uint64(64 - filled)
+            # Written whether it is full or not: where words end cannot be predicted.
+            xors[xor_bits >> 6] = xor_word
+            spill = (bits >> _ONE) >> np.uint64(63 - filled)
+            xor_word = spill if filled + width >= 64 else xor_word
             xor_bits += width
     if present == 0:
         out[at] = _NULL
@@ -422,23 +420,36 @@ def _get4(data: Bytes, at: int) -> Any:
     )
 
 
+@inlined
+def _head(data: Bytes, at: int, end: int) -> Any:
+    """The number of values packed by Simple-8b, and of their blocks; both 0 if they cannot be right."""
+    if at + 8 > end:
+        return np.int64(0), np.int64(0)
+    count, blocks = _get4(data, at), _get4(data, at + 4)
+    first = at + 8 + 8 * ((blocks + 15) >> 4)
+    if count < 1 or count > BATCH_ROWS or blocks < 1 or blocks > count or first + 8 * blocks > end:
+        return np.int64(0), np.int64(0)
+    # Unused bits are zero: the selectors after the last block's, and the bits after the last value.
+    if blocks & 15 and _get8(data, first - 8) >> np.uint64(4 * (blocks & 15)) != _ZERO:
+        return np.int64(0), np.int64(0)
+    return count, blocks
+
+
+@inlined
+def _selector(data: Bytes, at: int, block: int) -> Any:
+    return np.int64((_get8(data, at + 8 + 8 * (block >> 4)) >> np.uint64(4 * (block & 15))) & np.uint64(15))
+
+
 @compiled
 def _get_numbers(data: Bytes, at: int, end: int, numbers: Words) -> Any:
     """Unpack Simple-8b into `numbers`; return the position after it, and their count in `numbers[-1]`."""
-    if at + 8 > end:
+    count, blocks = _head(data, at, end)
+    if count == 0:
         return DAMAGED
-    count, blocks = _get4(data, at), _get4(data, at + 4)
     first = at + 8 + 8 * ((blocks + 15) >> 4)
-    after = first + 8 * blocks
-    if count < 1 or count > BATCH_ROWS or blocks < 1 or blocks > count or after > end:
-        return DAMAGED
-    # Unused bits are zero: the selectors after the last block's, and the bits after the last value.
-    if blocks & 15 and _get8(data, first - 8) >> np.uint64(4 * (blocks & 15)) != _ZERO:
-        return DAMAGED
     filled = np.int64(0)
     for block in range(blocks):
-        selector = np.int64((_get8(data, at + 8 + 8 * (block >> 4)) >> np.uint64(4 * (block & 15))) & np.uint64(15))
-        word = _get8(data, first + 8 * block)
+        selector, word = _selector(data, at, block), _get8(data, first + 8 * block)
         if selector == _RUN:
             length = np.int64(word >> np.uint64(_RUN_BITS))
             if length < 1 or length > count - filled:
@@ -459,7 +470,46 @@ def _get_numbers(data: Bytes, at: int, end: int, numbers: Words) -> Any:
     if filled != count:
         return DAMAGED
     numbers[-1] = np.uint64(count)
-    return after
+    return first + 8 * blocks
+
+
+@compiled
+def _get_flags(data: Bytes, at: int, end: int, flags: Words) -> Any:
+    """Unpack Simple-8b of zeros and ones into bits; return the position after it, and their count in `flags[-1]`.
+
+    As the greatest value is 1, each block has 64 of them, or is a run.
+    """
+    count, blocks = _head(data, at, end)
+    if count == 0:
+        return DAMAGED
+    first = at + 8 + 8 * ((blocks + 15) >> 4)
+    flags[: (count >> 6) + 2] = _ZERO
+    filled = np.int64(0)
+    for block in range(blocks):
+        selector, word = _selector(data, at, block), _get8(data, first + 8 * block)
+        if selector == _RUN:
+            length, word = np.int64(word >> np.uint64(_RUN_BITS)), word & ((_ONE << np.uint64(_RUN_BITS)) - _ONE)
+            if length < 1 or length > count - filled or word > _ONE:
+                return DAMAGED
+            word = _ALL if word else _ZERO
+        elif selector == 1:
+            length = min(np.int64(64), count - filled)
+            if length < 64 and word >> np.uint64(length) != _ZERO:
+                return DAMAGED
+        else:
+            return DAMAGED
+        after = filled + length
+        while filled < after:
+            taken = min(np.int64(64), after - filled)
+            bits = word & (_ALL >> np.uint64(64 - taken))
+            number, offset = filled >> 6, np.uint64(filled & 63)
+            flags[number] |= bits << offset
+            flags[number + 1] |= (bits >> _ONE) >> (np.uint64(63) - offset)
+            filled += taken
+    if filled != count:
+        return DAMAGED
+    flags[-1] = np.uint64(count)
+    return first + 8 * blocks
 
 
 @compiled
@@ -508,12 +558,12 @@ def _get_values(
     valid: npt.NDArray[np.bool_],
     scratch: Words,
 ) -> Any:
-    """Read the bits of a column's values, and which are not NULL."""
+    """Read the bits of a column's values, and which are not NULL; return how many are, or DAMAGED."""
     if end == at + 1 and data[at] == _NULL:
         valid[:rows] = False
-        return True
+        return 0
     if at + 10 > end or data[at] != _GORILLA or data[at + 1] > 1:
-        return False
+        return DAMAGED
     changed, renewed, leading, widths, xors, nulls = (
         scratch[0],
         scratch[1],
@@ -523,9 +573,9 @@ def _get_values(
         scratch[5],
     )
     has_nulls, last = data[at + 1] == 1, _get8(data, at + 2)
-    at = _get_numbers(data, at + 10, end, changed)
+    at = _get_flags(data, at + 10, end, changed)
     if at != DAMAGED:
-        at = _get_numbers(data, at, end, renewed)
+        at = _get_flags(data, at, end, renewed)
     if at != DAMAGED:
         at = _get_bits(data, at, end, leading)
     if at != DAMAGED:
@@ -533,52 +583,54 @@ def _get_values(
     if at != DAMAGED:
         at = _get_bits(data, at, end, xors)
     if at != DAMAGED and has_nulls:
-        at = _get_numbers(data, at, end, nulls)
-    if at != end or (has_nulls and nulls[-1] != np.uint64(rows)):
-        return False
-    present, windows, bits = np.int64(changed[-1]), np.int64(widths[-1]), np.int64(xors[-1])
-    if leading[-1] != np.uint64(_LEADING_BITS * windows):
-        return False
-    number = count = window = 0
-    used = width = low = np.int64(0)
-    value = _ZERO
-    for row in range(rows):
-        if has_nulls and nulls[row] != _ZERO:
-            if nulls[row] != _ONE:
-                return False
-            valid[row] = False
-            continue
-        if number >= present or changed[number] > _ONE:
-            return False
-        if changed[number] == _ONE:
-            if count >= np.int64(renewed[-1]) or renewed[count] > _ONE:
-                return False
-            if renewed[count] == _ONE:
-                if window >= windows or widths[window] > np.uint64(64):
-                    return False
-                high = np.int64(_window(leading, _LEADING_BITS * window) & np.uint64(63))
-                width = np.int64(widths[window])
-                low = 64 - high - width
-                window += 1
-                if low < 0 or low > 63:
-                    return False
-            elif count == 0:
-                return False
-            count += 1
-            if width:
-                if used + width > bits:
-                    return False
-                mask = _ALL if width == 64 else (_ONE << np.uint64(width)) - _ONE
-                value ^= (_window(xors, used) & mask) << np.uint64(low)
+        at = _get_flags(data, at, end, nulls)
+    present = np.int64(changed[-1])
+    if at != end or present > rows or (not has_nulls and present != rows):
+        return DAMAGED
+    if leading[-1] != np.uint64(_LEADING_BITS) * widths[-1] or changed[0] & renewed[0] & _ONE == _ZERO:
+        return DAMAGED
+    # Bytes that cannot be right may make the numbers below too large: at most BATCH_ROWS times 64 bits, for which there
+    # is room, and which are compared at the end.
+    count = window = used = width = low = mask = value = over = _ZERO
+    for number in range((present + 63) >> 6):
+        flags, ahead, row = changed[number], _window(renewed, count), number << 6
+        for at in range(row, min(row + 64, present)):
+            if flags & _ONE:
+                if ahead & _ONE:
+                    high, width = _window(leading, np.uint64(_LEADING_BITS) * window) & np.uint64(63), widths[window]
+                    if high + width > np.uint64(64) or high + width == _ZERO:
+                        return DAMAGED
+                    low, window = np.uint64(64) - high - width, window + _ONE
+                    mask = _ALL >> (np.uint64(64) - width) if width else _ZERO
+                ahead >>= _ONE
+                value ^= (_window(xors, used) & mask) << low
                 used += width
-        elif number == 0:
-            return False
-        if value >> np.uint64(32) != _ZERO:
-            return False
-        number += 1
-        values[row] = np.uint32(value)
-        valid[row] = True
-    return number == present and count == np.int64(renewed[-1]) and window == windows and used == bits and value == last
+                over |= value
+                count += _ONE
+            values[at] = np.uint32(value)
+            flags >>= _ONE
+    if count != renewed[-1] or window != widths[-1] or used != xors[-1] or value != last or over >> np.uint64(32):
+        return DAMAGED
+    if has_nulls and not _spread(values, valid, present, rows, nulls):
+        return DAMAGED
+    return present
+
+
+@compiled
+def _spread(
+    values: npt.NDArray[np.uint32], valid: npt.NDArray[np.bool_], present: int, rows: int, nulls: Words
+) -> bool:
+    """Move values to their rows, of which others are NULL; False if these are not as many as there should be."""
+    if nulls[-1] != np.uint64(rows):
+        return False
+    for row in range(rows - 1, -1, -1):
+        valid[row] = (nulls[row >> 6] >> np.uint64(row & 63)) & _ONE == _ZERO
+        if valid[row]:
+            present -= 1
+            if present < 0:
+                return False
+            values[row] = values[present]
+    return present == 0
 
 
 # Why a tuple was refused.
@@ -598,7 +650,6 @@ def decode(
     seen: npt.NDArray[np.bool_],
     sums: Words,
     counts: npt.NDArray[np.int64],
-    ranges: npt.NDArray[np.float32],
     rows_seen: npt.NDArray[np.int64],
     problem: npt.NDArray[np.int64],
 ) -> int:
@@ -606,9 +657,9 @@ def decode(
 
     The month begins at `start`, in microseconds since 2000; an hour has a weight in `hour_weights`, and a location of
     the grid in `location_weights`, by its id, as in `flat.statistics`. `grid` (2, 1440) has the bits of latitudes and
-    longitudes. Added are, for each column, `sums` (digest), `counts` (values) and `ranges` (2, columns: least and
-    greatest); `rows_seen` (1,) rows; and `seen` says which locations had a batch. DAMAGED is returned at the first
-    tuple that cannot be right; `problem` is then its location (or -1), the reason, and the column (or -1).
+    longitudes. Added are, for each column, `sums` (digest) and `counts` (values); `rows_seen` (1,) rows; and `seen`
+    says which locations had a batch. DAMAGED is returned at the first tuple that cannot be right; `problem` is then its
+    location (or -1), the reason, and the column (or -1).
     """
     scratch = np.empty(_SCRATCH, dtype=np.uint64)
     times = np.empty(BATCH_ROWS, dtype=np.int64)
@@ -697,26 +748,20 @@ def decode(
             problem[2] = column
             length = _get4(data, at)
             at += 4
+            found = np.int64(0)
             if length == 0xFFFFFFFF:
                 valid[:rows] = False
-            elif _get_values(data, at, at + length, rows, values, valid, scratch):
-                at += length
             else:
+                found = _get_values(data, at, at + length, rows, values, valid, scratch)
+                at += length
+            if found == DAMAGED:
                 return DAMAGED
             total = existing
-            floats = values[:rows].view(np.float32)
-            low, high, found = ranges[0, column], ranges[1, column], 0
             for row in range(rows):
-                bits = _MISSING
-                if valid[row]:
-                    bits = np.uint64(values[row])
-                    found += 1
-                    low = floats[row] if floats[row] < low else low
-                    high = floats[row] if floats[row] > high else high
+                bits = np.uint64(values[row]) if found == rows or valid[row] else _MISSING
                 total += (bits ^ (bits >> np.uint64(16))) * weights[row]
             sums[column] += total * weight
             counts[column] += found
-            ranges[0, column], ranges[1, column] = low, high
         rows_seen[0] += rows
         done = after
     return done

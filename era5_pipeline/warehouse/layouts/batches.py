@@ -266,12 +266,10 @@ class CopyData:
 
 @dataclass(frozen=True)
 class HeldColumn:
-    """The values of one column in all batches: their count, range, and digest (the same as in `ColumnFacts`)."""
+    """The values of one column in all batches: their count, and digest (the same as in `ColumnFacts`)."""
 
     column: str
     values: int
-    minimum: float | None
-    maximum: float | None
     digest: str
 
 
@@ -286,8 +284,6 @@ class BatchReader:
         self._seen = np.zeros(N_LOCATIONS + 1, dtype=np.bool_)
         self._sums = np.zeros(len(self._columns), dtype=np.uint64)
         self._counts = np.zeros(len(self._columns), dtype=np.int64)
-        self._ranges = np.full((2, len(self._columns)), np.inf, dtype=np.float32)
-        self._ranges[1] = -np.inf
         self._rows = np.zeros(1, dtype=np.int64)
         self._data = bytearray()
         self._is_begun = False
@@ -329,7 +325,6 @@ class BatchReader:
             self._seen,
             self._sums,
             self._counts,
-            self._ranges,
             self._rows,
             problem,
         )
@@ -356,18 +351,10 @@ class BatchReader:
 
     @property
     def columns(self) -> tuple[HeldColumn, ...]:
-        """The count, range and digest of the values read so far, for each column."""
+        """The count and digest of the values read so far, for each column."""
         return tuple(
-            HeldColumn(
-                column,
-                int(values),
-                float(low) if values else None,
-                float(high) if values else None,
-                digest_text(FLAT_FORM + int(digest)),
-            )
-            for column, values, low, high, digest in zip(
-                self._columns, self._counts, *self._ranges, self._sums, strict=True
-            )
+            HeldColumn(column, int(values), digest_text(FLAT_FORM + int(digest)))
+            for column, values, digest in zip(self._columns, self._counts, self._sums, strict=True)
         )
 
 
