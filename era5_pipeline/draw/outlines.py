@@ -108,10 +108,13 @@ def lines_within(outlines: Outlines, wanted: BoolArray, window: Window) -> list[
     """
     west, east, south, north = window
     lines: list[FloatArray] = []
-    for number, points in _placed(outlines, wanted, window):
+    for number, points, is_inside in _placed(outlines, wanted, window):
         begin, end = int(outlines.first[number]), int(outlines.first[number + 1])
-        low, high = np.minimum(points[:-1], points[1:]), np.maximum(points[:-1], points[1:])
         keep = outlines.is_drawn[begin : end - 1].copy()
+        if is_inside and keep.all():
+            lines.append(points)
+            continue
+        low, high = np.minimum(points[:-1], points[1:]), np.maximum(points[:-1], points[1:])
         keep &= (high[:, 0] > west) & (low[:, 0] < east) & (high[:, 1] > south) & (low[:, 1] < north)
         # The ends of runs of kept segments.
         edges = np.flatnonzero(np.diff(np.concatenate(([False], keep, [False]))))
@@ -122,24 +125,31 @@ def lines_within(outlines: Outlines, wanted: BoolArray, window: Window) -> list[
 def polygons_within(outlines: Outlines, wanted: BoolArray, window: Window) -> Iterator[tuple[int, FloatArray]]:
     """Index of each wanted polygon, (p,), that enters the window, and its part within, (n, 2), to be filled."""
     west, east, south, north = window
-    for number, points in _placed(outlines, wanted, window):
+    for number, points, is_inside in _placed(outlines, wanted, window):
         ring = points
-        for axis, limit, sign in ((0, west, 1), (0, east, -1), (1, south, 1), (1, north, -1)):
-            ring = _one_side(ring, axis, limit, sign)
+        if not is_inside:
+            for axis, limit, sign in ((0, west, 1), (0, east, -1), (1, south, 1), (1, north, -1)):
+                ring = _one_side(ring, axis, limit, sign)
         if len(ring) > 2:
             yield number, ring
 
 
-def _placed(outlines: Outlines, wanted: BoolArray, window: Window) -> Iterator[tuple[int, FloatArray]]:
-    """Index and vertices of the wanted outlines that may enter the window, shifted there by whole turns."""
+def _placed(outlines: Outlines, wanted: BoolArray, window: Window) -> Iterator[tuple[int, FloatArray, bool]]:
+    """Index and vertices of the wanted outlines that may enter the window, shifted there by whole turns.
+
+    True marks those that are entirely inside of it, its border excluded: nearly all on a map of a continent.
+    """
     west, east, south, north = window
     near = wanted & (outlines.north > south) & (outlines.south < north)
     for turn in range(int(np.floor((west - 180.0) / 360.0)), int(np.ceil((east + 180.0) / 360.0)) + 1):
         shift = 360.0 * turn
         here = near & (outlines.east + shift > west) & (outlines.west + shift < east)
+        inside = here & (outlines.north < north) & (outlines.south > south)
+        inside &= (outlines.east + shift < east) & (outlines.west + shift > west)
         for number in np.flatnonzero(here):
             begin, end = int(outlines.first[number]), int(outlines.first[number + 1])
-            yield int(number), outlines.vertices[begin:end] + np.array([shift, 0.0], dtype=np.float32)
+            points = outlines.vertices[begin:end] + np.array([shift, 0.0], dtype=np.float32)
+            yield int(number), points, bool(inside[number])
 
 
 def _one_side(ring: FloatArray, axis: int, limit: float, sign: int) -> FloatArray:

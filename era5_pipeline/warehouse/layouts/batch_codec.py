@@ -594,7 +594,7 @@ def _get_values(
     count = window = used = width = low = mask = value = over = _ZERO
     for number in range((present + 63) >> 6):
         flags, ahead, row = changed[number], _window(renewed, count), number << 6
-        for at in range(row, min(row + 64, present)):
+        for at in range(row, min(row + 64, int(present))):
             if flags & _ONE:
                 if ahead & _ONE:
                     high, width = _window(leading, np.uint64(_LEADING_BITS) * window) & np.uint64(63), widths[window]
@@ -618,7 +618,7 @@ def _get_values(
 
 @compiled
 def _spread(
-    values: npt.NDArray[np.uint32], valid: npt.NDArray[np.bool_], present: int, rows: int, nulls: Words
+    values: npt.NDArray[np.uint32], valid: npt.NDArray[np.bool_], present: Any, rows: int, nulls: Words
 ) -> bool:
     """Move values to their rows, of which others are NULL; False if these are not as many as there should be."""
     if nulls[-1] != np.uint64(rows):
@@ -630,7 +630,7 @@ def _spread(
             if present < 0:
                 return False
             values[row] = values[present]
-    return present == 0
+    return bool(present == 0)
 
 
 # Why a tuple was refused.
