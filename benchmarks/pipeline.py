@@ -24,7 +24,7 @@ from benchmarks.servers import Target, count_rows, require_rows
 from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES
 from era5_pipeline.flat.flatten import flatten_month, read_flat_month
 from era5_pipeline.model.settings import Settings
-from era5_pipeline.stages import load_compiled, run_flat, run_load, run_raw
+from era5_pipeline.stages import load_in_advance, run_flat, run_load, run_raw
 from era5_pipeline.warehouse.copy import location_spans
 from era5_pipeline.warehouse.layouts import LAYOUTS
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE
@@ -434,7 +434,7 @@ def _all_stages(target: Target, folder: Path, raws: list[RawMonth]) -> tuple[int
 
 def _as_forked() -> None:
     """Bring this process into the state in which a run of Dagster is forked (`defs.preloaded`)."""
-    load_compiled()
+    load_in_advance()
     gc.freeze()
 
 

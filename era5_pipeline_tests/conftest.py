@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from era5_pipeline.stages import load_compiled
+from era5_pipeline.stages import load_in_advance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -192,7 +192,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         return
     number = int(worker.removeprefix("gw"))
     if number == 0:
-        load_compiled()
+        load_in_advance()
         return
     for path in sorted(_TESTS.rglob("test_*.py"))[number - 1 :: workers - 1]:
         if not pytest_ignore_collect(path, session.config):

@@ -14,7 +14,7 @@ from era5_pipeline.defs.code_location import defs
 from era5_pipeline.defs.dagster_internals import IMPORTED_BY_RUNS
 from era5_pipeline.model.source_kinds import SOURCE_KINDS
 from era5_pipeline.sources.open_source import module_of
-from era5_pipeline.stages import load_compiled
+from era5_pipeline.stages import load_in_advance
 
 _WHEN_A_RUN_BEGINS = (
     "era5_pipeline.definitions",
@@ -38,7 +38,7 @@ for _name in _WHEN_A_RUN_BEGINS:
         importlib.import_module(_name)
 Image.init()
 with suppress(ImportError):
-    load_compiled()
+    load_in_advance()
 # The jobs are built here, once.
 defs.get_repository_def().get_all_jobs()
 # Imported objects live until the end: without this, forked runs would scan them again and copy their pages.

@@ -27,7 +27,7 @@ from contextlib import closing
 from pathlib import Path
 from era5_pipeline import stages
 
-stages.load_compiled()
+stages.load_in_advance()
 
 from era5_pipeline.flat import compiled_sums
 from era5_pipeline.flat.flatten import flatten_month

@@ -80,7 +80,7 @@ def test_finished_batches_take_no_more_space_than_those_of_the_server(warehouse:
     # Like weather, whose values take more or less room from place to place.
     raw = SampleSource(tmp_path, Request(None, Area.parse("10/0/7.75/4.75"))).fetch(Month(2023, 7))
     flat = flatten_month(raw, tmp_path, home=tmp_path, flat_format="parquet")
-    stages.load_compiled()
+    stages.load_in_advance()
     taken = {}
     for batches in (True, False):
         loaded = load_month(warehouse, flat, batches=batches)
