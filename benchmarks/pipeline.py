@@ -426,6 +426,7 @@ def _all_stages(target: Target, folder: Path, raws: list[RawMonth]) -> tuple[int
     home, files = folder / "home", folder / "source" / "raw"
     shutil.rmtree(home, ignore_errors=True)
     arguments = [(target.warehouse, home, files, raw.month) for raw in raws]
+    target.calm()
     seconds, results = run_at_once(_stages, arguments, prepare=_as_forked)
     with target.connect() as connection:
         rows = count_rows(connection)
