@@ -7,9 +7,10 @@ or int16, shuffle and zlib, three dimensions) are left to `field_reader`, which 
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -123,7 +124,7 @@ class RawChunks:
             turn(stored, self.chunk, box, steps, fills, out[to_row:, to_column:, to_hour:])
 
     def _inflated(self, at: tuple[int, int, int]) -> npt.NDArray[np.uint8]:
-        size = int(np.prod(self.chunk)) * self.dtype.itemsize
+        size = math.prod(self.chunk) * self.dtype.itemsize
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             packed = os.pread(descriptor, int(self.sizes[at]), int(self.starts[at]))
@@ -146,8 +147,8 @@ def _runs(positions: Positions, start: int, size: int) -> list[tuple[int, int, i
     """Runs of positions without gaps in a chunk of this start and size: first and end in it, and the first's number."""
     first, end = np.searchsorted(positions, (start, start + size))
     within = positions[first:end] - start
-    runs = np.split(np.arange(within.size), np.flatnonzero(np.diff(within) != 1) + 1)
-    return [(int(within[run[0]]), int(within[run[-1]]) + 1, int(first + run[0])) for run in runs]
+    ends = [*(np.flatnonzero(within[1:] - within[:-1] != 1) + 1).tolist(), within.size]
+    return [(int(within[begin]), int(within[end - 1]) + 1, int(first) + begin) for begin, end in pairwise([0, *ends])]
 
 
 def load_compiled() -> None:
