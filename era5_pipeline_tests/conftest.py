@@ -212,7 +212,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def _has_endurance(path: Path) -> bool:
-    """Whether a test of the module is marked `endurance`: in the list ENDURANCE, or at a parameter."""
+    """Return True if a test of the module is marked `endurance`: by the list ENDURANCE, or where it is defined."""
     return _name(path) in _ENDURANCE_MODULES or "mark.endurance" in path.read_text(encoding="utf-8")
 
 

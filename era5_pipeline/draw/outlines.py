@@ -110,12 +110,12 @@ def lines_within(outlines: Outlines, wanted: BoolArray, window: Window) -> list[
     lines: list[FloatArray] = []
     for number, points, is_inside in _placed(outlines, wanted, window):
         begin, end = int(outlines.first[number]), int(outlines.first[number + 1])
-        keep = outlines.is_drawn[begin : end - 1].copy()
-        if is_inside and keep.all():
+        is_drawn = outlines.is_drawn[begin : end - 1]
+        if is_inside and is_drawn.all():
             lines.append(points)
             continue
         low, high = np.minimum(points[:-1], points[1:]), np.maximum(points[:-1], points[1:])
-        keep &= (high[:, 0] > west) & (low[:, 0] < east) & (high[:, 1] > south) & (low[:, 1] < north)
+        keep = is_drawn & (high[:, 0] > west) & (low[:, 0] < east) & (high[:, 1] > south) & (low[:, 1] < north)
         # The ends of runs of kept segments.
         edges = np.flatnonzero(np.diff(np.concatenate(([False], keep, [False]))))
         lines.extend(points[start : stop + 1] for start, stop in edges.reshape(-1, 2))
@@ -137,7 +137,7 @@ def polygons_within(outlines: Outlines, wanted: BoolArray, window: Window) -> It
 def _placed(outlines: Outlines, wanted: BoolArray, window: Window) -> Iterator[tuple[int, FloatArray, bool]]:
     """Index and vertices of the wanted outlines that may enter the window, shifted there by whole turns.
 
-    True marks those that are entirely inside of it, its border excluded: nearly all on a map of a continent.
+    The third is True if the outline is entirely inside of the window, as nearly all are on a map of a continent.
     """
     west, east, south, north = window
     near = wanted & (outlines.north > south) & (outlines.south < north)

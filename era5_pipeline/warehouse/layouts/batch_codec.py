@@ -598,7 +598,8 @@ def _get_values(
             if flags & _ONE:
                 if ahead & _ONE:
                     high, width = _window(leading, np.uint64(_LEADING_BITS) * window) & np.uint64(63), widths[window]
-                    if high + width > np.uint64(64) or high + width == _ZERO:
+                    # The width first, whose sum may overflow.
+                    if width > np.uint64(64) or high + width > np.uint64(64) or high + width == _ZERO:
                         return DAMAGED
                     low, window = np.uint64(64) - high - width, window + _ONE
                     mask = _ALL >> (np.uint64(64) - width) if width else _ZERO

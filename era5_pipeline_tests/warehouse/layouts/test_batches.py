@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -169,6 +170,18 @@ def test_damaged_bytes_never_crash(data: st.DataObject) -> None:
         changed[start : start + data.draw(st.integers(0, 20))] = data.draw(st.binary(max_size=20))
     if bytes(changed) != whole:
         assert held(bytes(changed)) != held(whole)
+
+
+def test_a_width_of_more_than_64_bits_is_refused() -> None:
+    """Added to the leading zeros, 33, it overflows to a number that could be right."""
+    values = np.full((2, 1, HOURS.size), 10, dtype=np.float32)
+    values[:, :, 1::2] = 12
+    data = encoded([month_rows(np.array([9]), values)])
+    one_number = struct.pack(">II", 1, 1)
+    own, damaged = (one_number + struct.pack(">QQ", selector, width) for selector, width in ((4, 10), (14, 2**64 - 3)))
+    assert data.count(own) == 2
+    with pytest.raises(BatchError, match=r"its values of .* cannot be read"):
+        read(data.replace(own, damaged, 1))
 
 
 @pytest.mark.parametrize("size", [0, 5, 19, 20, 200, -3, -1])
