@@ -7,7 +7,9 @@ PYTHON ?= $(shell for p in python3 python3.12 python3.13 python3.11; do \
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
+# Modules are compiled when they are first imported: all of them took 135 s of CPU, three quarters of `make demo`, and a
+# sixth of them is imported there, a quarter by the tests.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps
 # The tests of a module share servers and tables, so one worker runs them. The order is that of conftest.py, not that of
 # the number of tests.
 BY_MODULE := --dist loadfile --no-loadscope-reorder
@@ -42,12 +44,12 @@ $(READY): requirements.lock pyproject.toml
 	@"$(PYTHON)" -c '$(FITS)' 2>/dev/null || { \
 		echo "Python 3.11, 3.12 or 3.13 with its venv module is needed (tried: $(or $(PYTHON),what is on PATH))." >&2; \
 		echo "Install one (Debian: python3 and python3-venv), or name it: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; }
-	@echo "Setting up $(VENV) from requirements.lock (a minute or two) ..."
+	@echo "Setting up $(VENV) from requirements.lock (about a minute) ..."
 	@"$(PYTHON)" -m venv $(if $(wildcard $@),,--clear) $(VENV)
 	@rm -f $@
 	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock | $(PIP) -r /dev/stdin && \
 		eval "$$($(BIN)/python docker/pip_to_uv.py)" && \
-		$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --require-hashes --no-deps -r requirements.lock || \
+		$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements.lock || \
 		{ echo "uv cannot install here: with pip, which takes longer ..." >&2; $(PIP) -r requirements.lock; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
