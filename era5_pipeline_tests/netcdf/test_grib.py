@@ -238,6 +238,31 @@ def test_versions_are_those_of_each_message(tmp_path: Path) -> None:
 # ---- the index
 
 
+@pytest.mark.parametrize("edition", [1, 2])
+def test_each_message_of_a_file_is_described_as_if_it_were_alone(tmp_path: Path, edition: int) -> None:
+    # Headers that are the same but for the date are read once.
+    kinds: list[dict[str, Any]] = [
+        {"param": 167},
+        {"param": 167, "expver": "0005"},
+        {"param": 167, "latitudes": NORTH + 1},
+        {"param": 167, "step": (5, 5), "step_type": "instant"},
+        {"param": 228, "step": (0, 1)},
+        {"param": 228, "step": (1, 2)},
+        {"param": 228, "step": (0, 2)},
+        {"param": 49, "step": (1, 2), "step_type": "max"},
+    ]
+    days = ("1940-01-01T05", "1999-12-31T23", "2000-01-01T00", "2023-07-01T05", "2023-07-02T06")
+    messages = [message(at=at, **kind) for at in days for kind in kinds]
+    whole = grib.read_index(written(tmp_path / "a.grib", *messages, form=Form(edition=edition)))
+    for number, one in enumerate(messages):
+        alone = grib.read_index(written(tmp_path / "b.grib", one, form=Form(edition=edition)))
+        assert whole.groups[whole.group[number]] == alone.groups[0]
+        assert (whole.minutes[number], whole.steps[number]) == (alone.minutes[0], alone.steps[0])
+    assert whole.minutes.tolist() == [one.hour * 60 for one in messages]
+    # Of two steps of a total that are as long, the group is the same.
+    assert len(whole.groups) == len(kinds) - 1
+
+
 def test_the_index_is_made_once_and_kept(tmp_path: Path) -> None:
     (path,) = write(tmp_path, weather(hours_from("2023-07-01T00", 5)), GRIB)
     file = NetcdfFile(path, path, kind="grib", index_folder=tmp_path / "catalogue")
