@@ -12,7 +12,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--expected-skips",
         metavar="FILE",
-        help="fail if a test is skipped for a reason that no line of the file, a regular expression, describes",
+        help="fail if a test is skipped for a reason that no line of the file, a regular expression, describes; "
+        "before it, and a tab, one for the test's name",
     )
 
 
@@ -26,7 +27,7 @@ class _ExpectedSkips:
 
     def __init__(self, file: Path) -> None:
         lines = file.read_text(encoding="utf-8").splitlines()
-        self._expected = [re.compile(line) for line in lines if line and not line.startswith("#")]
+        self._expected = [_reason_and_test(line) for line in lines if line and not line.startswith("#")]
         self._unexpected: dict[str, str] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -38,7 +39,7 @@ class _ExpectedSkips:
     def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         if report.skipped and isinstance(report.longrepr, tuple):
             reason = report.longrepr[2].removeprefix("Skipped: ")
-            if not any(one.search(reason) for one in self._expected):
+            if not any(one.search(reason) and test.search(report.nodeid) for one, test in self._expected):
                 self._unexpected[report.nodeid] = reason
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -49,3 +50,8 @@ class _ExpectedSkips:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for test, reason in sorted(self._unexpected.items()):
             terminalreporter.write_line(f"UNEXPECTED SKIP {test}: {reason}", red=True)
+
+
+def _reason_and_test(line: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    test, _, reason = line.rpartition("\t")
+    return re.compile(reason), re.compile(test)
