@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Modules are compiled when they are first imported: all of them took 135 s of CPU, three quarters of `make demo`, and a
-# sixth of them is imported there, a quarter by the tests.
+# sixth of them is imported there, a quarter when tests are collected.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps
 # The tests of a module share servers and tables, so one worker runs them. The order is that of conftest.py, not that of
 # the number of tests.
