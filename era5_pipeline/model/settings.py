@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
@@ -367,8 +368,10 @@ def read_settings(**overrides: object) -> Settings:
 def _surroundings() -> tuple[object, ...]:
     """All that settings depend on: the folder, the user's, the variables, and `.env`."""
     variables = sorted(item for item in os.environ.items() if item[0].upper().startswith(_PREFIX))
-    env_file = Path(_ENV_FILE)
-    return Path.cwd(), os.environ.get("HOME"), tuple(variables), env_file.read_bytes() if env_file.is_file() else None
+    folder, env_file = None, Path(_ENV_FILE)
+    with suppress(FileNotFoundError):  # a daemon's folder may have been removed
+        folder = Path.cwd()
+    return folder, os.environ.get("HOME"), tuple(variables), env_file.read_bytes() if env_file.is_file() else None
 
 
 # A month of a load reads them nine times, of 2.5 ms each.

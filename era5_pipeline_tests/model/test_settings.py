@@ -43,6 +43,25 @@ def test_the_environment_wins_over_the_file_and_arguments_over_both(
     assert (settings.area, settings.sample_hours, settings.format) == ("1/2/0/3", 6, "csv")
 
 
+def test_every_change_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_settings().source_name == read_settings().source_name == "cds"
+    for text in ("ERA5_SOURCE=sample\n", "ERA5_SOURCE=arco\n"):
+        (tmp_path / ".env").write_text(text)
+        assert read_settings().source_name == text.strip().partition("=")[2]
+    assert read_settings(source="sample").source_name == "sample"
+    monkeypatch.setenv("ERA5_SOURCE", "cds")
+    assert read_settings().source_name == "cds"
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    assert read_settings().home == tmp_path / "other" / ".era5"
+    monkeypatch.setenv("ERA5_HOME", "~/era5")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert read_settings().home == tmp_path / "era5"
+    # The folder of a process that runs for long may be removed.
+    (tmp_path / "other").rmdir()
+    assert read_settings(source="sample").home == tmp_path / "era5"
+
+
 def test_an_empty_setting_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AREA", "SOURCE", "SAMPLE_HOURS", "DATABASE_URL", "FILES_DIR", "HOME"):
         monkeypatch.setenv(f"ERA5_{name}", "")
