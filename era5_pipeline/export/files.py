@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import numpy as np
@@ -25,6 +27,7 @@ from era5_pipeline.netcdf.cf_files import CALENDAR, COORDINATE_ATTRIBUTES, DIMEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from concurrent.futures import Future
     from pathlib import Path
     from types import TracebackType
 
@@ -273,6 +276,8 @@ class ParquetExport(_TableSink):
 
 # Version 2 specifies consolidated metadata; version 3 does not, and zarr warns about it.
 _ZARR_FORMAT: Literal[2] = 2
+# As many as zarr would write at once (its setting async.concurrency).
+_CHUNKS_AT_ONCE = 10
 
 
 class NetcdfExport:
@@ -346,10 +351,22 @@ class ZarrExport:
 
     def write(self, piece: ExportPiece, values: Values) -> int:
         """Write a piece; return the number of values per column."""
-        first = piece.hours.start - self._hours.start
-        hours, rows, columns = slice(first, first + len(piece.hours)), piece.rows, piece.columns
-        for column, found in values.items():
-            self._group[column][hours, rows.start : rows.stop, columns.start : columns.stop] = np.moveaxis(found, -1, 0)
+        corner = (piece.hours.start - self._hours.start, piece.rows.start, piece.columns.start)
+        # A chunk for each assignment: one of several chunks raises the error of the first chunk that cannot be written,
+        # and goes on to write the others, below a folder that is being removed. Leaving the pool waits for all of them.
+        with ThreadPoolExecutor(_CHUNKS_AT_ONCE) as pool:
+            writing: list[Future[None]] = []
+            for column, found in values.items():
+                array, turned = self._group[column], np.moveaxis(found, -1, 0)
+                writing += [
+                    pool.submit(_assign, array, corner, turned, begin)
+                    for begin in product(*map(range, (0, 0, 0), turned.shape, array.chunks))
+                ]
+            try:
+                for one in writing:
+                    one.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
         return int(np.prod(piece.shape))
 
     def finish(self, missing: Mapping[str, str]) -> None:
@@ -366,3 +383,15 @@ class ZarrExport:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Do nothing: a Zarr store has no open file."""
+
+
+def _assign(
+    array: Any,  # noqa: ANN401
+    corner: tuple[int, ...],
+    values: npt.NDArray[np.float32],
+    begin: tuple[int, ...],
+) -> None:
+    """Write the chunk of `values` that begins at `begin`; they themselves begin at `corner` of the array."""
+    sizes = array.chunks
+    part = values[tuple(slice(at, at + size) for at, size in zip(begin, sizes, strict=True))]
+    array[tuple(slice(c + at, c + at + n) for c, at, n in zip(corner, begin, part.shape, strict=True))] = part

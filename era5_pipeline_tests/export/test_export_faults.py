@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import signal
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
+from zarr.storage import LocalStore
 
 from era5_pipeline.export.formats import export_format
 from era5_pipeline.export.run import export
@@ -69,6 +71,31 @@ def test_a_full_disk_keeps_what_was_there(loaded: Warehouse, name: str) -> None:
         assert "Nothing was left half-written" in caught.value.remedy
         assert "ERA5_HOME" not in caught.value.remedy
         assert_old(disk / name)
+
+
+def test_nothing_is_written_after_a_disk_was_full(loaded: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the disk takes its time for other chunks of the piece than the one that does not fit."""
+    put = LocalStore.set
+    asked: list[str] = []
+    done: list[str] = []
+
+    async def slow(self: LocalStore, key: str, value: Any) -> None:
+        asked.append(key)
+        if len(asked) % 2:
+            await asyncio.sleep(0.2)
+        try:
+            await put(self, key, value)
+        finally:
+            done.append(key)
+
+    monkeypatch.setattr(LocalStore, "set", slow)
+    with full_disk(1 << 18) as disk:
+        with pytest.raises(LocalDiskError, match="No space left"):
+            written(loaded, disk / "out.zarr")
+        begun = list(asked)
+        time.sleep(0.5)
+        assert sorted(done) == sorted(begun) == sorted(asked)
+        assert list(disk.iterdir()) == []
 
 
 @contextmanager
