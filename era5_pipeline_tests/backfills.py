@@ -57,7 +57,7 @@ def wait_until(what: str, condition: Callable[[], Any], seconds: float = SECONDS
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(0.2)
+        time.sleep(0.5)
     return found
 
 

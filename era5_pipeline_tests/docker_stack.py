@@ -46,7 +46,7 @@ def wait_for(condition: Callable[[], Any], what: str, seconds: float = 300) -> A
     until = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < until, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.3)
+        time.sleep(1)
     return found
 
 
