@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from era5_pipeline.sources.source import Request
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests.commands import CommandResult, Home, ended
 from era5_pipeline_tests.pipelines import SMALL
+from era5_pipeline_tests.stores import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,12 +44,6 @@ query ($path: [String!]!, $partitions: [String!]) {
   }
 }
 """
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nothing listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def wait_until(what: str, condition: Callable[[], Any], seconds: float = SECONDS) -> Any:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from era5_pipeline_tests.cli.test_up import WebUI, free_port
+from era5_pipeline_tests.cli.test_up import WebUI
 from era5_pipeline_tests.commands import ROOT
+from era5_pipeline_tests.stores import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -95,8 +95,8 @@ def main(arguments: list[str] | None = None) -> None:
     An expected error prints message and remedy, and sets the exit code.
     """
     interrupts = _Interrupts()
-    # Commands import hundreds of thousands of objects that stay to the end. By the default, 700 new objects, the garbage
-    # collector took a twentieth of the CPU of `era5 demo` (21.7 s, and 20.5 s with this).
+    # Commands import hundreds of thousands of objects that stay to the end. By default, at each 700 new objects, the
+    # garbage collector took a twentieth of the CPU of `era5 demo` (21.7 s, and 20.5 s with this).
     gc.set_threshold(20_000, 20, 50)
     # SIGTERM and SIGHUP clean up in the same way as Ctrl-C.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -17,6 +17,7 @@ from era5_pipeline.runtime.project_files import data_folder
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests.commands import Home, InProcess, assert_explained, ended, new_home
 from era5_pipeline_tests.pipelines import SMALL
+from era5_pipeline_tests.stores import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,11 +82,6 @@ def home() -> Iterator[Home]:
 @pytest.fixture
 def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Home) -> InProcess:
     return InProcess(capsys, monkeypatch, home.path)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 class WebUI:

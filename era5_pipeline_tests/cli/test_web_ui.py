@@ -17,9 +17,10 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from era5_pipeline_tests.backfills import damaged, sample_files, wait_until
-from era5_pipeline_tests.cli.test_up import LAUNCH, WebUI, everything_up, free_port
+from era5_pipeline_tests.cli.test_up import LAUNCH, WebUI, everything_up
 from era5_pipeline_tests.commands import Home, new_home
 from era5_pipeline_tests.local_http import LocalServer
+from era5_pipeline_tests.stores import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

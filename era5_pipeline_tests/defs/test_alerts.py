@@ -22,10 +22,11 @@ from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.defs.sensors import AlertCursor, alert_on_failure
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.runtime.project_files import data_folder
-from era5_pipeline_tests.cli.test_up import everything_up, free_port
+from era5_pipeline_tests.cli.test_up import everything_up
 from era5_pipeline_tests.commands import new_home
 from era5_pipeline_tests.local_http import SECRET, Receiver, new_receiver
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
+from era5_pipeline_tests.stores import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,9 +15,10 @@ from era5_pipeline.defs.sensors import freshness
 from era5_pipeline.model.errors import NoDatabaseError
 from era5_pipeline.model.months import Month
 from era5_pipeline.planning.updates import due_month
-from era5_pipeline_tests.cli.test_up import WebUI, everything_up, free_port
+from era5_pipeline_tests.cli.test_up import WebUI, everything_up
 from era5_pipeline_tests.commands import assert_says, new_home
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline, plain
+from era5_pipeline_tests.stores import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

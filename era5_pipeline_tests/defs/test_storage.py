@@ -21,8 +21,8 @@ from era5_pipeline.defs import failures
 from era5_pipeline.defs import storage as storages
 from era5_pipeline.defs.instance import open_instance
 from era5_pipeline.defs.storage import not_waiting_once, repeated, store_together, until_answered
-from era5_pipeline_tests.backfills import free_port
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
+from era5_pipeline_tests.stores import free_port
 from era5_pipeline_tests.warehouse.loads import ask
 
 if TYPE_CHECKING:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from era5_pipeline_tests.commands import new_home
 from era5_pipeline_tests.servers import fresh_warehouse
+from era5_pipeline_tests.stores import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,13 +29,15 @@ _APART = {
 collect_ignore = [file for file, variable in _APART.items() if not os.environ.get(variable)]
 
 
-@pytest.fixture(scope="module")
-def all_years(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
-    """All hours of 1940 to 2024 at two places, in a warehouse and a lake in a folder."""
+@pytest.fixture(scope="session")
+def all_years(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
+    """All hours of 1940 to 2024 at two places, in a warehouse that Spark reaches by TCP, and a lake in a folder."""
     from era5_pipeline_tests.lake.decades import decades
     from era5_pipeline_tests.lake.test_months import lake_at
 
     folder = tmp_path_factory.mktemp("decades")
     (folder / "lake").mkdir()
-    with fresh_warehouse(server_url) as warehouse:
-        yield decades(lake_at(str(folder / "lake"), folder / "home"), warehouse, folder)
+    with new_home() as home:
+        home.run("db", "start", "--port", str(free_port()))
+        with fresh_warehouse(home.run("db", "url", "--tcp").out.strip()) as warehouse:
+            yield decades(lake_at(str(folder / "lake"), folder / "home"), warehouse, folder)

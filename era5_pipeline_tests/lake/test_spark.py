@@ -14,13 +14,11 @@ import psycopg
 import pytest
 
 from era5_pipeline_tests.commands import new_home
-from era5_pipeline_tests.lake.decades import decades
 from era5_pipeline_tests.lake.test_lake_page import blocks_of
-from era5_pipeline_tests.lake.test_months import lake_at
-from era5_pipeline_tests.servers import fresh_warehouse
 from era5_pipeline_tests.stores import KEY, SECRET, free_port
 
 if TYPE_CHECKING:
+    from benchmarks.engines import Subject
     from era5_pipeline_tests.stores import S3Server
 
 SPARK = Path(os.environ["ERA5_TEST_SPARK"])
@@ -201,16 +199,11 @@ def _run(python: Path, folder: Path, program: str, env: dict[str, str]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def answers_of_85_years(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def answers_of_85_years(all_years: Subject, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The same questions on 1,020 months of two places, in a folder."""
-    folder = tmp_path_factory.mktemp("decades")
-    (folder / "lake").mkdir()
-    with new_home() as home:
-        home.run("db", "start", "--port", str(free_port()))
-        with fresh_warehouse(home.run("db", "url", "--tcp").out.strip()) as warehouse:
-            decades(lake_at(str(folder / "lake"), folder / "home"), warehouse, folder)
-            found = _by_spark(folder, warehouse.url, {"ERA5_LAKE": str(folder / "lake")})
-            return _beside_the_warehouse(found, warehouse.url)
+    url = all_years.warehouse.url
+    found = _by_spark(tmp_path_factory.mktemp("spark"), url, {"ERA5_LAKE": all_years.lake.place.address})
+    return _beside_the_warehouse(found, url)
 
 
 def test_an_executor_that_is_killed_costs_nothing(answers: dict[str, Any]) -> None:

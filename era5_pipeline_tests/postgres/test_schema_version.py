@@ -19,13 +19,13 @@ from era5_pipeline.serving.requests import ServingLimits
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.locks import month_lock
 from era5_pipeline.warehouse.schema import ensure_schema, upgrade_schema
-from era5_pipeline_tests.backfills import free_port
 from era5_pipeline_tests.commands import InProcess, assert_explained
 from era5_pipeline_tests.flat_months import rows_of_table
 from era5_pipeline_tests.pipelines import new_pipeline
 from era5_pipeline_tests.postgres.test_connect import as_role
 from era5_pipeline_tests.served import served
 from era5_pipeline_tests.servers import fresh_database, fresh_role
+from era5_pipeline_tests.stores import free_port
 from era5_pipeline_tests.warehouse.loads import ask
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from era5_pipeline.postgres.urls import (
     with_database,
     without_password,
 )
-from era5_pipeline_tests.cli.test_up import free_port
 from era5_pipeline_tests.commands import as_nobody, new_home
+from era5_pipeline_tests.stores import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -246,7 +246,7 @@ def test_long_readers_never_delay_a_hypertable(warehouse: Warehouse, host: Host,
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         count = "SELECT count(*) FROM weather"
         assert reader.execute(count).fetchone() == (old.rows,)
-        # Autovacuum may hold the chunk's lock, which it gives up after a second (deadlock_timeout); the reader does not.
+        # Autovacuum may hold the chunk's lock, and gives it up after a second (deadlock_timeout); the reader does not.
         assert load_month(warehouse, new, lock_timeout_seconds=20).changed
         assert reader.execute(count).fetchone() == (old.rows,)
     assert_holds(warehouse, new)
