@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -138,22 +139,20 @@ SMALL_LOAD = ("load", "--from", "2020-03", "--source", "sample", "--area=1/1/0/2
 
 
 @pytest.mark.parametrize(
-    ("signal_number", "locks"),
+    ("signals", "locks"),
     [
-        pytest.param(signal.SIGINT, ["the table"], id="SIGINT"),
-        pytest.param(signal.SIGTERM, ["the month's lock"], id="SIGTERM", marks=pytest.mark.endurance),
-        pytest.param(signal.SIGINT, [*LOCKS], id="SIGINT, all", marks=pytest.mark.endurance),
-        pytest.param(signal.SIGTERM, [*LOCKS], id="SIGTERM, all", marks=pytest.mark.endurance),
+        pytest.param([signal.SIGINT], ["the table"], id="SIGINT"),
+        pytest.param([signal.SIGTERM, signal.SIGINT], [*LOCKS], id="both, all", marks=pytest.mark.endurance),
     ],
 )
 def test_an_interrupted_wait_prints_no_message_of_the_driver(
-    home: Home, here: InProcess, signal_number: signal.Signals, locks: list[str]
+    home: Home, here: InProcess, signals: list[signal.Signals], locks: list[str]
 ) -> None:
     here.run("db", "init")
     with home.server.lease():
         here.set(ERA5_DATABASE_URL=home.server.url("era5"))
         here.run(*SMALL_LOAD, "--allow-incomplete")
-        for what in locks:
+        for what, signal_number in zip(locks, cycle(signals), strict=False):
             with psycopg.connect(home.server.url("era5")) as holder:
                 holder.execute(LOCKS[what].encode())
                 process = home.start(*SMALL_LOAD, "--allow-incomplete", "--force")
