@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import psutil as _psutil
 import psycopg
 import pytest
+from dagster._core.errors import DagsterUserCodeUnreachableError
+from dagster._grpc.client import DagsterGrpcClient
 
 from benchmarks.cells import CannotRunError
 from benchmarks.orchestration import ASSETS, BackfillRun, WebApi
@@ -36,7 +38,14 @@ SECONDS = 240.0
 # The services of `era5 up`, by words of their command lines.
 SERVICES = {"daemon": "dagster._daemon", "code server": "code-server", "web": "defs.web_server"}
 VICTIMS = ("supervisor", *SERVICES, "run", "postmaster", "all")
-_ASSET_KEYS = "{ assetNodes { assetKey { path } } }"
+_CODE = """
+{
+  assetNodes { assetKey { path } }
+  workspaceOrError {
+    ... on Workspace { locationEntries { locationOrLoadError { ... on RepositoryLocation { serverId } } } }
+  }
+}
+"""
 MATERIALIZATIONS = """
 query ($path: [String!]!, $partitions: [String!]) {
   assetNodeOrError(assetKey: {path: $path}) {
@@ -72,11 +81,24 @@ class RunningUp:
         self.web = WebApi(f"http://127.0.0.1:{port}")
 
     def serves(self) -> bool:
-        """Whether the web UI answers, and knows the assets."""
-        with suppress(CannotRunError):
-            found = {tuple(node["assetKey"]["path"]) for node in self.web.ask(_ASSET_KEYS)["assetNodes"]}
-            return set(ASSETS) <= found
+        """Whether the web UI answers, and knows the assets by the code server that runs now.
+
+        For some seconds it knows them by one that was killed, and then none at all until it has read those of the next.
+        """
+        with suppress(CannotRunError, DagsterUserCodeUnreachableError):
+            known = self.web.ask(_CODE)
+            (location,) = known["workspaceOrError"]["locationEntries"]
+            found = {tuple(node["assetKey"]["path"]) for node in known["assetNodes"]}
+            return set(ASSETS) <= found and location["locationOrLoadError"].get("serverId") == self._code_server()
         return False
+
+    def _code_server(self) -> str | None:
+        """The id that the code server has given itself, if one runs."""
+        for pid in service_pids(self.home, SERVICES["code server"]):
+            with suppress(psutil.NoSuchProcess):
+                words = psutil.Process(pid).cmdline()
+                return str(DagsterGrpcClient(socket=words[words.index("--socket") + 1]).get_server_id())
+        return None
 
     def kill(self) -> None:
         """Kill `era5 up` itself, and wait for its services, which then end by themselves."""

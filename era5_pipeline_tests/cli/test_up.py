@@ -124,7 +124,7 @@ class WebUI:
             if status in statuses:
                 return status
             assert time.monotonic() < deadline, status
-            time.sleep(0.2)
+            time.sleep(0.5)
 
 
 @contextmanager

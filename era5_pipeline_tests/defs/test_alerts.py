@@ -6,7 +6,6 @@ import json
 import logging
 import time
 import traceback
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -22,11 +21,8 @@ from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.defs.sensors import AlertCursor, alert_on_failure
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.runtime.project_files import data_folder
-from era5_pipeline_tests.cli.test_up import everything_up
-from era5_pipeline_tests.commands import new_home
 from era5_pipeline_tests.local_http import SECRET, Receiver, new_receiver
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
-from era5_pipeline_tests.stores import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -232,34 +228,3 @@ def test_a_cursor_is_read_back() -> None:
     cursor = AlertCursor(after=7, pending=["a", "b"], tries=2, again_at=3.5)
     assert AlertCursor.parse(str(cursor)) == cursor
     assert json.loads(str(cursor))["pending"] == ["a", "b"]
-
-
-@contextmanager
-def waiting(seconds: float) -> Iterator[Any]:
-    """Yield a function that sleeps a little, and fails after `seconds`."""
-    until = time.monotonic() + seconds
-
-    def wait() -> None:
-        assert time.monotonic() < until
-        time.sleep(0.5)
-
-    yield wait
-
-
-def test_the_daemon_reports_a_month_that_fails_in_the_ui(receiver: Receiver) -> None:
-    with (
-        new_home() as home,
-        everything_up(home, free_port(), ERA5_ALERT_URL=receiver.url, ERA5_SOURCE="sample") as web,
-    ):
-        run = web.launch("2023-09-01", **REFUSED)
-        assert web.wait(run, "SUCCESS", "FAILURE") == "FAILURE"
-        with waiting(180) as wait:
-            while not receiver.bodies:
-                wait()
-        (body,) = receiver.bodies
-        assert (body["run_id"], body["month"], body["source"], body["url"]) == (run, "2023-09", "files", None)
-        assert "2023-09 is incomplete: 168 of 720 hours" in body["message"]
-        assert body["remedy"]
-        logs = [path.read_text(encoding="utf-8") for path in (home.path / "logs").rglob("*") if path.is_file()]
-        assert logs
-        assert not any(SECRET in text for text in logs)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dagster as dg
 import pytest
@@ -15,29 +14,12 @@ from era5_pipeline.defs.sensors import freshness
 from era5_pipeline.model.errors import NoDatabaseError
 from era5_pipeline.model.months import Month
 from era5_pipeline.planning.updates import due_month
-from era5_pipeline_tests.cli.test_up import WebUI, everything_up
-from era5_pipeline_tests.commands import assert_says, new_home
+from era5_pipeline_tests.commands import assert_says
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline, plain
-from era5_pipeline_tests.stores import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-START = """
-mutation ($sensor: SensorSelector!) { startSensor(sensorSelector: $sensor) { __typename } }
-"""
-OBSERVATIONS = """
-{
-  assetNodes(assetKeys: [{path: ["era5", "weather"]}]) {
-    assetObservations(limit: 1) {
-      description partition
-      metadataEntries { label ... on BoolMetadataEntry { boolValue } }
-    }
-  }
-}
-"""
-RUNS = "{ runsOrError { ... on Runs { results { runId } } } }"
 
 
 @pytest.fixture
@@ -96,38 +78,3 @@ def test_without_a_database_the_tick_fails(pipeline: Pipeline, monkeypatch: pyte
 
 def test_it_is_off_until_it_is_switched_on() -> None:
     assert freshness.default_status is dg.DefaultSensorStatus.STOPPED
-
-
-def test_it_is_switched_on_in_the_ui() -> None:
-    """The web UI shows its verdict on the asset's page; it needs no run, and the months' runs leave it alone."""
-    with new_home() as home, everything_up(home, free_port(), ERA5_SOURCE="sample", ERA5_AREA=SMALL["area"]) as web:
-        run = web.launch("1979-02-01", source="sample", area=SMALL["area"])
-        assert web.wait(run, "SUCCESS", "FAILURE") == "SUCCESS"
-        assert latest(web) is None
-        selector = {
-            "repositoryLocationName": "era5_pipeline",
-            "repositoryName": "__repository__",
-            "sensorName": "freshness",
-        }
-        assert web.ask(START, sensor=selector)["startSensor"]["__typename"] == "Sensor"
-        wait_for(lambda: latest(web) is not None)
-        observed = latest(web)
-        assert observed is not None
-        assert observed["partition"] is None
-        assert "the newest complete month in the table is 1979-02" in observed["description"]
-        assert {"label": "fresh", "boolValue": False} in observed["metadataEntries"]
-        assert [entry["runId"] for entry in web.ask(RUNS)["runsOrError"]["results"]] == [run]
-
-
-def latest(web: WebUI) -> dict[str, Any] | None:
-    """The last observation, as the UI shows it."""
-    (node,) = web.ask(OBSERVATIONS)["assetNodes"]
-    observations: list[dict[str, Any]] = node["assetObservations"]
-    return observations[0] if observations else None
-
-
-def wait_for(holds: Any) -> None:
-    until = time.monotonic() + 240
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(1)
