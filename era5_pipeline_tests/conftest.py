@@ -44,7 +44,7 @@ SLOW_MODULES = frozenset(
         "benchmarks/test_reaching.py",  # a table is loaded, and served by a process
         "benchmarks/test_suites.py",  # processes that start together
         "flat/test_cluster.py",  # Dask clusters are started
-        "defs/test_sensors_in_the_ui.py",  # the daemon, whose sensors turn every 30 s
+        "defs/test_sensors.py",  # the daemon, whose sensors turn every 30 s
         "benchmarks/test_methods.py",  # a database for each way to load
         "benchmarks/test_servers.py",  # data folders are created
         "cli/test_bench.py",  # runs that are interrupted and killed
@@ -100,7 +100,7 @@ ENDURANCE = {
     "cli/test_demo.py",
     "cli/test_load.py::test_a_year_of_real_months",
     # The daemon's turns. The sensors by themselves: defs/test_alerts, defs/test_freshness.
-    "defs/test_sensors_in_the_ui.py",
+    "defs/test_sensors.py",
     # A backfill. Counting and results: benchmarks/test_run, benchmarks/test_results.
     "benchmarks/test_orchestration.py",
     # Whole suites. Each way to load: benchmarks/test_methods. Those of the layouts and of the limit remain. What the
