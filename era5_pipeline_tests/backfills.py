@@ -81,9 +81,9 @@ class RunningUp:
         self.web = WebApi(f"http://127.0.0.1:{port}")
 
     def serves(self) -> bool:
-        """Whether the web UI answers, and knows the assets by the code server that runs now.
+        """Whether the web UI answers with the assets of the code server that runs now.
 
-        For some seconds it knows them by one that was killed, and then none at all until it has read those of the next.
+        After one was killed, it shows that one's assets for some seconds, then none until it has read the next.
         """
         with suppress(CannotRunError, DagsterUserCodeUnreachableError):
             known = self.web.ask(_CODE)
