@@ -51,6 +51,7 @@ _ALL_RIGHTS = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Actio
 
 
 def free_port() -> int:
+    """Return a port of 127.0.0.1 that nothing listens on."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return int(taken.getsockname()[1])

@@ -27,7 +27,6 @@ from era5_pipeline.netcdf.cf_files import CALENDAR, COORDINATE_ATTRIBUTES, DIMEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from concurrent.futures import Future
     from pathlib import Path
     from types import TracebackType
 
@@ -326,6 +325,7 @@ class ZarrExport:
 
         self._path = path
         self._hours = contents.hours
+        self._chunk = cut.chunk
         self._group: Any = zarr.open_group(path, mode="w", zarr_format=_ZARR_FORMAT)
         self._group.attrs.update(file_attributes(contents))
         hours = np.arange(contents.hours.start, contents.hours.stop, dtype=np.int32)
@@ -354,19 +354,15 @@ class ZarrExport:
         corner = (piece.hours.start - self._hours.start, piece.rows.start, piece.columns.start)
         # A chunk for each assignment: one of several chunks raises the error of the first chunk that cannot be written,
         # and goes on to write the others, below a folder that is being removed. Leaving the pool waits for all of them.
+        chunks = [
+            (self._group[column], corner, turned, begin)
+            for column, found in values.items()
+            for turned in [np.moveaxis(found, -1, 0)]
+            for begin in product(*map(range, (0, 0, 0), turned.shape, self._chunk))
+        ]
         with ThreadPoolExecutor(_CHUNKS_AT_ONCE) as pool:
-            writing: list[Future[None]] = []
-            for column, found in values.items():
-                array, turned = self._group[column], np.moveaxis(found, -1, 0)
-                writing += [
-                    pool.submit(_assign, array, corner, turned, begin)
-                    for begin in product(*map(range, (0, 0, 0), turned.shape, array.chunks))
-                ]
-            try:
-                for one in writing:
-                    one.result()
-            finally:
-                pool.shutdown(cancel_futures=True)
+            for _ in pool.map(_assign, *zip(*chunks, strict=True)):
+                pass
         return int(np.prod(piece.shape))
 
     def finish(self, missing: Mapping[str, str]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from era5_pipeline_tests.backfills import wait_until
 from era5_pipeline_tests.cli.test_up import WebUI, everything_up
 from era5_pipeline_tests.commands import Home, new_home
 from era5_pipeline_tests.defs.test_alerts import REFUSED
@@ -16,7 +16,7 @@ from era5_pipeline_tests.pipelines import SMALL
 from era5_pipeline_tests.stores import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 START = """
 mutation ($sensor: SensorSelector!) { startSensor(sensorSelector: $sensor) { __typename } }
@@ -65,7 +65,7 @@ def test_freshness_is_switched_on(watched: Watched) -> None:
         "sensorName": "freshness",
     }
     assert web.ask(START, sensor=selector)["startSensor"]["__typename"] == "Sensor"
-    wait_for(lambda: latest(web) is not None)
+    wait_until("the sensor has turned", lambda: latest(web))
     observed = latest(web)
     assert observed is not None
     assert observed["partition"] is None
@@ -77,7 +77,7 @@ def test_freshness_is_switched_on(watched: Watched) -> None:
 def test_a_month_that_fails_is_reported(watched: Watched) -> None:
     run = watched.web.launch("2023-09-01", **REFUSED)
     assert watched.web.wait(run, "SUCCESS", "FAILURE") == "FAILURE"
-    wait_for(lambda: watched.receiver.bodies)
+    wait_until("the failure is reported", lambda: watched.receiver.bodies)
     (body,) = watched.receiver.bodies
     assert (body["run_id"], body["month"], body["source"], body["url"]) == (run, "2023-09", "files", None)
     assert "2023-09 is incomplete: 168 of 720 hours" in body["message"]
@@ -92,10 +92,3 @@ def latest(web: WebUI) -> dict[str, Any] | None:
     (node,) = web.ask(OBSERVATIONS)["assetNodes"]
     observations: list[dict[str, Any]] = node["assetObservations"]
     return observations[0] if observations else None
-
-
-def wait_for(holds: Callable[[], object]) -> None:
-    until = time.monotonic() + 240
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(1)
