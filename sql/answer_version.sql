@@ -1,12 +1,9 @@
--- Ledger facts about the parts that an answer reads (without limits: all parts): their number, the time of the last
--- change, and a digest that changes when any part is reloaded, revised, cut or dropped; for the remaining parts also
--- their sources, versions and years, with a separate list for columns that were added to the rows later, and their
+-- Ledger facts about the parts that an answer reads (without limits: all parts): their number, and a digest that
+-- changes when any part is reloaded, revised, cut or dropped; for the remaining parts also their sources, versions and years, with a separate list for columns that were added to the rows later, and their
 -- shifts off the grid (null: on the grid).
 SELECT count(*),
-       max(greatest(loaded_at, revised_at, dropped_at)),
        md5(string_agg(concat_ws(' ', month, part, state, locations, fingerprint, extract(epoch FROM loaded_at)),
                       ',' ORDER BY month, part)),
-       now(),
        jsonb_agg(DISTINCT jsonb_build_array(source, version, extract(year FROM month)::int))
            FILTER (WHERE dropped_at IS NULL),
        jsonb_agg(DISTINCT jsonb_build_array(jsonb_path_query_array(additions, '$[*].source'), version,

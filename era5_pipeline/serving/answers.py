@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime, parsedate_to_datetime
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Response
@@ -20,16 +19,19 @@ from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     import psycopg
     from fastapi import Request
 
     from era5_pipeline.model.location_set import LocationSet
 
-# --- The version of an answer, from the ledger: its ETag and last change, so that clients need not ask again ---
+# --- The version of an answer, from the ledger: its ETag, so that clients need not read it again ---
 #
 # The ETag depends on the parts of months that the answer is read from, on the URL, and on the version of this package.
-# It is weak: equivalent answers may differ in their bytes, as compressed ones do.
+# It is weak: equivalent answers may differ in their bytes, as compressed ones do. No answer has a Last-Modified, and
+# If-Modified-Since is ignored: the ledger's times are those at which transactions began, so a load that commits after
+# another may have the earlier time, and a client that compares times would keep the answer from before it.
 
 
 # A cache may keep an answer, but must revalidate it each time.
@@ -38,8 +40,6 @@ CACHE_CONTROL = "no-cache"
 ORIGIN_HEADERS = ("X-Era5-Sources", "X-Era5-Versions", "X-Era5-Credit", "X-Era5-Notice")
 # Header of an answer with days: the definition of a day.
 DAY_HEADER = "X-Era5-Day-Rule"
-# HTTP times are whole seconds: something changed in this second may change again within it.
-_UNSETTLED = timedelta(seconds=2)
 
 
 @dataclass(frozen=True)
@@ -79,40 +79,28 @@ class AnswerOrigin:
 
 @dataclass(frozen=True)
 class AnswerVersion:
-    """The ETag of an answer, and when its parts last changed (None: just now).
+    """The ETag of an answer.
 
     `contents` is the same for all answers from the same parts by the same version of this package, as is `origin`.
     """
 
     etag: str
-    changed_at: datetime | None
     contents: str
     origin: AnswerOrigin = field(default_factory=AnswerOrigin)
 
     @property
     def headers(self) -> dict[str, str]:
         """The headers of an answer of this version, also of one that says it is unchanged."""
-        found = {"ETag": self.etag, "Cache-Control": CACHE_CONTROL, "Vary": "Accept-Encoding", **self.origin.headers}
-        if self.changed_at is not None:
-            found["Last-Modified"] = format_datetime(self.changed_at, usegmt=True)
-        return found
+        return {"ETag": self.etag, "Cache-Control": CACHE_CONTROL, "Vary": "Accept-Encoding", **self.origin.headers}
 
     def unchanged_answer(self, request: Request) -> Response | None:
         """The answer 304 if the client has this version; None if the answer must be read."""
         return Response(status_code=304, headers=self.headers) if self._is_known(request) else None
 
     def _is_known(self, request: Request) -> bool:
-        tags = request.headers.get("if-none-match")
-        if tags is not None:  # takes precedence over the other header
-            bare = self.etag.removeprefix("W/")
-            return any(tag.strip() == "*" or tag.strip().removeprefix("W/") == bare for tag in tags.split(","))
-        since = request.headers.get("if-modified-since")
-        if since is None or self.changed_at is None:
-            return False
-        try:
-            return self.changed_at.replace(microsecond=0) <= parsedate_to_datetime(since).astimezone(UTC)
-        except (ValueError, OverflowError):
-            return False
+        tags = request.headers.get("if-none-match", "")
+        bare = self.etag.removeprefix("W/")
+        return any(tag.strip() == "*" or tag.strip().removeprefix("W/") == bare for tag in tags.split(","))
 
 
 def read_version(
@@ -138,14 +126,13 @@ def read_version(
         row = connection.execute(read_sql("answer_version"), parameters).fetchone()
     except NO_LEDGER:
         return None
-    parts, changed_at, digest, now, origins, added, shifts = row or (0, None, None, datetime.now(UTC), None, None, None)
+    parts, digest, origins, added, shifts = row or (0, None, None, None, None)
     of_added = [(source, version, year) for sources, version, year in added or () for source in sources]
     contents = f"{__version__} {parts} {digest}"
     text = "\n".join((contents, request.url.path, request.url.query, besides))
-    settled = None if changed_at is None or now - changed_at <= _UNSETTLED else changed_at.astimezone(UTC)
     tag = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     origin = AnswerOrigin.of([*(origins or ()), *of_added], map(Shift.from_json, shifts or ()))
-    return AnswerVersion(f'W/"{tag}"', settled, contents, origin)
+    return AnswerVersion(f'W/"{tag}"', contents, origin)
 
 
 # --- Answers as sent to clients: compressed if the client accepts it, with the headers of their version ---
