@@ -29,7 +29,7 @@ from era5_pipeline.flat.tiles import (
     cut_tiles,
     merge,
     parts_of,
-    place,
+    places,
 )
 from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.model.grid import latitudes_of, location_ids
@@ -112,8 +112,7 @@ def fill(
     """
     versions = {column: HourVersions(hours.size) for column in parts}
     placed = {
-        column: [p for p in (place(part, tile) for part in of_column) if p is not None]
-        for column, of_column in parts.items()
+        column: [placed for part in of_column for placed in places(part, tile)] for column, of_column in parts.items()
     }
     # One variable at a time, freeing its parts once merged; those of all six would not fit in memory.
     values = {

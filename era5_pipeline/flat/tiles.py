@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -105,7 +105,7 @@ def _blocks(file_order: Indices, needed: npt.NDArray[np.intp], size: int) -> Ite
 
 @dataclass(frozen=True)
 class PieceHours:
-    """The hours of a piece with one version, (n,) positions: `file_hours` in the file, `month_hours` in the month."""
+    """Distinct hours of a piece with one version, (n,) positions in the file and in the month."""
 
     piece: Piece
     expver: str
@@ -157,36 +157,49 @@ class HourVersions:
 
 
 def parts_of(inventory: Inventory, column: str) -> tuple[PieceHours, ...]:
-    """The parts of a column in order of precedence: final first, then those with the smaller packing step."""
+    """The parts of a column in order of precedence: final first, then those with the smaller packing step.
+
+    Hours that a piece has more than once are several parts, so that they are compared as those of several files are.
+    """
     parts = []
     for piece in inventory.column_pieces(column):
         in_month = piece.field.positions_in(inventory.month)
         versions = piece.field.expver[in_month]
         for expver in np.unique(versions):
-            file_hours = in_month[versions == expver]
-            month_hours = np.searchsorted(inventory.hours, piece.field.hours[file_hours])
-            parts.append(PieceHours(piece, str(expver), file_hours, month_hours))
+            of_version = in_month[versions == expver]
+            for distinct in _distinct(piece.field.hours[of_version]):
+                file_hours = of_version[distinct]
+                month_hours = np.searchsorted(inventory.hours, piece.field.hours[file_hours])
+                parts.append(PieceHours(piece, str(expver), file_hours, month_hours))
     return tuple(sorted(parts, key=lambda part: (not part.is_final, part.piece.field.half_step, part.piece.file.shown)))
 
 
-def place(part: PieceHours, tile: Tile) -> Placed | None:
-    """Find the part's place in the tile; None if they do not overlap."""
-    file_latitudes, tile_latitudes = _meet(part.piece.field.latitude_index, tile.latitude_index)
-    file_longitudes, tile_longitudes = _meet(part.piece.field.longitude_index, tile.longitude_index)
-    if not (file_latitudes.size and file_longitudes.size):
-        return None
-    return Placed(part, file_latitudes, file_longitudes, tile_latitudes, tile_longitudes)
+def places(part: PieceHours, tile: Tile) -> Iterator[Placed]:
+    """Find the part's places in the tile: none if they do not overlap, several if the file repeats a meridian.
 
-
-def _meet(in_file: npt.NDArray[np.int32], in_tile: npt.NDArray[np.int32]) -> tuple[Positions, Positions]:
-    """Positions of the common indices, ascending in the file, and in the (sorted) tile.
-
-    A meridian stored twice in a global file (0 and 360) counts once, at its first occurrence.
+    Some global files have the first meridian at the end, too (0 and 360, or -180 and 180).
     """
-    _, first = np.unique(in_file, return_index=True)
-    positions = np.sort(first)
-    positions = positions[np.isin(in_file[positions], in_tile)]
-    return positions, np.searchsorted(in_tile, in_file[positions])
+    field = part.piece.field
+    for file_latitudes, tile_latitudes in _meet(field.latitude_index, tile.latitude_index):
+        for file_longitudes, tile_longitudes in _meet(field.longitude_index, tile.longitude_index):
+            yield Placed(part, file_latitudes, file_longitudes, tile_latitudes, tile_longitudes)
+
+
+def _meet(in_file: npt.NDArray[np.int32], in_tile: npt.NDArray[np.int32]) -> Iterator[tuple[Positions, Positions]]:
+    """Positions of the common indices, ascending and distinct in the file, and those in the (sorted) tile."""
+    common = np.flatnonzero(np.isin(in_file, in_tile))
+    for distinct in _distinct(in_file[common]):
+        positions = common[distinct]
+        yield positions, np.searchsorted(in_tile, in_file[positions])
+
+
+def _distinct(numbers: npt.NDArray[np.integer[Any]]) -> Iterator[Positions]:
+    """Split the positions of the numbers so that none is repeated: their first occurrences, the second ones, and on."""
+    left = np.arange(numbers.size)
+    while left.size:
+        first = np.sort(np.unique(numbers[left], return_index=True)[1])
+        yield left[first]
+        left = np.delete(left, first)
 
 
 def merge(
@@ -201,7 +214,8 @@ def merge(
     Values in no part are NaN. Latitudes and longitudes are in the tile's order.
 
     Raises:
-        InputError: naming two files of equal precedence that contradict each other, and the first place.
+        InputError: naming two files of equal precedence that contradict each other, or one that contradicts itself, and
+            the first place.
     """
     shape = (tile.latitude_index.size, tile.longitude_index.size, hours.size)
     whole = _whole_tile(placed[0], read[0], shape) if len(placed) == 1 else None
@@ -322,10 +336,16 @@ def _require_agreement(
     where = describe_place(
         int(tile.latitude_index[in_rows]), int(tile.longitude_index[in_columns]), int(hours[in_hours])
     )
+    shown = [of.part.piece.file.shown for of in (other, one)]
+    said = f"{where}: {before[latitude, longitude, hour]:g} and {values[latitude, longitude, hour]:g}"
+    if shown[0] == shown[1]:
+        raise InputError(
+            f"{column}: {shown[0]} contradicts itself, with two values at {said}",
+            remedy="If it was joined from several files, load those in its place, from before they were joined; else "
+            "download it again.",
+        )
     raise InputError(
-        f"{column}: {other.part.piece.file.shown} and {one.part.piece.file.shown} contradict each other at "
-        f"{where}: {before[latitude, longitude, hour]:g} and "
-        f"{values[latitude, longitude, hour]:g}",
+        f"{column}: {shown[0]} and {shown[1]} contradict each other at {said}",
         remedy="Keep the correct one in the folder, and move the other out of it.",
     )
 

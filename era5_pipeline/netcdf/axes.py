@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 ProblemKind = Literal["unreadable", "grid", "units", "dimensions", "time", "aggregate", "packing", "nothing", "library"]
 
+# Copies of an hour are in memory together when they are compared; a damaged time axis may have nothing else.
+_MOST_COPIES = 10
 # Hours since 1970-01-01 UTC.
 FIRST_HOUR = hour_of(Month(FIRST_YEAR, 1).start)
 _TIME_NAMES = ("valid_time", "time")
@@ -118,11 +120,11 @@ def times_along(array: xr.DataArray) -> npt.NDArray[np.datetime64]:
 
 
 def hours_along(array: xr.DataArray) -> npt.NDArray[np.int64]:
-    """The times as hours since 1970-01-01 UTC (n,), n > 0, distinct, in file order.
+    """The times as hours since 1970-01-01 UTC (n,), n > 0, in file order; files that were joined repeat some.
 
     Raises:
         ProblemError: if there are no times, all are on the half hour (of means), or some are off the hour, before ERA5,
-            duplicates or fill values.
+            far too often there, or fill values.
     """
     times = times_along(array)
     if not times.size:
@@ -138,13 +140,11 @@ def hours_along(array: xr.DataArray) -> npt.NDArray[np.int64]:
     numbers = from_datetime64(hours)
     if numbers.min() < FIRST_HOUR:
         raise ProblemError("time", f"time {hours.min()}:00 is before ERA5 begins, {FIRST_YEAR}", AGAIN)
-    ascending = numbers if (numbers[1:] > numbers[:-1]).all() else np.sort(numbers)
-    same = ascending[1:] == ascending[:-1]
-    if same.any():
-        twice = as_datetime64(ascending[1:][same])[0]
-        raise ProblemError(
-            "time", f"time {twice}:00 occurs more than once", "Download it again, without duplicate times."
-        )
+    if not (numbers[1:] > numbers[:-1]).all():
+        distinct, counts = np.unique(numbers, return_counts=True)
+        if counts.max() > _MOST_COPIES:
+            often = as_datetime64(distinct)[counts.argmax()]
+            raise ProblemError("time", f"time {often}:00 occurs {counts.max():,} times", AGAIN)
     return numbers
 
 
@@ -163,7 +163,7 @@ def horizontal_indices(latitude: xr.DataArray, longitude: xr.DataArray, *, is_er
     except ValueError as error:
         text = str(error)
     else:
-        # Some global files repeat the first meridian at the end (0 and 360): use the first.
+        # Some global files repeat the first meridian at the end (0 and 360), which `flat.tiles` compares.
         for degrees, what in zip((north, east), axes, strict=True):
             if np.unique(np.rint(degrees / grid.STEP_DEGREES)).size != degrees.size:
                 raise ProblemError("grid", f"a {what} occurs more than once", AGAIN)

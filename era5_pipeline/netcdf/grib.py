@@ -16,8 +16,7 @@ import tempfile
 import threading
 import time
 import zlib
-from collections import defaultdict
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from importlib.util import find_spec
@@ -398,7 +397,7 @@ def inspect_grib(file: NetcdfFile) -> Contents:
     """Find our variables in a GRIB file. An unusable file never raises, but gives a `Problem`."""
     try:
         index = index_of(file)
-        arrays = list(_arrays(file, index))
+        arrays = list(_arrays(index))
     except UsageError as error:
         return Contents(fields=(), problems=(Problem(file.shown, "library", error.message, error.remedy),))
     except Exception as error:  # noqa: BLE001  # headers of a damaged file may say anything
@@ -454,14 +453,14 @@ def _refusal(file: NetcdfFile, array: xr.DataArray, group: Group) -> Problem | N
     )
 
 
-def _arrays(file: NetcdfFile, index: Index) -> Iterator[tuple[xr.DataArray, npt.NDArray[np.int64], Group]]:
+def _arrays(index: Index) -> Iterator[tuple[xr.DataArray, npt.NDArray[np.int64], Group]]:
     """Yield each variable as xarray would open it, but without values (axes, attributes, packing), and its messages.
 
     A variable that is in the file on several grids, in several versions, or otherwise twice, is several.
     """
     for number, group in enumerate(index.groups):
         own = np.flatnonzero(index.group == number)
-        own = _without_copies(file, own[np.argsort(index.minutes[own], kind="stable")], index)
+        own = own[np.argsort(index.minutes[own], kind="stable")]
         attributes = {name: group.key(key) for key, name in _ATTRIBUTES.items()}
         axes = _axes(group)
         times = (index.minutes[own] * 60).astype("datetime64[s]").astype("datetime64[ns]")
@@ -495,25 +494,6 @@ def _axes(group: Group) -> dict[str, tuple[str, npt.NDArray[np.float64], dict[st
         "latitude": ("latitude", latitudes, {"units": "degrees_north"}),
         "longitude": ("longitude", longitudes, {"units": "degrees_east"}),
     }
-
-
-def _without_copies(file: NetcdfFile, own: Positions, index: Index) -> Positions:
-    """Sort the messages by hour, and leave out identical copies; different messages of one hour stay.
-
-    Files that were put together may have a message twice. What differs is refused as in netCDF files.
-    """
-    if np.unique(index.minutes[own]).size == own.size:
-        return own
-    kept: dict[int, list[bytes]] = defaultdict(list)
-    found = []
-    with closing(_Messages(file)) as messages:
-        for position in own:
-            of_hour = kept[int(index.minutes[position])]
-            data = messages.read(index.places[position]).tobytes()
-            if data not in of_hour:
-                of_hour.append(data)
-                found.append(position)
-    return np.array(found, dtype=np.intp)
 
 
 # --- Values ---

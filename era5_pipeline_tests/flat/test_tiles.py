@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from era5_pipeline.flat import tiles
 from era5_pipeline.flat.filled_tiles import month_parts, open_readers
 from era5_pipeline.flat.inventory import Inventory, Piece, take_inventory
-from era5_pipeline.flat.tiles import HourVersions, Tile, cut_tiles, merge, place, tile_size
+from era5_pipeline.flat.tiles import HourVersions, Tile, cut_tiles, merge, places, tile_size
 from era5_pipeline.model.errors import InputError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
@@ -273,6 +273,97 @@ def test_overlapping_files_fill_each_others_gaps(tmp_path: Path) -> None:
     assert flat.columns[0].missing == 0
 
 
+# ---- one file that holds a place or an hour twice
+
+
+GLOBAL = {"from 0 to 360": [0.0, 0.25, 359.75, 360.0], "from -180 to 180": [-180.0, -179.75, 179.75, 180.0]}
+
+
+def with_first_meridian_at_the_end(longitudes: list[float]) -> tuple[Weather, Weather]:
+    """The weather of a file whose last meridian is its first, with the same values; and without it."""
+    of = weather(HOURS, longitudes=longitudes, names=["u10"])
+    of.fields["u10"][:, :, -1] = of.fields["u10"][:, :, 0]
+    return of, replace(of, longitudes=of.longitudes[:-1], fields={"u10": of.fields["u10"][:, :, :-1]})
+
+
+def joined(of: Weather, *others: Weather) -> Weather:
+    """What a program that appends files along time writes, whether or not they overlap."""
+    every = [of, *others]
+    return replace(
+        of,
+        hours=np.concatenate([one.hours for one in every]),
+        fields={name: np.concatenate([one.fields[name] for one in every]) for name in of.fields},
+        expver=None if of.expver is None else tuple(version for one in every for version in one.expver or ()),
+    )
+
+
+@pytest.mark.parametrize(
+    "layout", [CURRENT, LEGACY, replace(CURRENT, chunks=(3, 2, 2))], ids=["one", "packed", "tiles"]
+)
+@pytest.mark.parametrize("longitudes", GLOBAL.values(), ids=GLOBAL)
+def test_a_meridian_twice_is_one_if_its_values_are_equal(
+    tmp_path: Path, longitudes: list[float], layout: Layout
+) -> None:
+    twice, once = with_first_meridian_at_the_end(longitudes)
+    flat = flatten([write_netcdf(tmp_path / "a.nc", twice, layout)], "2023-07", tmp_path)
+    assert_same_rows(flat_rows(flat.path), expected_rows(once, "2023-07"), half_steps_of(twice, layout))
+
+
+@pytest.mark.parametrize("longitudes", GLOBAL.values(), ids=GLOBAL)
+def test_a_meridian_with_two_values_is_a_contradiction(tmp_path: Path, longitudes: list[float]) -> None:
+    of, _ = with_first_meridian_at_the_end(longitudes)
+    of.fields["u10"][4, 1, -1] += 0.01
+    path = write_netcdf(tmp_path / "a.nc", of)
+    with pytest.raises(InputError) as raised:
+        flatten([path], "2023-07", tmp_path)
+    text = str(raised.value)
+    assert f"{path} contradicts itself, with two values at latitude 10.25, longitude {longitudes[-1] % 360:g}" in text
+    assert "2023-07-01T04:00Z" in text
+    assert "from before they were joined" in (raised.value.remedy or "")
+
+
+@pytest.mark.parametrize("layout", [CURRENT, LEGACY, GRIB_LAYOUTS[0]], ids=["current", "packed", "GRIB"])
+def test_an_hour_twice_is_one_if_its_values_are_equal(tmp_path: Path, layout: Layout) -> None:
+    of = weather(HOURS, names=["u10"])
+    again = replace(of, hours=of.hours[2:4], fields={"u10": of.fields["u10"][2:4]})
+    flat = flatten(write(tmp_path, joined(of, again, again), layout), "2023-07", tmp_path)
+    assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"), half_steps_of(of, layout))
+    assert flat.hours == HOURS.size
+
+
+@pytest.mark.parametrize("layout", [CURRENT, GRIB_LAYOUTS[0]], ids=["netCDF", "GRIB"])
+def test_an_hour_with_two_values_is_a_contradiction(tmp_path: Path, layout: Layout) -> None:
+    of = weather(HOURS, names=["u10"])
+    change = np.zeros(of.shape)
+    change[3, 1, 2] = 1.0
+    (path,) = write(tmp_path, joined(of, same_with(of, change)), layout)
+    with pytest.raises(InputError) as raised:
+        flatten([path], "2023-07", tmp_path)
+    where = "latitude 10.25, longitude 20.5, 2023-07-01T03:00Z"
+    assert f"{path} contradicts itself, with two values at {where}" in str(raised.value)
+    assert "from before they were joined" in (raised.value.remedy or "")
+
+
+def test_parts_that_were_joined_fill_each_others_gaps(tmp_path: Path) -> None:
+    """As `xr.concat` writes files of two areas: each hour twice, with missing values at the other's places."""
+    of = weather(HOURS, names=["u10"])
+    west, east = (
+        np.where(np.arange(4) < 2, *values)[np.newaxis, np.newaxis] for values in ((0.0, np.nan), (np.nan, 0.0))
+    )
+    path = write_netcdf(tmp_path / "a.nc", joined(same_with(of, west), same_with(of, east)))
+    flat = flatten([path], "2023-07", tmp_path)
+    assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"))
+
+
+def test_in_a_joined_file_final_wins_over_preliminary(tmp_path: Path) -> None:
+    preliminary = weather(HOURS, names=["u10"], seed=2, expver=PRELIMINARY)
+    final = weather(HOURS[:4], names=["u10"], seed=1, expver=FINAL[:4])
+    flat = flatten([write_netcdf(tmp_path / "a.nc", joined(preliminary, final))], "2023-07", tmp_path)
+    both = np.concatenate([final.fields["u10"], preliminary.fields["u10"][4:]])
+    assert_same_rows(flat_rows(flat.path), expected_rows(replace(preliminary, fields={"u10": both}), "2023-07"))
+    assert expvers(flat) == {"0001": 4, "0005": 2}
+
+
 # ---- versions
 
 
@@ -320,8 +411,7 @@ def test_values_of_a_single_file_are_not_copied(tmp_path: Path, layout: Layout, 
     held = take_inventory(raw_month(write(tmp_path, of, layout), "2023-07"), tmp_path / "scratch")
     (tile,) = cut_tiles(held)
     (part,) = month_parts(held)["temperature_2m"]
-    placed = place(part, tile)
-    assert placed is not None
+    (placed,) = places(part, tile)
     with open_readers(held) as readers:
         lazy = readers[part.piece.file].lazy(
             part.piece.field, part.file_hours, placed.file_latitudes, placed.file_longitudes

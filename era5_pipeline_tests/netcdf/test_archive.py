@@ -273,7 +273,6 @@ def test_a_csv_that_is_not_a_series_of_one_point_is_refused_with_a_remedy(
     ("content", "kind", "said"),
     [
         pytest.param(HEADER, "time", "has no times", id="no rows"),
-        pytest.param(TWO_HOURS.replace(" 01:", " 00:"), "time", "2023-07-01T00:00 occurs more than once", id="twice"),
         pytest.param(TWO_HOURS.replace(" 01:00", " 01:30"), "time", "is not on the hour", id="half an hour"),
         pytest.param(TWO_HOURS.replace("10.25", "10.3"), "grid", "latitude 10.3 is not on", id="off the grid"),
         pytest.param(TWO_HOURS.replace("t2m", "swh"), "nothing", "it holds swh", id="none of our variables"),
@@ -299,6 +298,15 @@ def test_two_series_that_contradict_each_other_are_both_named(tmp_path: Path) ->
     put(tmp_path, TWO_HOURS.replace("300.5", "301.5"), "b.csv")
     with pytest.raises(InputError, match=r"a\.csv and .*b\.csv contradict each other"):
         flatten([tmp_path / "a.csv", tmp_path / "b.csv"], "2023-07", tmp_path)
+
+
+def test_a_series_with_an_hour_twice_is_read_if_its_values_are_equal(tmp_path: Path) -> None:
+    header, first, second = TWO_HOURS.splitlines()
+    equal = put(tmp_path, "\n".join((header, first, second, first, "")), "equal.csv")
+    assert flatten([equal], "2023-07", tmp_path).rows == 2
+    other = put(tmp_path, TWO_HOURS.replace(" 01:", " 00:"), "other.csv")
+    with pytest.raises(InputError, match=r"other\.csv contradicts itself, with two values at .*2023-07-01T00:00Z"):
+        flatten([other], "2023-07", tmp_path)
 
 
 def test_a_full_disk_is_an_error_of_the_disk(tmp_path: Path) -> None:

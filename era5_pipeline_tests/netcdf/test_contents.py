@@ -374,11 +374,12 @@ def test_times_off_the_hour_are_refused(tmp_path: Path, seconds: int) -> None:
     assert problem.months == ("2023-06", "2023-07")
 
 
-def test_a_duplicate_time_is_named(tmp_path: Path) -> None:
-    problem = only_problem(changed(write_netcdf(tmp_path / "x.nc", weather(HOURS)), shifted(3600)))
+def test_a_time_that_fills_the_axis_is_named(tmp_path: Path) -> None:
+    of = weather(np.full(11, hour("2023-07-01T00")))
+    problem = only_problem(write_netcdf(tmp_path / "x.nc", of))
     assert problem.kind == "time"
-    assert "2023-07-01T00:00 occurs more than once" in problem.text
-    assert problem.months == ("2023-06", "2023-07")
+    assert "2023-07-01T00:00 occurs 11 times" in problem.text
+    assert problem.months == ("2023-07",)
 
 
 def test_times_that_are_fill_values_are_refused(tmp_path: Path) -> None:

@@ -369,11 +369,11 @@ def test_a_bad_file_of_a_known_month_stops_only_that_month(folder: Path) -> None
     assert raised.value.remedy
 
 
-def test_repeated_times_stop_the_month_even_beside_good_files(folder: Path) -> None:
+def test_two_values_of_one_hour_stop_the_month_even_beside_good_files(folder: Path) -> None:
     of = weather(OF_JULY, names=["u10"])
     write_netcdf(folder / "bad.nc", replace(of, hours=of.hours[[0, 1, 1]]))
-    with pytest.raises(BadFileError, match="2023-07-01T01:00 occurs more than once"):
-        source_of(folder).fetch(JULY)
+    with pytest.raises(InputError, match=r"bad\.nc contradicts itself, with two values at .*2023-07-01T01:00Z"):
+        flat_of(source_of(folder), JULY)
     assert source_of(folder).fetch(JUNE).warnings == ()
 
 
