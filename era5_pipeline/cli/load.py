@@ -268,7 +268,7 @@ def _load_failed(
         found = [one for one in failed_months(instance) if wanted is None or one.month in wanted]
         found = [one for one in found if one.month.month in numbers]
     for one in found:
-        typer.echo(f"era5: failed before: {one.reason}", err=True)
+        typer.echo(f"era5: {one.month} failed before: {one.reason.removeprefix(f'{one.month}: ')}", err=True)
     if not found:
         print_line("[]" if as_json else "no month's last attempt failed")
         return 0

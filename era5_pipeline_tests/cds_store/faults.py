@@ -41,6 +41,8 @@ class Faults:
     # Submissions refused because of maintenance, and the operators' words for it.
     disabled: int = 0
     disabled_reason: str = MAINTENANCE
+    # The dataset is in the catalogue of another data store.
+    unknown_dataset: bool = False
     # Permanent refusals at submission.
     licence: bool = False
     cost: bool = False

@@ -79,6 +79,7 @@ class CdsServer:
             self.requests: list[tuple[str, str, dict[str, str]]] = []
             self._produced = 0
             self.truncated: set[bytes] = set()
+            self.lost: set[bytes] = set()
             self._cache: dict[str | None, tuple[str, bytes]] = {}
 
     def __enter__(self) -> Self:
@@ -112,6 +113,10 @@ class CdsServer:
     def forget_answers(self) -> None:
         """Empty the cache of answers."""
         self._cache.clear()
+
+    def lose_files(self) -> None:
+        """Delete the files of all answers in the cache, which goes on listing them."""
+        self.lost.update(content for _, content in self._cache.values())
 
     def finish_jobs(self) -> None:
         """Make every waiting job finish at its next poll."""
@@ -289,7 +294,7 @@ class _Handler(BaseHTTPRequestHandler):
         if token != self.service.key:
             raise _RefusalError(401, "invalid authorization", detail="operation not allowed")
         if match := re.fullmatch(r"/api/retrieve/v1/processes/([^/]+)(/execution)?", path):
-            if match[1] not in (DATASET, timeseries.DATASET):
+            if match[1] not in (DATASET, timeseries.DATASET) or self.service.faults.unknown_dataset:
                 raise _RefusalError(404, "process not found", detail=f"dataset {match[1]} not found")
             if match[2]:
                 return self._submit(match[1], json.loads(body)["inputs"])
@@ -425,6 +430,8 @@ class _Handler(BaseHTTPRequestHandler):
         assert "private-token" not in {name.lower() for name in self.headers}
         self._fail_if_due("download")
         faults, content = self.service.faults, self.service.jobs[job_id].content
+        if content in self.service.lost:
+            raise _RefusalError(404, "Not Found")
         announced = len(content)
         if content in self.service.truncated:
             content = content[: announced // 2]

@@ -53,7 +53,7 @@ def test_failed_months_are_loaded_again_once_their_input_is_mended(here: InProce
         # Without its options: they are those of the failed run.
         again = here.run("load", "--failed", "--json", code=3)
         assert [result["month"] for result in again.json()] == ["2021-02"]
-        assert "failed before: " in again.err
+        assert f"era5: 2021-02 failed before: {files[1]}" in again.err
         assert files[1].name in again.err
         assert here.run("load", "--failed", "--from", "2021-03").out == "no month's last attempt failed\n"
     (result,) = here.run("load", "--failed", "--json").json()

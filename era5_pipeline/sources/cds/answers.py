@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import email.utils
+import json
 import math
 import re
 import ssl
@@ -61,6 +62,14 @@ def host_of(error: requests.RequestException) -> str | None:
     return urlsplit(str(error.request.url)).hostname if error.request is not None else None
 
 
+def origin_of(error: requests.RequestException) -> str | None:
+    """Scheme, host and port of the failed call, if known: without path, query or password, which may be secret."""
+    if error.request is None:
+        return None
+    parts = urlsplit(str(error.request.url))
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
 def retry_after(response: requests.Response) -> float | None:
     """Seconds from the Retry-After header, which may be a date; None if it is absent or invalid."""
     text = response.headers.get("retry-after", "").strip()
@@ -96,6 +105,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 _CDS = "the Climate Data Store"
 _API = "https://cds.climate.copernicus.eu/api"
+_SETTING = "CDSAPI_URL, or url in ~/.cdsapirc"
 _DATASET_PAGES = "https://cds.climate.copernicus.eu/datasets"
 _LATEST = re.compile(r"latest date available for this dataset is:?\s*([0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T][0-9:]+)?)")
 _NOT_YET = "none of the data you have requested is available yet"
@@ -130,7 +140,8 @@ class RequestRefusedError(SourceError):
 class _Answer:
     """A response with an error status to a request for `dataset`.
 
-    `title`, `detail` and `traceback` are fields of its JSON, or empty.
+    `title`, `detail` and `traceback` are fields of its JSON, or empty. `variables` is the number of variables that it
+    answers about, 0 if it answers another call; `is_about_job`: it answers a call about a request sent before.
     """
 
     status: int
@@ -140,6 +151,8 @@ class _Answer:
     traceback: str
     retry_after: float | None
     dataset: str
+    variables: int
+    is_about_job: bool
 
     @classmethod
     def of(cls, response: requests.Response, dataset: str) -> _Answer:
@@ -149,7 +162,17 @@ class _Answer:
             value = {}
         value = value if isinstance(value, dict) else {}
         title, detail, traceback = (str(value.get(name) or "") for name in ("title", "detail", "traceback"))
-        return cls(response.status_code, response.reason, title, detail, traceback, retry_after(response), dataset)
+        return cls(
+            response.status_code,
+            response.reason,
+            title,
+            detail,
+            traceback,
+            retry_after(response),
+            dataset,
+            _variables_asked(response),
+            "/jobs/" in urlsplit(response.url or "").path,
+        )
 
     @property
     def text(self) -> str:
@@ -252,6 +275,16 @@ def _redirect_error(subject: Month | str, error: Any) -> Exception:  # noqa: ANN
     )
 
 
+def _variables_asked(response: requests.Response) -> int:
+    """The number of variables in the inputs that the response refuses, 0 if it answers another call."""
+    body = response.request.body if response.request is not None else None
+    try:
+        inputs = json.loads(body or "{}").get("inputs", {})
+    except (ValueError, AttributeError):
+        return 0
+    return len(inputs.get("variable", ())) if isinstance(inputs, dict) else 0
+
+
 def _shortened(text: str) -> str:
     """The text on one line, truncated if long."""
     line = " ".join(text.split())
@@ -314,7 +347,10 @@ _HTTP_ERRORS = (
         lambda answer: "cost limit" in answer.lower,
         lambda subject, answer: RequestRefusedError(
             f"{subject}: the request is too large for {_CDS} ({answer.detail or answer.title})",
-            remedy="Ask for fewer variables at a time: --variables. A smaller area does not lower the cost.",
+            remedy="It is for one variable, and cannot be made smaller: the service allows less than it did. See "
+            f"{answer.page}, or take another source: --source arco."
+            if answer.variables == 1
+            else "Ask for fewer variables at a time: --variables. A smaller area does not lower the cost.",
         ),
     ),
     _HttpRow(
@@ -350,10 +386,18 @@ _HTTP_ERRORS = (
         lambda *_: RetryableError("the service does not know the request (yet)", kind="unknown job"),
     ),
     _HttpRow(
+        lambda answer: answer.status == 404 and "process not found" in answer.lower,
+        lambda subject, answer: SourceError(
+            f"{subject}: the service does not have the dataset {answer.dataset} ({_shortened(answer.text)})",
+            remedy=f"See whether it is still offered: {answer.page}. If it is, {_SETTING}, is that of another "
+            f"data store: {_CDS} is at {_API}.",
+        ),
+    ),
+    _HttpRow(
         lambda answer: answer.status == 404,
         lambda subject, answer: SourceError(
-            f"{subject}: {_CDS} does not know the address or the dataset ({answer.title or 'not found'})",
-            remedy=f"Correct CDSAPI_URL, or url in ~/.cdsapirc: {_API}.",
+            f"{subject}: {_CDS} is not at this address ({answer.title or 'not found'})",
+            remedy=f"Correct {_SETTING}: {_API}.",
         ),
     ),
     # Everything else.
@@ -375,8 +419,9 @@ _HTTP_ERRORS = (
         lambda _: True,
         lambda subject, answer: SourceError(
             f"{subject}: {_CDS} refuses the request (status {answer.status}: {_shortened(answer.text)})",
-            remedy="Check that the key is that of the account that sent the request. See also the page of the dataset: "
-            f"{answer.page}",
+            remedy="Check that the key is that of the account that sent the request."
+            if answer.is_about_job
+            else f"See the page of the dataset: {answer.page}",
         ),
     ),
 )
@@ -394,7 +439,7 @@ _CLIENT_ERRORS = (
     _ClientRow(
         INVALID_URL_ERRORS,
         lambda subject, _: SourceError(
-            f"{subject}: the address of {_CDS} is invalid", remedy="Correct CDSAPI_URL, or url in ~/.cdsapirc."
+            f"{subject}: the address of {_CDS} is invalid", remedy=f"Correct {_SETTING}: {_API}."
         ),
     ),
     _ClientRow(
@@ -403,7 +448,11 @@ _CLIENT_ERRORS = (
     ),
     _ClientRow(
         requests.exceptions.RequestException,
-        lambda _, error: RetryableError(f"no connection ({describe_connection_error(error)})", kind="connection"),
+        lambda _, error: RetryableError(
+            f"no connection to {origin_of(error) or _CDS} ({describe_connection_error(error)})",
+            kind="connection",
+            check=f"Check the network, and the address in {_SETTING}.",
+        ),
     ),
     _ClientRow(
         (LinkError, LookupError, AssertionError, AttributeError, TypeError, ValueError),

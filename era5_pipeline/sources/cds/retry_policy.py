@@ -49,7 +49,7 @@ class RetryableError(Exception):
 
     `after_seconds` is the wait requested by the service, None if it names none. `needs_new_request`: the current
     request has failed. `max_in_a_row`: how many consecutive errors of this `kind` are retried; None: any number until
-    the time limit.
+    the time limit. `check`: what the user should check if it lasts, as a sentence.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class RetryableError(Exception):
         after_seconds: float | None = None,
         needs_new_request: bool = False,
         max_in_a_row: int | None = None,
+        check: str = "",
     ) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -67,6 +68,7 @@ class RetryableError(Exception):
         self.after_seconds = after_seconds
         self.needs_new_request = needs_new_request
         self.max_in_a_row = max_in_a_row
+        self.check = check
 
 
 class RetriesExhaustedError(SourceError):
@@ -88,8 +90,10 @@ class RetryPolicy:
         self._in_a_row: dict[str, int] = {}
         self.waited_seconds = 0.0
 
-    def retry(self, attempt: Callable[[], T]) -> T:
+    def retry(self, attempt: Callable[[], T], next_run: Callable[[], str]) -> T:
         """Return the result of `attempt`, repeated after each retryable error.
+
+        If it gives up, `next_run` says in a few words what the next run does with the request.
 
         Raises:
             RetriesExhaustedError: if the errors last longer than the limit.
@@ -107,12 +111,10 @@ class RetryPolicy:
             return retrying(attempt)
         except RetryableError as error:
             message = f"{self._subject}: gave up: {error.reason} (waited {spoken(self.waited_seconds)} in all)"
+            remedy = f"{error.check} Run it again later: {next_run()}.".lstrip()
             if self._is_too_often(error):
-                raise MonthFailedError(message, remedy="Run it again later: a new request will be sent.") from error
-            raise RetriesExhaustedError(
-                message,
-                remedy="Run it again later: it resumes the request, and keeps the bytes received so far.",
-            ) from error
+                raise MonthFailedError(message, remedy=remedy) from error
+            raise RetriesExhaustedError(message, remedy=remedy) from error
 
     def reset(self, *kinds: str) -> None:
         """Forget earlier errors of these kinds; without kinds, of those that end once the service responds.

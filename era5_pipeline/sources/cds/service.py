@@ -41,6 +41,7 @@ _GET_KEY = (
     "Sign in at https://cds.climate.copernicus.eu, copy the key from your profile page, and set CDSAPI_KEY to it in "
     "the environment (.env is not read for it), or write it into ~/.cdsapirc, as a line `key: ...`."
 )
+_SET_ADDRESS = f"Set it to {DEFAULT_URL}, or remove it: that is the default."
 # Characters allowed in an HTTP header; any other would make the HTTP library show the key in its error.
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
 
@@ -67,11 +68,17 @@ def read_credentials() -> Credentials:
         )
     if not _PRINTABLE.fullmatch(key):
         raise SourceError("the key is invalid: it is empty, or has blanks or non-ASCII characters", remedy=_GET_KEY)
-    if not is_http_url(url) or url.rstrip("/").endswith("/api/v2"):
+    if url.rstrip("/").endswith("/api/v2"):
+        raise SourceError(
+            "the address in CDSAPI_URL, or url in ~/.cdsapirc, is that of the old Climate Data Store (it ends with "
+            "/api/v2), which was closed in 2024",
+            remedy=_SET_ADDRESS,
+        )
+    if not is_http_url(url):
         # Not shown: it may be the key, entered by mistake, or contain a password.
         raise SourceError(
             "the address in CDSAPI_URL, or url in ~/.cdsapirc, is not that of the Climate Data Store's API",
-            remedy=_GET_KEY,
+            remedy=_SET_ADDRESS,
         )
     if not is_secure_url(url):
         raise SourceError(

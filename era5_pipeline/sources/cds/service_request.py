@@ -17,7 +17,8 @@ has one request at a time, sent only in the states `nothing asked` and `fetched`
                    wrong size or checksum, cut off at the same byte                 queued; download again
                    that again, `_DISTRUSTED_AFTER` times in a row                   nothing asked; new fresh request
                    request rejected, failed, ended, dismissed                       nothing asked; new request
-                   results expired or gone, their address invalid                   nothing asked; new request
+                   results expired or gone                                          nothing asked; new fresh request
+                   address of the results invalid                                   nothing asked; new request
                    file damaged                                                     nothing asked; new fresh request
                    job unknown `_MAX_UNKNOWN` times in a row                        nothing asked; new request
                    stale: a fresh retrieval of an earlier run, answered more        nothing asked; new fresh request
@@ -66,9 +67,10 @@ if TYPE_CHECKING:
 _CLOCK_DIFFERENCE = timedelta(minutes=5)
 # A new request may be unknown for a moment; one that stays unknown is gone.
 _MAX_UNKNOWN = 5
-# A result that stays damaged is damaged in the service's store, and would come from its cache again.
+# A result that stays damaged is damaged in the service's store, and one that is gone may still be listed in its cache:
+# either would come from there again.
 _DISTRUSTED_AFTER = {
-    "damaged": 1,
+    **dict.fromkeys(("damaged", "expired of results", "gone of results"), 1),
     **dict.fromkeys(("size of results", "checksum of results", "range of results"), MAX_MISMATCHES // 2),
     "stall of results": MAX_STALLS // 2,
 }
@@ -114,7 +116,7 @@ class ServiceRequest:
         """Continue from the note's state to `fetched`."""
         started, before = time.monotonic(), self._note
         try:
-            fetched = self._retry_policy.retry(self._attempt)
+            fetched = self._retry_policy.retry(self._attempt, self._next_run)
         except (NotYetAvailableError, MonthFailedError):
             self._drop()
             raise
@@ -147,6 +149,19 @@ class ServiceRequest:
             raise RetryableError(
                 reason, kind="taken up", after_seconds=0.0, needs_new_request=True, max_in_a_row=2
             ) from error
+
+    def _next_run(self) -> str:
+        """What the next run does with the request, for messages."""
+        job = self._note.job
+        if job is None:
+            return (
+                "a new request will be sent, which the service cannot answer from its cache"
+                if (self._must_be_fresh)
+                else "a new request will be sent"
+            )
+        return "it resumes the request" + (
+            ", and keeps the bytes received so far" if _size(self._files.part(job)) else ""
+        )
 
     def _apply(self, error: RetryableError) -> None:
         """Make the transition for a retryable error."""
@@ -226,8 +241,8 @@ class ServiceRequest:
         suffix = self._query.validate(part)
         if received.has_checksum is False:
             self._say(
-                f"{self._subject}: the file came twice with the same bytes, is whole, but its checksum is not as "
-                f"announced ({asset.checksum}): it is kept"
+                f"{self._subject}: the file came twice with the same bytes, and has the announced size, but not the "
+                f"announced checksum ({asset.checksum}): it is used if it can be read"
             )
         return Fetched(
             name=self._files.place(part, received.sha256, suffix),

@@ -27,6 +27,10 @@ class Waits:
         self.policy = RetryPolicy(MONTH, settings, self.said.append)
 
 
+def begin_again() -> str:
+    return "it begins again"
+
+
 def failing(times: int, **how: object) -> Callable[[], str]:
     """An attempt that fails this many times, then succeeds."""
     left = [times]
@@ -43,7 +47,7 @@ def failing(times: int, **how: object) -> Callable[[], str]:
 @given(st.integers(0, 12), st.floats(0.01, 100))
 def test_waits_double_up_to_half_an_hour_and_are_reported(times: int, first: float) -> None:
     waits = Waits(first=first)
-    assert waits.policy.retry(failing(times)) == "done"
+    assert waits.policy.retry(failing(times), begin_again) == "done"
     assert len(waits.slept) == len(waits.said) == times
     for number, seconds in enumerate(waits.slept):
         doubled = min(first * 2**number, 1800)
@@ -55,23 +59,23 @@ def test_waits_double_up_to_half_an_hour_and_are_reported(times: int, first: flo
 @given(st.floats(0, 10_000))
 def test_a_wait_is_as_long_as_the_service_asks_for(seconds: float) -> None:
     waits = Waits(first=5)
-    waits.policy.retry(failing(1, after_seconds=seconds))
+    waits.policy.retry(failing(1, after_seconds=seconds), begin_again)
     assert seconds <= waits.slept[0] <= max(seconds, 5)
 
 
 def test_waits_are_short_again_after_an_answer() -> None:
     waits = Waits(first=10)
-    waits.policy.retry(failing(5))
+    waits.policy.retry(failing(5), begin_again)
     waits.policy.reset()
-    waits.policy.retry(failing(1))
+    waits.policy.retry(failing(1), begin_again)
     assert waits.slept[-1] <= 12.5
 
 
 def test_waits_after_rejections_keep_growing_although_the_service_answers() -> None:
     waits = Waits(first=10)
-    waits.policy.retry(failing(3, kind="rejected"))
+    waits.policy.retry(failing(3, kind="rejected"), begin_again)
     waits.policy.reset()
-    waits.policy.retry(failing(1, kind="rejected"))
+    waits.policy.retry(failing(1, kind="rejected"), begin_again)
     assert waits.slept[-1] >= 80
 
 
@@ -79,18 +83,18 @@ def test_waits_after_rejections_keep_growing_although_the_service_answers() -> N
 def test_the_limit_of_all_waits(hours: float) -> None:
     waits, limit = Waits(hours=hours), hours * 3600
     with pytest.raises(SourceError, match="gave up: busy") as caught:
-        waits.policy.retry(failing(10**6))
+        waits.policy.retry(failing(10**6), begin_again)
     assert sum(waits.slept) >= limit
     assert sum(waits.slept[:-1]) < limit
-    assert "again" in caught.value.remedy
+    assert caught.value.remedy == "Run it again later: it begins again."
 
 
 def test_an_error_with_a_limit_in_a_row_ends_the_retries() -> None:
     waits = Waits()
-    assert waits.policy.retry(failing(2, max_in_a_row=3)) == "done"
+    assert waits.policy.retry(failing(2, max_in_a_row=3), begin_again) == "done"
     waits = Waits()
     with pytest.raises(SourceError, match="gave up"):
-        waits.policy.retry(failing(3, max_in_a_row=3))
+        waits.policy.retry(failing(3, max_in_a_row=3), begin_again)
     assert len(waits.slept) == 2
 
 
@@ -101,7 +105,7 @@ def test_a_permanent_error_is_not_retried() -> None:
         raise SourceError("no", remedy="none")
 
     with pytest.raises(SourceError, match=r"^no"):
-        waits.policy.retry(attempt)
+        waits.policy.retry(attempt, begin_again)
     assert waits.slept == []
 
 

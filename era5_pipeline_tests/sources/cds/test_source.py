@@ -195,8 +195,33 @@ def test_a_key_of_the_old_store_is_not_sent(cds: SourceUnderTest, monkeypatch: p
 
 def test_an_address_without_the_service(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDSAPI_URL", cds.server.url + "/elsewhere")
-    with pytest.raises(SourceError, match="does not know the address"):
+    with pytest.raises(SourceError, match="is not at this address") as caught:
         cds.fetch()
+    assert "CDSAPI_URL" in caught.value.remedy
+
+
+def test_a_dataset_that_the_service_does_not_have_is_named(cds: SourceUnderTest) -> None:
+    cds.server.faults.unknown_dataset = True
+    with pytest.raises(SourceError, match="does not have the dataset reanalysis-era5-single-levels") as caught:
+        cds.fetch()
+    assert "datasets/reanalysis-era5-single-levels" in caught.value.remedy
+    assert cds.slept == []
+
+
+def test_a_withdrawn_dataset_is_not_a_matter_of_the_account(cds: SourceUnderTest) -> None:
+    cds.server.faults.disabled, cds.server.faults.disabled_reason = 1, "This dataset has been withdrawn."
+    with pytest.raises(SourceError, match="has been withdrawn") as caught:
+        cds.fetch()
+    assert "account" not in caught.value.remedy
+    assert "datasets/reanalysis-era5-single-levels" in caught.value.remedy
+
+
+def test_one_variable_over_the_limit_cannot_be_fewer(cds: SourceUnderTest) -> None:
+    cds.server.faults.cost = True
+    with pytest.raises(SourceError, match="too large") as caught:
+        cds.fetch(MONTH, "temperature_2m")
+    assert "fewer" not in caught.value.remedy
+    assert "--source arco" in caught.value.remedy
 
 
 def test_a_month_that_is_not_available_yet_can_be_fetched_later(cds: SourceUnderTest) -> None:
@@ -292,9 +317,11 @@ def test_a_server_that_is_down_is_retried_up_to_the_limit(
 ) -> None:
     url = cds.server.url
     monkeypatch.setenv("CDSAPI_URL", "http://127.0.0.1:9/api")  # nobody listens on "discard"
-    with pytest.raises(SourceError, match="gave up: no connection"):
+    with pytest.raises(SourceError, match=r"gave up: no connection to http://127\.0\.0\.1:9 ") as caught:
         cds.fetch(patience_hours=0.1)
     assert any("refused" in text for text in cds.said)
+    assert "CDSAPI_URL" in caught.value.remedy
+    assert "bytes" not in caught.value.remedy  # none were received, and nothing was sent
     monkeypatch.setenv("CDSAPI_URL", url)
     cds.fetch()
 
@@ -432,6 +459,28 @@ def test_the_next_run_does_not_take_the_result_that_was_cut_off(cds: SourceUnder
     assert cds.server.retrievals == 3
 
 
+def test_a_result_that_is_gone_is_not_asked_of_the_cache_again(cds: SourceUnderTest) -> None:
+    """The service's cache lists it, and would answer every request with the same inputs by it."""
+    cds.fetch()
+    shutil.rmtree(cds.folder)
+    cds.server.lose_files()
+    cds.server.submissions.clear()
+    assert cds.fetch().files[0].path.is_file()
+    assert [is_fresh(inputs) for inputs in cds.server.submissions] == [False, True]
+    assert cds.server.retrievals == 2
+
+
+def test_after_results_that_were_gone_the_next_run_asks_afresh(cds: SourceUnderTest) -> None:
+    cds.server.faults.fail("download", status=404, times=10)
+    with pytest.raises(MonthFailedError, match="is gone") as caught:
+        cds.fetch()
+    assert "cannot answer from its cache" in caught.value.remedy
+    assert [is_fresh(inputs) for inputs in cds.server.submissions] == [False, True, True]
+    cds.server.faults.fail("download", status=404, times=0)
+    cds.fetch()
+    assert is_fresh(cds.server.submissions[-1])
+
+
 def test_a_file_changed_in_transit_is_downloaded_again(cds: SourceUnderTest) -> None:
     right = cds.fetch().files[0].sha256
     shutil.rmtree(cds.folder)
@@ -460,6 +509,7 @@ def test_a_file_received_twice_is_kept_despite_its_checksum(cds: SourceUnderTest
     assert raw.files[0].path.is_file()
     assert len(downloads(cds.server)) == 2
     assert any("twice with the same bytes" in text and "0" * 32 in text for text in cds.said)
+    assert not any("whole" in text for text in cds.said)  # only its size is known
     note = json.loads(next(cds.folder.glob("*.json")).read_text())
     assert note["fetched"]["checksum"] is None
 
