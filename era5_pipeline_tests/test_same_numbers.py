@@ -113,7 +113,7 @@ class Question:
     @property
     def last_day(self) -> str:
         """The last day of the month."""
-        return str(np.datetime64(self.case.month, "M") + 1 - np.timedelta64(1, "D"))
+        return str(np.datetime64(self.case.month, "M") + np.timedelta64(1, "M") - np.timedelta64(1, "D"))
 
 
 @pytest.fixture(scope="session")

@@ -158,7 +158,7 @@ def period_means(values: Values, period: Period) -> tuple[TimeArray, npt.NDArray
     """Every period from first to last (k,), and its mean (k,), NaN if too many hours are missing."""
     periods = values.times.astype(f"datetime64[{period}]")
     number = (periods - periods[0]).astype(np.int64)
-    starts = periods[0] + np.arange(int(number[-1]) + 1)
+    starts = np.arange(periods[0], _next_periods(periods[-1:])[0])
     hours = np.bincount(number, weights=values.steps, minlength=len(starts))
     sums = np.bincount(number, weights=values.values.astype(np.float64) * values.steps, minlength=len(starts))
     means = np.full(len(starts), np.nan)
@@ -168,7 +168,13 @@ def period_means(values: Values, period: Period) -> tuple[TimeArray, npt.NDArray
 
 def hours_per_period(starts: TimeArray) -> npt.NDArray[np.int64]:
     """The number of hours, (k,), of the periods that begin at `starts` (k,), whose unit is the period."""
-    return (as_seconds(starts + 1) - as_seconds(starts)).astype(np.int64) // 3600
+    return (as_seconds(_next_periods(starts)) - as_seconds(starts)).astype(np.int64) // 3600
+
+
+def _next_periods(starts: TimeArray) -> TimeArray:
+    """The periods after those that begin at `starts` (k,), whose unit is the period."""
+    # Adding 1 would be that of no unit, which numpy will refuse.
+    return (starts.astype(np.int64) + 1).astype(starts.dtype)
 
 
 def as_seconds(times: TimeArray) -> TimeArray:
@@ -237,7 +243,7 @@ def draw_means(
 ) -> None:
     """Draw means as a line through the middles of their periods; a mean without neighbours as a dot."""
     starts, means = period_means(values, period)
-    begin, end = as_seconds(starts), as_seconds(starts + 1)
+    begin, end = as_seconds(starts), as_seconds(_next_periods(starts))
     at = begin + (end - begin) // 2
     is_there = np.concatenate(([False], np.isfinite(means), [False]))
     alone = is_there[1:-1] & ~is_there[:-2] & ~is_there[2:]
@@ -263,7 +269,7 @@ def draw_totals(axes: Axes, values: Values, colour: str, period: Period) -> bool
     if not np.isfinite(means).any():
         return False
     totals = np.nan_to_num(means) * hours_per_period(starts)
-    begin, end = as_seconds(starts), as_seconds(starts + 1)
+    begin, end = as_seconds(starts), as_seconds(_next_periods(starts))
     # A thin line separates bars, unless they are too many and too thin.
     seam = 0.3 if len(starts) < 200 else 0.0
     axes.bar(

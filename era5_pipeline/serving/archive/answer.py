@@ -137,7 +137,8 @@ def _missing(
         if not none.any():
             continue
         if month_numbers is None:
-            month_numbers = (first.astype("datetime64[h]") + np.arange(count)).astype("datetime64[M]").astype(np.int64)
+            hours = first.astype("datetime64[h]") + np.arange(count).astype("timedelta64[h]")
+            month_numbers = hours.astype("datetime64[M]").astype(np.int64)
         asked, missing = np.unique(month_numbers), np.unique(month_numbers[~none])
         absent |= set(np.setdiff1d(asked, missing).tolist())
         lacking |= none
