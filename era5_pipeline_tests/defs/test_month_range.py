@@ -259,13 +259,15 @@ def test_the_job_takes_calendar_months_and_refuses_wrong_ones(pipeline: Pipeline
 def places(first: str, months: int) -> Weather:
     """Every hour of three places from a month on."""
     begin = np.datetime64(first, "M")
-    hours = np.arange(begin.astype("datetime64[h]"), (begin + months).astype("datetime64[h]")).astype(np.int64)
+    end = begin + np.timedelta64(months, "M")
+    hours = np.arange(begin.astype("datetime64[h]"), end.astype("datetime64[h]")).astype(np.int64)
     return weather(hours, (10.0,), (20.0, 20.25, 20.5), ("t2m", "tp"))
 
 
 def write_months(folder: Path, first: str, months: int, layout: Layout = CURRENT) -> list[str]:
     """Write a file for each month; return the months."""
-    names = [str(month) for month in np.arange(np.datetime64(first, "M"), np.datetime64(first, "M") + months)]
+    begin = np.datetime64(first, "M")
+    names = [str(month) for month in np.arange(begin, begin + np.timedelta64(months, "M"))]
     for name in names:
         write(folder, places(name, 1), layout, stem=name)
     return names
