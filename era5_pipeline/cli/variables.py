@@ -48,7 +48,7 @@ def variables(
 
 
 def _has_words(variable: "Variable", words: "Iterable[str]") -> bool:
-    names = (variable.column, variable.cds_name, variable.long_name, variable.description, *variable.names_in_files)
+    names = (variable.column, variable.long_name, variable.description, *variable.names_in_files)
     text = " ".join(names).casefold()
     return all(word.casefold() in text for word in words)
 

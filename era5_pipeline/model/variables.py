@@ -87,8 +87,9 @@ class Variable:
 
     @property
     def names_in_files(self) -> tuple[str, ...]:
-        """Every name it may have in a file, the usual one first."""
-        return (self.short_name, *(() if self.ncar_name is None else (self.ncar_name,)), *self.other_names)
+        """Every name it may have in a file, the usual one first; ARCO-ERA5 and KrigR use the name in requests."""
+        ncar = () if self.ncar_name is None else (self.ncar_name,)
+        return tuple(dict.fromkeys((self.short_name, *ncar, *self.other_names, self.cds_name)))
 
     @property
     def checksum_scale(self) -> float:
@@ -270,11 +271,7 @@ BY_SHORT_NAME = {variable.short_name: variable for variable in VARIABLES}
 BY_LONG_NAME = {variable.long_name.casefold(): variable for variable in VARIABLES}
 BY_PARAM_ID = {variable.param_id: variable for variable in VARIABLES}
 BY_NAME_IN_FILE = {name: variable for variable in VARIABLES for name in variable.names_in_files}
-_BY_ANY_NAME = (
-    {name.casefold(): variable for name, variable in BY_NAME_IN_FILE.items()}
-    | {variable.cds_name: variable for variable in VARIABLES}
-    | BY_COLUMN
-)
+_BY_ANY_NAME = {name.casefold(): variable for name, variable in BY_NAME_IN_FILE.items()} | BY_COLUMN
 _SHOWN_NAMES = 5
 _SHOWN_COLUMNS = 6
 
@@ -289,7 +286,7 @@ _REASONS = {
 
 
 def find_variable(name: str) -> Variable:
-    """Find a variable by its column, its CDS name, or any of its names in files.
+    """Find a variable by its column or any of its names in files, that of requests among them.
 
     Raises:
         UsageError: if the name is unknown; the remedy lists the nearest names.
@@ -407,7 +404,7 @@ def _meant(names: Iterable[str]) -> str:
 
 
 def _names(variable: Variable) -> tuple[str, ...]:
-    return (variable.column, variable.cds_name, variable.long_name, *variable.names_in_files)
+    return (variable.column, variable.long_name, *variable.names_in_files)
 
 
 def why_unsupported(name: str) -> str | None:

@@ -26,6 +26,8 @@ _MOST_COPIES = 10
 # Hours since 1970-01-01 UTC.
 FIRST_HOUR = hour_of(Month(FIRST_YEAR, 1).start)
 _TIME_NAMES = ("valid_time", "time")
+_CALENDARS = ("standard", "gregorian", "proleptic_gregorian")
+_GRID_TYPE = "regular_ll"
 _LATITUDE = ("degrees_north", "degree_north", "degrees_n", "latitude")
 _LONGITUDE = ("degrees_east", "degree_east", "degrees_e", "longitude")
 
@@ -81,6 +83,11 @@ def horizontal_axis(array: xr.DataArray, what: Literal["latitude", "longitude"])
     """
     words = _LATITUDE if what == "latitude" else _LONGITUDE
     found: list[xr.DataArray] = [coordinate for coordinate in array.coords.values() if _is(coordinate, words)]
+    grid_type = array.attrs.get("GRIB_gridType", _GRID_TYPE)
+    if grid_type != _GRID_TYPE:
+        kind = "a Gaussian grid" if str(grid_type).endswith("_gg") else "another grid"
+        text = f"is on {kind} ({grid_type}), not on ERA5's regular one of latitudes and longitudes"
+        raise ProblemError("dimensions", text, GET_HOURS)
     if not found:
         raise ProblemError("dimensions", f"{array.name} has no {what}", "Request a regular latitude-longitude grid.")
     if len(found) > 1 or found[0].ndim > 1:
@@ -96,11 +103,18 @@ def time_axis(array: xr.DataArray) -> xr.DataArray:
     Raises:
         ProblemError: if it is missing, or cannot be decoded.
     """
-    times: list[xr.DataArray] = [array.coords[name] for name in _TIME_NAMES if name in array.coords]
-    times += [c for c in array.coords.values() if c.name not in _TIME_NAMES and c.attrs.get("standard_name") == "time"]
+    found: list[xr.DataArray] = [array.coords[name] for name in _TIME_NAMES if name in array.coords]
+    found += [c for c in array.coords.values() if c.name not in _TIME_NAMES and c.attrs.get("standard_name") == "time"]
     # valid_time comes first: in cfgrib's files, `time` may be the start of the forecast.
-    times = [c.squeeze(drop=True) if c.ndim > 1 else c for c in times if np.issubdtype(c.dtype, np.datetime64)]
+    times = [c.squeeze(drop=True) if c.ndim > 1 else c for c in found if np.issubdtype(c.dtype, np.datetime64)]
     if not times or times[0].ndim > 1:
+        # Of a calendar with other days, and of years that datetime64 does not have, xarray makes objects.
+        for other in (c for c in found if c.dtype == object and c.size):
+            calendar = str(other.encoding.get("calendar", _CALENDARS[0])).lower()
+            if calendar not in _CALENDARS:
+                text = f"its times are of the calendar {calendar}, and ERA5's are of the Gregorian calendar"
+                raise ProblemError("time", text, GET_HOURS)
+            raise ProblemError("time", f"time {other.values.flat[0]} is none of ERA5", AGAIN)
         raise ProblemError(
             "dimensions", f"{array.name} has no time coordinate that can be read", "Request hourly data with times."
         )
@@ -161,7 +175,7 @@ def horizontal_indices(latitude: xr.DataArray, longitude: xr.DataArray, *, is_er
     try:
         indices = GridIndices(grid.latitude_indices(north), grid.longitude_indices(east))
     except ValueError as error:
-        text = str(error)
+        text = f"is on a grid of 0.1 degrees, ERA5-Land's: {error}" if _is_on_grid_of_land(north, east) else str(error)
     else:
         # Some global files repeat the first meridian at the end (0 and 360), which `flat.tiles` compares.
         for degrees, what in zip((north, east), axes, strict=True):
@@ -183,6 +197,14 @@ def horizontal_indices(latitude: xr.DataArray, longitude: xr.DataArray, *, is_er
     degrees_off = max(abs(shift.north), abs(shift.east))
     remedy = f"take each value to its nearest point, {degrees_off:g} degrees off: --off-grid nearest"
     return GridIndices(rows, columns, ProblemError("grid", text, remedy, area, shift))
+
+
+def _is_on_grid_of_land(*axes: npt.NDArray[np.float64]) -> bool:
+    """Return True if the degrees along the axes are multiples of 0.1, one after another: several along one at least."""
+    tenths = [degrees * 10.0 for degrees in axes]
+    are_multiples = all((np.abs(values - np.rint(values)) < 10.0 * grid.TOLERANCE_DEGREES).all() for values in tenths)
+    steps = np.concatenate([np.abs(np.diff(np.rint(values))) for values in tenths])
+    return are_multiples and steps.size > 0 and bool((steps == 1.0).all())
 
 
 def _degrees(coordinate: xr.DataArray, what: Literal["latitude", "longitude"]) -> npt.NDArray[np.float64]:

@@ -6,7 +6,9 @@ what a month needs `flat.inventory`, for reading values `field_reader`.
 
 from __future__ import annotations
 
+import re
 import shlex
+import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,6 +21,7 @@ from era5_pipeline.model.variables import (
     BY_LONG_NAME,
     BY_NAME_IN_FILE,
     BY_PARAM_ID,
+    QUANTITIES,
     Variable,
     variable_names,
     why_unsupported,
@@ -46,7 +49,7 @@ from era5_pipeline.netcdf.refusals import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     import numpy.typing as npt
@@ -63,7 +66,15 @@ _GET_WHOLE = (
     "Download it from the Climate Data Store, or copy all of it into one file (nccopy IN OUT); or move it out of the "
     "folder."
 )
-_LEVELS = ("pressure_level", "isobaricInhPa", "level", "plev")
+_LEVELS = ("pressure_level", "isobaricInhPa", "level", "plev", "model_level", "hybrid")
+TYPES_OF_LEVEL = {
+    "isobaricInhPa": "pressure levels",
+    "isobaricInPa": "pressure levels",
+    "hybrid": "model levels",
+}
+_FLUXES = frozenset(
+    unit for name in ("energy_flux", "mass_flux", "stress", "speed") for unit in QUANTITIES[name].file_units
+)
 
 
 @dataclass(frozen=True)
@@ -144,10 +155,14 @@ class Field:
 
 @dataclass(frozen=True)
 class Contents:
-    """The usable fields of one netCDF file, and the problems of the unusable ones; shifted fields have one, too."""
+    """The usable fields of one netCDF file, and the problems of the unusable ones; shifted fields have one, too.
+
+    `left_out` are variables of ERA5 that are not in the catalogue, and why the table cannot hold them.
+    """
 
     fields: tuple[Field, ...]
     problems: tuple[Problem, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
 
 
 def months_of(hours: npt.NDArray[np.int64]) -> tuple[str, ...]:
@@ -172,6 +187,13 @@ def open_netcdf(file: NetcdfFile) -> xr.Dataset:
 
 def inspect(file: NetcdfFile) -> Contents:
     """Find our variables in a netCDF file. An unusable file never raises, but gives a `Problem`."""
+    with warnings.catch_warnings():
+        # xarray's, of what it cannot decode: what matters is a problem.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return _inspect(file)
+
+
+def _inspect(file: NetcdfFile) -> Contents:
     try:
         _require_complete(file.path)
         unwritten = require_own_data(file.path, is_hdf5=is_hdf5(file.path))
@@ -198,7 +220,7 @@ def _require_complete(path: Path) -> None:
 def _inspect_dataset(dataset: xr.Dataset, shown: str, unwritten: frozenset[str]) -> Contents:
     stated = aggregates_stated_by(dataset.attrs)
     ours = [(dataset[name], variable) for name, variable in _our_variables(dataset)]
-    return describe_fields(ours, map(str, dataset.data_vars), shown, stated, unwritten).contents
+    return describe_fields(ours, dataset.data_vars.values(), shown, stated, unwritten).contents
 
 
 @dataclass(frozen=True)
@@ -211,14 +233,14 @@ class Described:
 
 def describe_fields(
     arrays: Iterable[tuple[xr.DataArray, Variable]],
-    names: Iterable[str],
+    held: Collection[xr.DataArray],
     shown: str,
     stated: tuple[Aggregate, ...] = (),
     unwritten: frozenset[str] = frozenset(),
 ) -> Described:
     """Describe our variables of a file, by their axes and attributes, and say which cannot be used.
 
-    `names` are those of all its variables, `stated` is what the file says of all, `unwritten` those without values.
+    `held` are all its variables, `stated` is what the file says of all, `unwritten` those without values.
     """
     found: list[tuple[xr.DataArray, tuple[Field, ...]]] = []
     problems: list[Problem] = []
@@ -237,11 +259,11 @@ def describe_fields(
                 Problem(shown, "unreadable", f"{name} cannot be read ({error})", AGAIN, columns=(variable.column,))
             )
     if not found and not problems:
-        text = f"holds none of the variables of the catalogue; it holds {_described_names(names)}"
+        text = f"holds none of the variables of the catalogue; it holds {_described(held)}"
         remedy = "Move it out of the folder, or add one that does (era5 variables lists them)."
         problems.append(Problem(shown, "nothing", text, remedy))
     fields = tuple(one for _, of_array in found for one in of_array)
-    return Described(Contents(fields, tuple(_merged(problems))), tuple(found))
+    return Described(Contents(fields, tuple(_merged(problems)), tuple(_left_out(held))), tuple(found))
 
 
 def _problem(shown: str, array: xr.DataArray, variable: Variable, error: ProblemError) -> Problem:
@@ -279,11 +301,23 @@ def _request_on_grid(problem: Problem, area: str, same: Sequence[Problem]) -> st
     return f"Request it on the grid: {shlex.join(words)}; or {problem.remedy}."
 
 
-def _described_names(held: Iterable[str]) -> str:
-    """Names of the variables in the file, and why the known ones cannot be used."""
-    names = sorted(set(held))
-    reasons = [f"{name} {why}" for name in names if (why := why_unsupported(name.casefold())) is not None]
-    return (", ".join(names) or "nothing") + (f" ({reasons[0]})" if reasons else "")
+def _described(held: Collection[xr.DataArray]) -> str:
+    """Names of the variables in the file, and why the first known one cannot be used."""
+    names = ", ".join(sorted(str(array.name) for array in held)) or "nothing"
+    return names + next((f" ({name} {why})" for name, why in sorted(_left_out(held))), "")
+
+
+def _left_out(held: Iterable[xr.DataArray]) -> Iterator[tuple[str, str]]:
+    for array in held:
+        if array.name not in BY_NAME_IN_FILE and (why := _why_left_out(array)) is not None:
+            yield str(array.name), why
+
+
+def _why_left_out(array: xr.DataArray) -> str | None:
+    """Say why the table cannot hold a variable that is not in the catalogue; None if it is unknown."""
+    if (levels := levels_of(array) or "").startswith("model"):
+        return f"is at {levels}: the table holds single levels, one value for each place and hour"
+    return why_unsupported(str(array.name).casefold())
 
 
 def _months_if_known(array: xr.DataArray) -> tuple[str, ...]:
@@ -343,16 +377,20 @@ def _require_units(array: xr.DataArray, variable: Variable) -> None:
     named = BY_LONG_NAME.get(long_name.casefold(), variable) if number is None else variable
     if units in variable.file_units and named is variable and (number is None or int(number) == variable.param_id):
         return
-    found = f"{long_name} in {units or 'no units'}" if long_name else f"in {units or 'no units'}"
-    if units in variable.file_units and number is not None:
-        other = BY_PARAM_ID.get(int(number))
-        found = f"parameter {number}" + (f", {other.long_name}" if other is not None else "")
-    raise ProblemError(
-        "units",
-        f"{array.name} is {found}, not {variable.description.lower().partition(',')[0]} "
-        f"(parameter {variable.param_id}, in {' or '.join(variable.file_units)})",
-        f"Request {variable.cds_name} of reanalysis-era5-single-levels, or move the file out of the folder.",
-    )
+    wanted = variable.file_units[0]
+    if named is variable and (number is None or int(number) == variable.param_id):
+        other_name = "" if long_name.casefold() == variable.long_name.casefold() else long_name
+        text = f"{array.name} is {f'{other_name} ' if other_name else ''}in {units or 'no units'}, not in {wanted}"
+        if variable.step_type == "accum" and units in _FLUXES:
+            text = f"{array.name} is in {units}, a mean flux; ERA5 has the total of the hour, in {wanted}"
+    else:
+        other = named if number is None else BY_PARAM_ID.get(int(number))
+        parameter = long_name if number is None else f"parameter {number}"
+        parameter += f", {other.long_name}" if other is not None and number is not None else ""
+        described = variable.description.lower().partition(",")[0]
+        text = f"{array.name} is {parameter}, not {described} (parameter {variable.param_id})"
+    remedy = f"Request {variable.cds_name} of reanalysis-era5-single-levels, or move the file out of the folder."
+    raise ProblemError("units", text, remedy)
 
 
 def _require_written(array: xr.DataArray, unwritten: frozenset[str]) -> None:
@@ -372,12 +410,24 @@ def _scale_factor(array: xr.DataArray) -> float:
     return numbers.get("scale_factor", 0.0)
 
 
+def levels_of(array: xr.DataArray) -> str | None:
+    """Name the levels that the values are at, by type or coordinate: `model levels (level)`; None for single levels."""
+    if (stated := TYPES_OF_LEVEL.get(str(array.attrs.get("GRIB_typeOfLevel")))) is not None:
+        return stated
+    name = next((name for name in _LEVELS if name in array.coords or name in array.dims), None)
+    if name is None:
+        return None
+    attributes = array.coords[name].attrs if name in array.coords else {}
+    said = " ".join(map(str, (name, attributes.get("long_name"), attributes.get("standard_name"))))
+    kind = "model" if re.search(r"model[ _]level|hybrid", said, re.IGNORECASE) else "pressure"
+    return f"{kind} levels ({name})"
+
+
 def _require_single_level(array: xr.DataArray, known_dimensions: set[Hashable]) -> None:
-    level = next((name for name in _LEVELS if name in array.coords or name in array.dims), None)
-    if level is not None or array.attrs.get("GRIB_typeOfLevel") == "isobaricInhPa":
+    if (levels := levels_of(array)) is not None:
         raise ProblemError(
             "dimensions",
-            f"{array.name} is at pressure levels{f' ({level})' if level else ''}: the table holds single levels",
+            f"{array.name} is at {levels}: the table holds single levels",
             "Request the variable of reanalysis-era5-single-levels, or move the file out of the folder.",
         )
     for dimension, size in array.sizes.items():

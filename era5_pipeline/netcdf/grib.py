@@ -11,6 +11,7 @@ import ctypes
 import hashlib
 import json
 import os
+import platform
 import sys
 import tempfile
 import threading
@@ -18,7 +19,7 @@ import time
 import zlib
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self
@@ -32,9 +33,9 @@ from era5_pipeline.model.errors import UsageError, disk_errors
 from era5_pipeline.model.times import from_datetime64
 from era5_pipeline.model.variables import BY_COLUMN, BY_PARAM_ID
 from era5_pipeline.netcdf.axes import AGAIN, GET_HOURS, times_along
-from era5_pipeline.netcdf.contents import Contents, Field, Problem, describe_fields, months_of
+from era5_pipeline.netcdf.contents import TYPES_OF_LEVEL, Contents, Field, Problem, describe_fields, months_of
 from era5_pipeline.netcdf.decoding import Decoding
-from era5_pipeline.netcdf.refusals import values_of_class
+from era5_pipeline.netcdf.refusals import is_long_mean, values_of_class
 from era5_pipeline.runtime.files import replacing
 from era5_pipeline.runtime.stores import is_s3
 
@@ -58,8 +59,9 @@ def is_installed() -> bool:
     return find_spec("eccodes") is not None
 
 
+@cache
 def ec_codes() -> ModuleType:
-    """Import ecCodes.
+    """Import ecCodes, and discard what it writes to the terminal: errors that matter are raised.
 
     Raises:
         UsageError: if it is not installed.
@@ -73,7 +75,14 @@ def ec_codes() -> ModuleType:
             remedy=f"Install it: {_INSTALL}; or download the data as netCDF.",
         ) from error
     library: ModuleType = eccodes
+    library.codes_context_set_logging(_nowhere())
     return library
+
+
+@cache
+def _nowhere() -> BinaryIO:
+    """A file that nobody reads, never closed: ecCodes keeps the C file that belongs to it."""
+    return open(os.open(os.devnull, os.O_WRONLY), "wb", closefd=False)
 
 
 @contextmanager
@@ -101,6 +110,50 @@ def _libraries_apart() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+class _QuietC:
+    """While any thread is in this context, what C code prints to its stream `stderr` is discarded.
+
+    ecCodes warns of odd dates there when it opens a message, whatever its log is (fprintf in G2Date), hundreds of times
+    for a file. Python's own `sys.stderr` and the file descriptor are left alone.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._within = 0
+        self._usual: int | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._within += 1
+            if self._within == 1 and (stream := _c_stderr()) is not None:
+                self._usual, stream.value = stream.value, _c_nowhere()
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._within -= 1
+            if self._within == 0 and (stream := _c_stderr()) is not None:
+                stream.value = self._usual
+
+
+_quiet_c = _QuietC()
+
+
+@cache
+def _c_stderr() -> ctypes.c_void_p | None:
+    """C's variable `stderr`; None where it is a constant or unknown."""
+    name = {"darwin": "__stderrp", "linux": "stderr"}.get(sys.platform)
+    if name is None or (sys.platform == "linux" and platform.libc_ver()[0] != "glibc"):
+        return None
+    return ctypes.c_void_p.in_dll(ctypes.CDLL(None), name)
+
+
+@cache
+def _c_nowhere() -> int:
+    opening = ctypes.CDLL(None).fopen
+    opening.restype = ctypes.c_void_p
+    return int(opening(os.fsencode(os.devnull), b"w"))
 
 
 # --- The index: positions and headers of all messages ---
@@ -132,11 +185,11 @@ _ATTRIBUTES = {
     "stream": "GRIB_stream",
     "class": "GRIB_class",
     "typeOfLevel": "GRIB_typeOfLevel",
+    "gridType": "GRIB_gridType",
     "numberOfForecastsInEnsemble": "GRIB_totalNumber",
     "units": "units",
     "name": "long_name",
 }
-_LEVELS = {"isobaricInhPa": "pressure levels", "isobaricInPa": "pressure levels", "hybrid": "model levels"}
 _WAVES = ("wave", "ewda", "wamo", "wamd", "ewmm", "ewmo")
 _MINUTES_A_DAY = 1440
 
@@ -285,7 +338,7 @@ def read_index(path: Path) -> Index:
     names: dict[int, tuple[Any, ...]] = {}
     rows: list[tuple[int, int, int, int, int, int, float]] = []
     offset, number, check, header = -1, 0, 0, b""
-    with path.open("rb") as source, _fields_one_by_one(codes, source):
+    with path.open("rb") as source, _fields_one_by_one(codes, source), _quiet_c:
         while True:
             try:
                 handle = codes.codes_grib_new_from_file(source)
@@ -405,18 +458,21 @@ def inspect_grib(file: NetcdfFile) -> Contents:
         return Contents(fields=(), problems=(Problem(file.shown, "unreadable", text, AGAIN),))
     messages = {id(array): (places, group) for array, places, group in arrays}
     ours = [(array, BY_PARAM_ID[group.key("paramId")]) for array, _, group in arrays if _is_ours(group)]
-    described = describe_fields(ours, [str(array.name) for array, *_ in arrays], file.shown)
+    described = describe_fields(ours, [array for array, *_ in arrays], file.shown)
     fields = []
     for array, of_array in described.by_array:
         places, group = messages[id(array)]
         fields += [GribField(**vars(one), places=places, grid=group.grid) for one in of_array]
     refused = [problem for array, _, group in arrays if (problem := _refusal(file, array, group)) is not None]
+    problems = [problem for problem in described.contents.problems if problem.kind != "nothing"]
+    problems = [*(problem for problem in refused if problem.columns), *problems]
+    if fields or problems:
+        others = [(array, group) for array, _, group in arrays if group.key("paramId") not in BY_PARAM_ID]
+        held = ((str(array.name), f"holds {of[0]}, not {of[1]}") for array, group in others if (of := _foreign(group)))
+        left_out = dict((*described.contents.left_out, *held))
+        return Contents(tuple(fields), tuple(problems), tuple(left_out.items()))
     # Naming what the file has instead says more than that it has none of our variables.
-    problems = (
-        *refused,
-        *(problem for problem in described.contents.problems if problem.kind != "nothing" or not refused),
-    )
-    return Contents(tuple(fields), problems)
+    return Contents((), tuple(refused) or described.contents.problems)
 
 
 def _is_ours(group: Group) -> bool:
@@ -428,11 +484,12 @@ def _foreign(group: Group) -> tuple[str, str] | None:
     name = group.key("class") or "unknown"
     if what := values_of_class(name):
         return f"{what} (class {name})", "of ERA5"
-    if group.key("typeOfLevel") in _LEVELS:
-        return f"values at {_LEVELS[group.key('typeOfLevel')]}", "of single levels"
+    if (levels := TYPES_OF_LEVEL.get(group.key("typeOfLevel"))) is not None:
+        return f"values at {levels}", "of single levels"
     if group.key("stream") in _WAVES:
         return f"values of ocean waves (stream {group.key('stream')})", "of the atmosphere"
-    if group.step_hours > 1:
+    # Monthly means are named as such by `describe_fields`; their steps are of 12 hours.
+    if group.step_hours > 1 and not is_long_mean(group.key("stream"), group.key("stepType")):
         return f"values of {group.step_hours} hours at once (steps of forecasts)", "of hours"
     return None
 
@@ -528,10 +585,10 @@ class _Messages:
         if zlib.crc32(message) != check:
             raise ValueError(f"the message at byte {offset:,} is not as it was when the file was found")
         try:
-            if number:
-                return self._read_part(offset, number)
-            handle = codes.codes_new_from_message(message)
-            return self._values(handle)
+            with _quiet_c:
+                if number:
+                    return self._read_part(offset, number)
+                return self._values(codes.codes_new_from_message(message))
         except codes.CodesInternalError as error:
             raise ValueError(f"the message at byte {offset:,}: {error.msg}") from error
 

@@ -413,6 +413,11 @@ def _stated_by_variable(array: xr.DataArray, variable: Variable) -> Iterator[Agg
     yield from _other_grids(attributes)
 
 
+def is_long_mean(stream: object, step_type: object) -> bool:
+    """Return True if ecCodes' stream or step type is one of means over days or months."""
+    return step_type in _LONG_MEANS or _STREAMS.get(str(stream), "").startswith("monthly means")
+
+
 def _of_stream(stream: str, evidence: str) -> Aggregate:
     return Aggregate(_STREAMS[stream], "data set" if stream == "wave" else "time", evidence)
 

@@ -1,8 +1,9 @@
-"""HTTP: URLs in settings, posts to a webhook, and the browser requests that a local server may answer."""
+"""HTTP: URLs and proxies in settings, posts to a webhook, and the browser requests that a local server may answer."""
 
 from __future__ import annotations
 
 import logging
+import os
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,6 +43,19 @@ def is_secure_url(url: str) -> bool:
         return ip_address(parts.hostname or "").is_loopback
     except ValueError:
         return False
+
+
+# --- Name the proxy that a call went to instead of the service ---
+
+
+_PROXY_SETTINGS = ("https_proxy", "http_proxy", "all_proxy")
+
+
+def describe_proxy_failure(reason: str) -> str:
+    """Say how the connection to the proxy failed, and which setting names which one, without user and password."""
+    settings = {name: value for name, value in os.environ.items() if name.lower() in _PROXY_SETTINGS and value}
+    named = [f"{name} is {value.rpartition('@')[2]}" for name, value in sorted(settings.items())]
+    return f"the proxy does not answer: {reason}; {', '.join(named) or 'it is one of the system settings'}"
 
 
 # --- Post JSON to a URL that is itself a secret, as chat services' are: it appears in no error and no log ---

@@ -112,13 +112,22 @@ class FilesSource(Source, FolderSource):
             files=tuple(files),
             variables=self._variables_of(month, serving),
             area=self.request.area_text,
-            warnings=tuple(f"passed over: {problem}" for problem in unreadable),
+            warnings=(*(f"passed over: {problem}" for problem in unreadable), *self._left_out(serving)),
             is_open=self.request.is_open,
             # Where all is on the grid, the months are the same without the setting.
             off_grid=self.off_grid
             if any(wanted & set(entry.shifted.get(str(month), ())) for entry in serving)
             else "refuse",
         )
+
+    def _left_out(self, entries: Iterable[CatalogueEntry]) -> Iterator[str]:
+        """Say which variables are left out although all were asked for, and why."""
+        if self.request.wanted != VARIABLES:
+            return
+        for entry in entries:
+            for why in dict.fromkeys(entry.left_out.values()):
+                names = ", ".join(sorted(name for name, own in entry.left_out.items() if own == why))
+                yield f"left out: {entry.path}: {names} {why}"
 
     def _variables_of(self, month: Month, entries: Iterable[CatalogueEntry]) -> tuple[str, ...] | None:
         """The columns that the month should have; for an open list and `all`, those in its files."""

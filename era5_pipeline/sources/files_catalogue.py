@@ -119,7 +119,7 @@ def fetch_object(month: Month, file: RawFile) -> None:
 
 # Increase the number whenever the form of the entries or the rules for inspecting files change. Changes to the
 # catalogue of variables invalidate entries too.
-_FORM = [10, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
+_FORM = [11, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
 
 
 _MOVE_AWAY = "Copy the data into a file, or move it out of the folder."
@@ -133,6 +133,7 @@ class CatalogueEntry:
 
     `shifted` are the columns per month whose values lie between the grid points; they also have a problem.
     `values` counts those of all its variables, at all places and hours, by month.
+    `left_out` are its other variables of ERA5, and why the table cannot hold them.
     `sparse` has, by column, the hours since 1970 of fields with at most one value a day, always at the same hour, which
     the file does not declare to be hourly.
     """
@@ -146,6 +147,7 @@ class CatalogueEntry:
     sparse: dict[str, tuple[int, ...]] = field(default_factory=dict)
     shifted: dict[str, tuple[str, ...]] = field(default_factory=dict)
     values: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def months(self) -> frozenset[str]:
@@ -191,6 +193,7 @@ class CatalogueEntry:
             sparse={column: tuple(hours) for column, hours in value["sparse"].items()},
             shifted={month: tuple(columns) for month, columns in value["shifted"].items()},
             values=value["values"],
+            left_out=value["left_out"],
         )
 
 
@@ -283,6 +286,7 @@ class Catalogue:
             return replace(entry, problems=(Problem(str(path), "unreadable", text, remedy),))
         problems: list[Problem] = []
         fields: list[Field] = []
+        left_out: dict[str, str] = {}
         with scratch_folder(self._home) as scratch:
             try:
                 # Of local files the digest is not known yet.
@@ -291,6 +295,7 @@ class Catalogue:
                     contents = contents_of(file)
                     problems += contents.problems
                     fields += contents.fields
+                    left_out |= dict(contents.left_out)
                     if file.is_scratch:
                         file.path.unlink()
             except BadFileError as error:
@@ -302,6 +307,7 @@ class Catalogue:
             problems=tuple(problems),
             sparse=_sparse(fields),
             values=_values(fields),
+            left_out=left_out,
         )
 
 

@@ -79,7 +79,7 @@ def test_totals_and_rates_keep_their_convention() -> None:
     assert (by_name["avg_sdswrf"].step_type, by_name["avg_sdswrf"].unit) == ("avg", "W/m2")
     assert (by_name["tp"].step_type, by_name["tp"].unit) == ("accum", "mm")
     assert (by_name["avg_tprate"].step_type, by_name["avg_tprate"].unit) == ("avg", "kg/m2/s")
-    assert by_name["avg_tprate"].names_in_files == ("avg_tprate", "mtpr")
+    assert by_name["avg_tprate"].names_in_files == ("avg_tprate", "mtpr", "mean_total_precipitation_rate")
     assert (by_name["mn2t"].step_type, by_name["mn2t"].file_step_type) == ("min", "max")
 
 

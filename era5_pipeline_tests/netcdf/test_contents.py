@@ -190,6 +190,23 @@ def test_other_variables_are_ignored(tmp_path: Path) -> None:
     assert [field.name for field in look_into(path).fields] == ["t2m"]
 
 
+@pytest.mark.parametrize(("name", "request_name"), [("t2m", "2m_temperature"), ("tp", "total_precipitation")])
+def test_a_variable_is_known_by_its_name_in_requests(tmp_path: Path, name: str, request_name: str) -> None:
+    """As ARCO-ERA5, KrigR and pycontrails call them."""
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS, names=[name]))
+    contents = look_into(changed(path, lambda dataset: dataset.renameVariable(name, request_name)))
+    assert contents.problems == ()
+    assert [(field.name, field.column) for field in contents.fields] == [(request_name, VARIABLES[name][0])]
+
+
+def test_what_xarray_warns_of_is_not_said(tmp_path: Path) -> None:
+    """Warnings are errors here, which would be problems of the file."""
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS), LEGACY)
+    contents = look_into(changed(path, lambda dataset: dataset["t2m"].setncattr("missing_value", np.int16(5))))
+    assert [field.name for field in contents.fields] == ["t2m"]
+    assert contents.problems == ()
+
+
 def test_an_additional_dimension_of_size_one_is_ignored(tmp_path: Path) -> None:
     path = with_members(tmp_path / "x.nc", 1)
     assert [field.name for field in look_into(path).fields] == ["t2m"]
@@ -227,11 +244,22 @@ def test_ensemble_members_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "attributes", "said"),
     [
-        ("t2m", {"units": "degC"}, "is temperature 2m in degC, not air temperature"),
-        ("t2m", {"units": ""}, "no units"),
+        ("t2m", {"units": "degC", "long_name": "2 metre temperature"}, "t2m is in degC, not in K"),
+        ("t2m", {"units": "degC", "long_name": "mean of 2022"}, "t2m is mean of 2022 in degC, not in K"),
+        ("t2m", {"units": ""}, "in no units, not in K"),
+        ("ssrd", {"units": "W m**-2"}, "ssrd is in W m**-2, a mean flux; ERA5 has the total of the hour, in J m**-2"),
+        (
+            "tp",
+            {"units": "kg m**-2 s**-1"},
+            "tp is in kg m**-2 s**-1, a mean flux; ERA5 has the total of the hour, in m",
+        ),
         ("tp", {"units": "mm"}, "in mm"),
         ("tcc", {"units": "%"}, "in %"),
-        ("sf", {"units": "m**2 s**-1", "long_name": "Stream function"}, "sf is Stream function in m**2 s**-1"),
+        (
+            "sf",
+            {"units": "m**2 s**-1", "long_name": "Stream function"},
+            "sf is Stream function in m**2 s**-1, not in m of water",
+        ),
         ("tp", {"GRIB_paramId": 228228}, "parameter 228228"),
     ],
 )
@@ -414,7 +442,7 @@ def test_times_before_era5_are_refused(tmp_path: Path) -> None:
 def test_times_that_cannot_be_decoded_are_refused(tmp_path: Path, attribute: str, value: str) -> None:
     path = write_netcdf(tmp_path / "x.nc", weather(HOURS))
     problem = only_problem(changed(path, lambda dataset: dataset["valid_time"].setncattr(attribute, value)))
-    assert problem.kind in ("dimensions", "unreadable")
+    assert problem.kind in ("dimensions", "time", "unreadable")
 
 
 def test_a_file_without_our_variables_lists_what_it_holds(tmp_path: Path) -> None:
@@ -432,7 +460,7 @@ def test_a_file_without_our_variables_lists_what_it_holds(tmp_path: Path) -> Non
         ({"GRIB_paramId": 228246}, "u10 is parameter 228246, 100 metre U wind component, not eastward wind 10 m"),
         (
             {"long_name": "100 metre U wind component"},
-            "u10 is 100 metre U wind component in m s**-1, not east",
+            "u10 is 100 metre U wind component, not east",
         ),
         ({"long_name": "10 metre V wind component"}, "u10 is 10 metre V wind component"),
     ],
@@ -501,6 +529,55 @@ def test_a_variable_at_one_pressure_level_is_refused(tmp_path: Path, level: str)
     assert f"z is at pressure levels ({level}): the table holds single levels" in problem.text
 
 
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [("level", {"long_name": "model_level_number"}), ("hybrid", {"units": "1"}), ("model_level", {})],
+)
+def test_model_levels_are_named(tmp_path: Path, name: str, attributes: dict[str, str]) -> None:
+    def lift(dataset: netCDF4.Dataset, short_name: str) -> None:
+        dataset.renameVariable("t2m", short_name)
+        dataset.createVariable(name, "f8", ())[...] = 137.0
+        dataset[name].setncatts(attributes)
+        dataset[short_name].coordinates = f"{dataset[short_name].coordinates} {name}"
+
+    ours = changed(write_netcdf(tmp_path / "ours.nc", weather(HOURS)), lambda dataset: lift(dataset, "2t"))
+    assert f"2t is at model levels ({name}): the table holds single levels" in only_problem(ours).text
+    other = changed(write_netcdf(tmp_path / "other.nc", weather(HOURS)), lambda dataset: lift(dataset, "q"))
+    assert f"q is at model levels ({name}): the table holds single levels" in only_problem(other).text
+
+
+@pytest.mark.parametrize("calendar", ["noleap", "360_day", "julian"])
+def test_a_calendar_of_models_is_named(tmp_path: Path, calendar: str) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS))
+    problem = only_problem(changed(path, lambda dataset: dataset["valid_time"].setncattr("calendar", calendar)))
+    assert f"its times are of the calendar {calendar}" in problem.text
+    assert "reanalysis-era5-single-levels" in problem.remedy
+
+
+def test_years_beyond_those_of_era5_are_named(tmp_path: Path) -> None:
+    def long_ago(dataset: netCDF4.Dataset) -> None:
+        dataset["valid_time"].setncatts({"units": "hours since 1500-01-01", "calendar": "standard"})
+        dataset["valid_time"][:] = np.arange(HOURS.size)
+
+    problem = only_problem(changed(write_netcdf(tmp_path / "x.nc", weather(HOURS)), long_ago))
+    assert "time 1500-01-01 00:00:00 is none of ERA5" in problem.text
+
+
+def test_a_gaussian_grid_is_named_once_for_all_variables(tmp_path: Path) -> None:
+    of = weather(HOURS, names=["t2m", "u10"], latitudes=[10.5386, 10.2576])
+    layout = replace(CURRENT, attributes={"GRIB_gridType": "regular_gg"})
+    problem = only_problem(write_netcdf(tmp_path / "x.nc", of, layout))
+    assert problem.text == "is on a Gaussian grid (regular_gg), not on ERA5's regular one of latitudes and longitudes"
+    assert problem.columns == ("temperature_2m", "zonal_wind_10m")
+
+
+def test_the_grid_of_era5_land_is_named(tmp_path: Path) -> None:
+    of = weather(HOURS, latitudes=[10.2, 10.1, 10.0], longitudes=[20.0, 20.1])
+    assert "is on a grid of 0.1 degrees, ERA5-Land's" in only_problem(write_netcdf(tmp_path / "x.nc", of)).text
+    coarse = weather(HOURS, latitudes=[10.2, 10.0], longitudes=[20.0, 20.2])
+    assert "ERA5-Land" not in only_problem(write_netcdf(tmp_path / "y.nc", coarse)).text
+
+
 def test_one_grid_off_025_degrees_is_one_problem_of_all_its_variables(tmp_path: Path) -> None:
     of = weather(HOURS, names=["t2m", "tp"], latitudes=[10.1, 9.85])
     (problem,) = look_into(write_netcdf(tmp_path / "x.nc", of)).problems
@@ -558,7 +635,7 @@ def test_messages_name_the_member_not_the_scratch_file(tmp_path: Path) -> None:
     ("name", "kind", "said"),
     [
         ("bad/truncated-hdf5.nc", "unreadable", "cut off or damaged"),
-        ("bad/sf-is-streamfunction.nc", "units", "sf is Stream function in m**2 s**-1, not snow"),
+        ("bad/sf-is-streamfunction.nc", "units", "sf is Stream function in m**2 s**-1, not in m of water"),
         ("bad/latlon-allfill.nc", "grid", "latitude holds only fill values"),
         ("delhi-2018-offgrid/delhi_weather_2018_01.nc", "grid", "latitude 28.9 is not on"),
         ("alps-2020-01-packed-offgrid/SURF_202001.nc", "grid", "latitude 47.201 is not on"),

@@ -409,6 +409,7 @@ def test_fields_share_the_memory_and_the_others_are_decoded_into_a_file(
         ({"stream": "enda"}, "ensemble"),
         ({"stream": "wave"}, "ocean waves"),
         ({"levtype": "pl", "level": 500}, "pressure levels"),
+        ({"levtype": "ml", "level": 137}, "model levels"),
         ({"dataType": "em"}, "means of an ensemble"),
     ],
     ids=lambda value: None if isinstance(value, str) else "-".join(map(str, value.values())),
@@ -441,6 +442,52 @@ def test_totals_of_a_day_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "a.grib", message(228, "2023-07-02T00", step=(0, 24)))
     (problem,) = contents(path).problems
     assert "24 hours at once" in problem.text
+
+
+def test_monthly_means_of_totals_are_not_said_to_be_totals_of_several_hours(tmp_path: Path) -> None:
+    total = message(228, "2023-07-01T12", step=(0, 12))
+    (problem,) = contents(written(tmp_path / "a.grib", total, form=Form(keys={"stream": "moda"}))).problems
+    assert problem.text.startswith("tp holds monthly means (GRIB_stream moda)")
+
+
+def test_a_gaussian_grid_is_named(tmp_path: Path) -> None:
+    handle = eccodes.codes_grib_new_from_samples("regular_gg_sfc_grib1")
+    for name, value in {"class": "ea", "stream": "oper", "paramId": 167, "dataDate": 20230701}.items():
+        eccodes.codes_set(handle, name, value)
+    (tmp_path / "a.grib").write_bytes(eccodes.codes_get_message(handle))
+    eccodes.codes_release(handle)
+    (problem,) = contents(tmp_path / "a.grib").problems
+    assert problem.text.startswith("is on a Gaussian grid (regular_gg)")
+
+
+def test_a_wave_variable_does_not_block_the_others(tmp_path: Path) -> None:
+    temperature, waves = message(), message(140209, seed=2)
+    path = tmp_path / "a.grib"
+    path.write_bytes(encoded(temperature, Form()) + encoded(waves, Form(keys={"stream": "wave"})))
+    found = contents(path)
+    assert [field.column for field in found.fields] == ["temperature_2m"]
+    assert found.problems == ()
+    assert found.left_out == (("rhoao", "holds values of ocean waves (stream wave), not of the atmosphere"),)
+    assert flatten([path], "2023-07", tmp_path).rows == NORTH.size * EAST.size
+    alone = written(tmp_path / "b.grib", waves, form=Form(keys={"stream": "wave"}))
+    (problem,) = contents(alone).problems
+    assert problem.text.startswith("rhoao holds values of ocean waves (stream wave)")
+
+
+def test_what_ec_codes_prints_is_not_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It prints a warning from C for each message whose local section has a date of zeros."""
+    no_date = {"yearOfForecast": 0, "monthOfForecast": 0, "dayOfForecast": 0}
+    path = written(
+        tmp_path / "a.grib", message(), form=Form(edition=2, keys={"grib2LocalSectionNumber": 41, **no_date})
+    )
+    capfd.readouterr()
+    assert flatten([path], "2023-07", tmp_path).rows == NORTH.size * EAST.size
+    assert capfd.readouterr() == ("", "")
+    eccodes.codes_release(eccodes.codes_new_from_message(path.read_bytes()))
+    assert "Date is not valid" in capfd.readouterr().err, "ecCodes says it no more, or nobody hears C's stderr"
+    with pytest.raises(eccodes.CodesInternalError):
+        eccodes.codes_set(eccodes.codes_grib_new_from_samples("regular_ll_sfc_grib1"), "typeOfGrid", "none")
+    assert capfd.readouterr().err.count("ECCODES") == 0
 
 
 REAL = {

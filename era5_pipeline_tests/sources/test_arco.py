@@ -310,6 +310,13 @@ def test_a_proxy_of_the_environment_is_used(web: Web, tmp_path: Path, monkeypatc
     assert len(raw.files) == 1
 
 
+def test_a_dead_proxy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "")
+    with pytest.raises(SourceError, match=r"the proxy does not answer: .*http_proxy is http://127\.0\.0\.1:9"):
+        source("http://store.invalid", tmp_path, "temperature_2m").fetch(MONTH)
+
+
 def test_a_server_that_is_down_stops_all_months(tmp_path: Path) -> None:
     slept: list[float] = []
     with pytest.raises(SourceError, match=r"2020-02: http://127.0.0.1:9/store cannot be read") as caught:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import netCDF4
 import numpy as np
 import pytest
 
@@ -19,7 +20,7 @@ from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, Us
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.model.settings import Settings
-from era5_pipeline.model.variables import DEFAULT_COLUMNS, find_variable
+from era5_pipeline.model.variables import DEFAULT_COLUMNS, VARIABLES, find_variable
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.sources.files import FilesSource
@@ -375,6 +376,20 @@ def test_two_values_of_one_hour_stop_the_month_even_beside_good_files(folder: Pa
     with pytest.raises(InputError, match=r"bad\.nc contradicts itself, with two values at .*2023-07-01T01:00Z"):
         flat_of(source_of(folder), JULY)
     assert source_of(folder).fetch(JUNE).warnings == ()
+
+
+def test_variables_that_cannot_be_loaded_are_left_out_by_name_where_all_are_asked_for(folder: Path) -> None:
+    path = write_netcdf(folder / "a.nc", weather(OF_JULY, names=["t2m", "u10", "v10"]))
+    with netCDF4.Dataset(path, "a") as dataset:
+        dataset.renameVariable("u10", "swh")
+        dataset.renameVariable("v10", "q")
+    every = Request(variables=VARIABLES, is_open=True)
+    said = source_of(folder, every).fetch(JULY).warnings
+    assert [text.partition(" (")[0].partition(", which")[0] for text in said] == [
+        f"left out: {path}: swh describes ocean waves",
+        f"left out: {path}: q is at pressure levels",
+    ]
+    assert source_of(folder).fetch(JULY).warnings == ()
 
 
 def test_a_zip_with_a_damaged_member_is_not_used_at_all(folder: Path) -> None:

@@ -17,6 +17,7 @@ import requests
 from ecmwf.datastores.processing import LinkError, ProcessingFailedError
 
 from era5_pipeline.model.errors import Era5Error, MonthFailedError, NotYetAvailableError, SourceError
+from era5_pipeline.runtime.http import describe_proxy_failure
 from era5_pipeline.sources.cds.request import DATASET
 from era5_pipeline.sources.cds.retry_policy import MAX_FAILURES, RetryableError
 from era5_pipeline.sources.cds.session import OtherHostError
@@ -41,10 +42,12 @@ def describe_connection_error(error: BaseException) -> str:
     """Describe briefly how a connection failed, without its URL, which may hold a signature."""
     if isinstance(error, requests.exceptions.Timeout):
         return "no answer in time"
+    reason = "it was cut off"
     for cause in _causes(error):
         if isinstance(cause, OSError) and cause.strerror and not isinstance(cause, requests.RequestException):
-            return cause.strerror
-    return "it was cut off"
+            reason = cause.strerror
+            break
+    return describe_proxy_failure(reason) if isinstance(error, requests.exceptions.ProxyError) else reason
 
 
 def describe_tls_error(error: BaseException) -> str:

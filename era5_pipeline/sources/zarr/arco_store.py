@@ -21,6 +21,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import MonthFailedError, SourceError, TransientError, UsageError
 from era5_pipeline.model.times import from_datetime64, time_of
+from era5_pipeline.runtime.http import describe_proxy_failure
 from era5_pipeline.sources.zarr.codecs import use_checked_blosc
 from era5_pipeline.sources.zarr.store import https_of_google, without_password
 
@@ -306,6 +307,8 @@ def _how(error: BaseException | None) -> str:
         return f"status {error.status}"
     if isinstance(error, FSTimeoutError | TimeoutError):
         return "no answer in time"
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        return describe_proxy_failure(error.strerror or "refused")
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, _UNDECODABLE):

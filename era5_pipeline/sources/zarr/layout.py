@@ -122,7 +122,7 @@ def _of_format_2(entries: Mapping[str, Any]) -> Metadata:
 def _by_names(variables: Sequence[Variable], read: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401  # a function
     arrays: dict[str, dict[str, Any]] = {}
     for variable in variables:
-        for name in (*variable.names_in_files, variable.cds_name):
+        for name in variable.names_in_files:
             if (found := read(name)) is not None:
                 arrays[name] = found
                 break
@@ -294,7 +294,6 @@ def open_layout(
 def _our_arrays(metadata: Metadata, variables: Sequence[Variable]) -> dict[str, Variable]:
     """Our variables by path: by a name that files or requests use, else by ECMWF's number or name."""
     wanted = {variable.column for variable in variables}
-    names = {variable.cds_name: variable for variable in VARIABLES} | BY_NAME_IN_FILE
     arrays = {path: one for path, one in metadata.arrays.items() if len(one.get("shape", ())) >= 2}
     found: dict[str, Variable] = {}
 
@@ -303,7 +302,7 @@ def _our_arrays(metadata: Metadata, variables: Sequence[Variable]) -> dict[str, 
             found[path] = variable
 
     for path in arrays:
-        take(path, names.get(path))
+        take(path, BY_NAME_IN_FILE.get(path))
     for path, array in arrays.items():
         attributes = array.get("attributes") or {}
         number, long_name = attributes.get("GRIB_paramId"), str(attributes.get("long_name", ""))
@@ -328,7 +327,7 @@ def _layout_of(store: ReadOnlyStore, metadata: Metadata, found: Mapping[str, Var
         one.encoding.update({name: attributes[name] for name in ("scale_factor", "add_offset") if name in attributes})
         described.append((_since_1940(one), variable))
     stated = aggregates_stated_by(dict(metadata.attributes))
-    contents = describe_fields(described, map(str, metadata.arrays), store.shown, stated)
+    contents = describe_fields(described, [xr.DataArray(name=path) for path in metadata.arrays], store.shown, stated)
     if problems := contents.contents.problems:
         raise SourceError(f"{store.shown}: {problems[0].text}", remedy=problems[0].remedy)
     fields = []

@@ -24,6 +24,7 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByt
 from zarr.core.sync import sync
 
 from era5_pipeline.model.errors import Era5Error, SourceError, TransientError, UsageError
+from era5_pipeline.runtime.http import describe_proxy_failure
 from era5_pipeline.runtime.stores import S3Address, S3Environment, error_of_s3, is_s3, s3_file_system
 
 if TYPE_CHECKING:
@@ -216,6 +217,8 @@ class HttpObjects:
             raise SourceError(
                 f"{type(error).__name__}: its certificate or address is not valid", remedy=REMEDY
             ) from error
+        except aiohttp.ClientProxyConnectionError as error:
+            raise _TemporaryError(f"no connection ({describe_proxy_failure(error.strerror or 'refused')})") from error
         except aiohttp.ClientConnectorError as error:
             raise _TemporaryError(f"no connection ({error.strerror or 'refused'})") from error
         except TimeoutError as error:

@@ -22,6 +22,21 @@ def test_a_refused_connection_is_described_in_the_systems_words() -> None:
     assert "refused" in describe_connection_error(caught.value)
 
 
+@pytest.mark.parametrize("url", ["http://store.invalid/", "https://store.invalid/"])
+def test_a_dead_proxy_is_named_with_its_setting_and_without_its_password(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "")
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://user:secret@127.0.0.1:9")
+    with pytest.raises(requests.ConnectionError) as caught:
+        requests.get(url, timeout=5)
+    said = describe_connection_error(caught.value)
+    assert said.startswith("the proxy does not answer: Connection refused; ")
+    assert "https_proxy is 127.0.0.1:9" in said
+    assert "secret" not in said
+
+
 @pytest.mark.parametrize(
     ("header", "seconds"),
     [

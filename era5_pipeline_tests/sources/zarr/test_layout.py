@@ -132,7 +132,7 @@ def test_versions_of_the_store_are_taken(tmp_path: Path) -> None:
     ("changed", "said"),
     [
         ({"latitude": np.array([50.1, 49.85])}, "latitude 50.1 is not on ERA5's 0.25 degree grid"),
-        ({"variable": {"units": "degC"}}, "t2m is 2 metre temperature in degC"),
+        ({"variable": {"units": "degC"}}, "t2m is in degC, not in K"),
         ({"variable": {"GRIB_stepType": "avgua"}}, "GRIB_stepType avgua"),
         ({"variable": {"cell_methods": "time: mean"}}, "a mean over time"),
         ({"group": {"history": "cdo monmean era5.nc"}}, "monthly statistics|monmean"),
