@@ -17,6 +17,7 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.commands import Home, InProcess, assert_explained, ended, environment, new_home
+from era5_pipeline_tests.warehouse.loads import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,6 +94,8 @@ def test_interrupted_and_killed_loads_leave_nothing_behind(home: Home, here: InP
     process.kill()
     assert ended(process).code == -signal.SIGKILL
     with home.server.lease():
+        # Until the server has noticed that the loader is gone, the attempt shows as running.
+        wait_until(lambda: here.months()["2020-02"]["last_attempt"]["outcome"] != "running")
         entry = here.months()["2020-02"]
         assert (entry["state"], entry["rows"]) == ("incomplete", ROWS)
         assert entry["last_attempt"]["outcome"] == "interrupted"

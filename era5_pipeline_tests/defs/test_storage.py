@@ -190,7 +190,9 @@ def test_a_range_of_months_is_recorded_though_its_connection_is_lost(pipeline: P
         pipeline.instance.report_engine_event("first", found)
         if len(calls) == 1:
             with psycopg.connect(server_url, autocommit=True) as admin:
-                admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE '%_dagster'")
+                admin.execute(
+                    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname LIKE '%_dagster'"
+                )
         pipeline.instance.report_engine_event("second", found)
 
     store_together(pipeline.instance, record)

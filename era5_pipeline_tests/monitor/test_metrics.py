@@ -25,6 +25,7 @@ from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline.warehouse.space import read_space
 from era5_pipeline_tests.servers import fresh_role
+from era5_pipeline_tests.warehouse.loads import end_session
 
 if TYPE_CHECKING:
     from era5_pipeline_tests.flat_months import FlatMonths
@@ -86,7 +87,7 @@ def test_metrics_are_those_of_the_ledger(warehouse: Warehouse, flat_months: Flat
         interrupted, failed = begin_attempt(other, Month(2023, 8)), begin_attempt(connection, Month(2023, 3))
         end_attempt(connection, failed, error="no")
         assert interrupted
-        other.close()
+        end_session(other, warehouse.url)
         begin_attempt(connection, Month(2023, 4))
         begun = datetime.now(tz=UTC).timestamp()
         found = measured(warehouse)

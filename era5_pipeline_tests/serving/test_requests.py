@@ -172,7 +172,7 @@ def test_a_session_that_is_ended_by_an_administrator_costs_one_answer_at_most(ow
         assert answers(client)
         with psycopg.connect(url, autocommit=True) as administrator:
             administrator.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
                 "WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
         # An idle connection is tried before it is given to a request.

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.runtime.progress import Stage
 
-SECONDS = 20.0
+# Of a wait for what happens in a moment, on a machine that has much else to do.
+SECONDS = 60.0
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = SECONDS) -> None:
@@ -39,6 +40,13 @@ def ask(url: str, query: LiteralString, *parameters: object) -> Any:
     with psycopg.connect(url, autocommit=True) as connection:
         row = connection.execute(query, parameters).fetchone()
         return row[0] if row else None
+
+
+def end_session(connection: psycopg.Connection[Any], url: str) -> None:
+    """Close the connection, and wait until the server has ended its session: a moment later, with its locks."""
+    session = connection.info.backend_pid
+    connection.close()
+    wait_until(lambda: ask(url, "SELECT count(*) FROM pg_stat_activity WHERE pid = %s", session) == 0)
 
 
 def rows_in(warehouse: Warehouse) -> int:

@@ -40,7 +40,14 @@ from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.locks import LOCK_CLASS, month_lock
 from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.monthly import assert_monthly
-from era5_pipeline_tests.warehouse.loads import Reader, copying_sessions, loading, loading_process, wait_until
+from era5_pipeline_tests.warehouse.loads import (
+    Reader,
+    copying_sessions,
+    end_session,
+    loading,
+    loading_process,
+    wait_until,
+)
 from era5_pipeline_tests.warehouse.test_load_month import entry_of, last_attempt
 
 if TYPE_CHECKING:
@@ -475,7 +482,7 @@ def test_a_load_succeeds_or_is_refused_as_a_whole_if_the_table_is_locked_at_its_
         try:
             assert_ends(load, warehouse)
         finally:
-            other.close()
+            end_session(other, warehouse.url)
     try:
         assert load.result().changed
     except MonthLockedError:

@@ -14,7 +14,7 @@ from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.urls import database_of, with_database
 from era5_pipeline.warehouse.locks import month_lock
 from era5_pipeline_tests.servers import fresh_database, fresh_role
-from era5_pipeline_tests.warehouse.loads import ask, wait_until
+from era5_pipeline_tests.warehouse.loads import ask, end_session, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ def test_the_lock_is_released_at_the_end_of_context_or_session(on_embedded: Ware
         with pytest.raises(KeyError), month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
             raise KeyError
         with month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
-            connection.close()
+            end_session(connection, on_embedded.url)
     with on_embedded.connect() as connection, month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
         pass
 

@@ -12,7 +12,7 @@ from era5_pipeline.model.errors import TransientError
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.flat_months import assert_holds
-from era5_pipeline_tests.warehouse.loads import Reader, ask, rows_in
+from era5_pipeline_tests.warehouse.loads import Reader, ask, rows_in, wait_until
 from era5_pipeline_tests.warehouse.test_load_interrupted import staging_tables
 from era5_pipeline_tests.warehouse.test_load_month import last_attempt, states
 
@@ -128,7 +128,8 @@ def test_ctrl_c_stops_all_connections(partitions: Warehouse, flat_months: FlatMo
     assert_holds(partitions, flat_months())
     assert staging_tables(partitions) == 0
     sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'era5 2023-07%%' AND datname = %s"
-    assert ask(partitions.url, sessions, ask(partitions.url, "SELECT current_database()")) == 0
+    database = ask(partitions.url, "SELECT current_database()")
+    wait_until(lambda: ask(partitions.url, sessions, database) == 0)
 
 
 def test_staging_tables_of_a_killed_load_are_dropped(partitions: Warehouse, large: FlatMonth) -> None:
