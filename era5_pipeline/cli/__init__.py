@@ -34,7 +34,7 @@ from era5_pipeline.cli.status import status
 from era5_pipeline.cli.up import up
 from era5_pipeline.cli.variables import variables
 from era5_pipeline.cli.watch import watch
-from era5_pipeline.model.errors import Era5Error, LocalDiskError, disk_remedy, is_caused_by
+from era5_pipeline.model.errors import Era5Error, LocalDiskError, disk_remedy, is_caused_by, machine_limits
 from era5_pipeline.model.package_version import __version__
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ def main(arguments: list[str] | None = None) -> None:
     # The driver's warnings (such as "error ignored in rollback") follow an error or interrupt that is reported anyway.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     try:
-        app(arguments)
+        with machine_limits("the command"):
+            app(arguments)
     except Era5Error as error:
         if is_caused_by(error, KeyboardInterrupt):
             sys.exit(_INTERRUPTED)

@@ -259,23 +259,26 @@ def _load_failed(
     from era5_pipeline.defs.runner import failed_months
     from era5_pipeline.model.months import months_between
     from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import server_kept
 
     if first is None and last is not None:
         raise UsageError("--to was given without --from", remedy="Give the first month too: --from YYYY-MM.")
     wanted = None if first is None else months_between(first, last)
     numbers = calendar_months or range(1, 13)
-    with open_instance(read_settings(**overrides).home) as instance:
-        found = [one for one in failed_months(instance) if wanted is None or one.month in wanted]
-        found = [one for one in found if one.month.month in numbers]
-    for one in found:
-        typer.echo(f"era5: {one.month} failed before: {one.reason.removeprefix(f'{one.month}: ')}", err=True)
-    if not found:
-        print_line("[]" if as_json else "no month's last attempt failed")
-        return 0
-    months = [(one.month, {**one.overrides, **overrides}) for one in found]
-    # The settings of the first month; they only serve to show what is being loaded.
-    settings = read_settings(**months[0][1])
-    return run_months(settings, months, as_json=as_json, known_changed=True)
+    present = read_settings(**overrides)
+    with server_kept(present):  # for two looks at it
+        with open_instance(present.home) as instance:
+            found = [one for one in failed_months(instance) if wanted is None or one.month in wanted]
+            found = [one for one in found if one.month.month in numbers]
+        for one in found:
+            typer.echo(f"era5: {one.month} failed before: {one.reason.removeprefix(f'{one.month}: ')}", err=True)
+        if not found:
+            print_line("[]" if as_json else "no month's last attempt failed")
+            return 0
+        months = [(one.month, {**one.overrides, **overrides}) for one in found]
+        # The settings of the first month; they only serve to show what is being loaded.
+        settings = read_settings(**months[0][1])
+        return run_months(settings, months, as_json=as_json, known_changed=True)
 
 
 def _months(

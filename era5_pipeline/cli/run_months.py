@@ -5,12 +5,14 @@ The output of `era5 load` and `era5 revise`; the work is in `era5_pipeline.defs.
 
 import json
 import shlex
-from typing import TYPE_CHECKING, Any
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from era5_pipeline.cli.output import by_cause, grouped_problems, print_line
-from era5_pipeline.model.errors import InputError
+from era5_pipeline.model.errors import InputError, TransientError
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.months import calendar_months_of
 from era5_pipeline.model.settings import split_places
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
     MonthAndOverrides = tuple[Month, Mapping[str, Any]]
 
+_R = TypeVar("_R")
+# Before another attempt to look at the warehouse: a server needs some seconds to recover from a crash.
+_PAUSES_SECONDS = (1, 5, 10)
 # The most replaced parts that are named.
 _SHOWN_PARTS = 3
 _COLUMNS = (
@@ -85,16 +90,21 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
             markup=False,
             soft_wrap=True,
         )
-        with warehouse.connect() as connection:
-            upgrade_schema(connection)  # the plan reads its tables
-            require_may_load(connection)
-        unchanged: frozenset[Month] = frozenset()
-        if not known_changed:
+
+        def prepare() -> "frozenset[Month]":
+            with warehouse.connect() as connection:
+                upgrade_schema(connection)  # the plan reads its tables
+                require_may_load(connection)
+            if known_changed:
+                return frozenset()
             with console.status("checking which months are already loaded"):
                 unchanged = unchanged_months(settings, warehouse, tuple(month for month, _ in wanted))
             if unchanged:
                 with warehouse.connect() as connection:
                     settle_failures(connection, unchanged)
+            return unchanged
+
+        unchanged = _repeated_if_lost(prepare)
         if not as_json:
             _print_row(name for name, _ in _COLUMNS)
 
@@ -143,7 +153,8 @@ def _run_in_turn(
     from era5_pipeline.defs.runner import MonthRunner
 
     logging.getLogger(STEP_LOGGER).setLevel(logging.ERROR)
-    with open_instance(settings.home) as instance:
+    with ExitStack() as stack:
+        instance = _repeated_if_lost(lambda: stack.enter_context(open_instance(settings.home)))
         turn = MonthRunner(
             instance,
             wanted,
@@ -154,6 +165,22 @@ def _run_in_turn(
         )
         turn.run()
     return turn.done
+
+
+def _repeated_if_lost(call: "Callable[[], _R]") -> "_R":
+    """Return the result of a call that changes nothing; repeat it if the connection was lost, as loads are."""
+    from era5_pipeline.postgres.server_errors import lost_connections
+
+    for pause in _PAUSES_SECONDS:
+        try:
+            with lost_connections("preparing the load"):
+                return call()
+        except TransientError as error:
+            if type(error) is not TransientError:  # of a store of files, which was waited for
+                raise
+            typer.echo(f"era5: {error.message}: trying again in {pause} s", err=True)
+            time.sleep(pause)
+    return call()
 
 
 def import_dagster() -> None:

@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from era5_pipeline.defs.run_tags import HERE, HOST, missing_tags
 from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.model.source_kinds import SOURCE_KINDS, names_of
+from era5_pipeline.stages import end_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +74,10 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
         tags = missing_tags(run) | (HERE if HOST not in run.tags else {})
         if tags:
             context.instance.add_run_tags(run.run_id, tags)
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # Dagster's signature
+        """Remove what a run leaves that ends between its stages `raw` and `flat`."""
+        end_run()
 
     def settings(self) -> Settings:
         """The settings of this run, read now.

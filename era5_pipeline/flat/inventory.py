@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -289,11 +288,10 @@ class KeptInventory:
 
 
 class InventoryKeeper:
-    """Holds the inventory that `raw` took until `flat` claims it; at most one, removed when the process exits."""
+    """Holds the inventory that `raw` took until `flat` claims it; at most one. Its owner discards it at the end."""
 
     def __init__(self) -> None:
         self._kept = KeptInventory()
-        atexit.register(self.discard)
 
     def take(self, raw: RawMonth, home: Path) -> Inventory:
         """Take the inventory of a month and keep it, replacing the previous one.
