@@ -359,6 +359,7 @@ def _as_json(month: "Month", run: "MonthRun | None", unchanged: "Collection[Mont
 def _report(settings: "Settings", runs: "Sequence[MonthRun]", not_tried: "Sequence[Month]") -> int:
     """Print the errors on stderr, each once; return the exit code."""
     from era5_pipeline.model.months import spans
+    from era5_pipeline.sources.files import LEFT_OUT
     from era5_pipeline.sources.open_source import stray_problems
 
     errors = [error for run in runs for error in run.errors]
@@ -369,10 +370,11 @@ def _report(settings: "Settings", runs: "Sequence[MonthRun]", not_tried: "Sequen
     problems = ((f"era5: {text}", remedy) for remedy, said in by_remedy.items() for text in by_cause(said))
     for text in grouped_problems(problems):
         typer.echo(text, err=True)
-    if source_kind(settings.source_name).states_no_version:
-        said = {warning for run in runs if run.results.raw is not None for warning in run.results.raw.raw.warnings}
-        for warning in sorted(said):
-            typer.echo(f"era5: {warning}", err=True)
+    said = {warning for run in runs if run.results.raw is not None for warning in run.results.raw.raw.warnings}
+    if not source_kind(settings.source_name).states_no_version:
+        said = {warning for warning in said if warning.startswith(LEFT_OUT)}  # files passed over follow below
+    for warning in sorted(said):
+        typer.echo(f"era5: {warning}", err=True)
     strays = [p for p in stray_problems(settings) if not any(str(p) in error.message for error in errors)]
     verbs = ("ignored" if p.kind == "nothing" else "cannot be used, and could belong to any month" for p in strays)
     for text in grouped_problems((f"era5: {p} ({verb})", p.remedy) for p, verb in zip(strays, verbs, strict=True)):

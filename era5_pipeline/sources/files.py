@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.settings import OffGrid, Settings
 
+# How warnings of variables that are left out begin.
+LEFT_OUT = "left out: "
 # Objects read at once from a bucket, whose latency exceeds the transfer.
 _READ_AT_ONCE = 16
 # Fewer values may be hand-picked hours; this many days or months, always at the same hour, may be means.
@@ -127,7 +129,7 @@ class FilesSource(Source, FolderSource):
         for entry in entries:
             for why in dict.fromkeys(entry.left_out.values()):
                 names = ", ".join(sorted(name for name, own in entry.left_out.items() if own == why))
-                yield f"left out: {entry.path}: {names} {why}"
+                yield f"{LEFT_OUT}{entry.path}: {names} {why}"
 
     def _variables_of(self, month: Month, entries: Iterable[CatalogueEntry]) -> tuple[str, ...] | None:
         """The columns that the month should have; for an open list and `all`, those in its files."""
