@@ -19,7 +19,7 @@ from era5_pipeline.flat.flat_month import month_fingerprint
 from era5_pipeline.flat.flatten import MiddleHour, flatten_month, preview_file
 from era5_pipeline.flat.inventory import InventoryKeeper
 from era5_pipeline.flat.storage import FileRemoval, StoredMonth
-from era5_pipeline.lake.open_lake import open_lake, wants_lake
+from era5_pipeline.lake.open_lake import ORPHAN_HOURS, open_lake, wants_lake
 from era5_pipeline.maps.fields import FieldMap
 from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError, machine_limits
 from era5_pipeline.model.grid import points_text
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.flat.inventory import KeptInventory
-    from era5_pipeline.lake.months import Committed
+    from era5_pipeline.lake.commits import Committed
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import VariableChoice
@@ -311,7 +311,7 @@ def _run_load(
             alongside=lake_commit,
         )
     if lake is not None and lake_commit is not None:
-        loaded = replace(loaded, notes=(*loaded.notes, *lake_commit.notes, *lake.publish_or_say(warehouse)))
+        loaded = replace(loaded, notes=(*loaded.notes, *lake_commit.notes, *lake.after_commit(warehouse, ORPHAN_HOURS)))
     started = time.monotonic()
     connection = None if session is None else session.connection
     differences = verify_month(warehouse, flat, connection=connection, is_read_back=loaded.is_read_back)

@@ -263,7 +263,7 @@ def _lake_lines(settings: "Settings", connection: "psycopg.Connection[Any]") -> 
 
     try:
         lake = open_lake(settings)
-        from era5_pipeline.lake.upkeep import list_snapshots
+        from era5_pipeline.lake.snapshots import list_snapshots
 
         table = lake.open(connection)
         snapshots = () if table is None else list_snapshots(table)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.flat.flat_month import FlatMonth
-    from era5_pipeline.lake.months import Committed
+    from era5_pipeline.lake.commits import Committed
     from era5_pipeline.model.errors import NotYetAvailableError
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.stages import FlatResult, LoadResult, RawResult
