@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -29,6 +28,7 @@ from era5_pipeline.read.credit import read_credit
 from era5_pipeline.read.fields import Field, placed
 from era5_pipeline.read.held import places_held, require_columns
 from era5_pipeline.read.missing import only_null_in
+from era5_pipeline.runtime.files import reserve
 from era5_pipeline.runtime.progress import report
 
 if TYPE_CHECKING:
@@ -162,8 +162,7 @@ def _room_for(shape: tuple[int, int, int], folder: Path) -> FloatArray:
         return np.empty(shape, dtype=np.float32)
     size = 4 * int(np.prod(shape, dtype=np.int64))
     with disk_errors(f"keeping {size / 1e9:.1f} GB of hours", folder), (folder / "hours").open("w+b") as file:
-        # A disk that fills up while a mapped array is written would kill the process.
-        os.posix_fallocate(file.fileno(), 0, size)
+        reserve(file, size)
         return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
 
 

@@ -36,7 +36,7 @@ from era5_pipeline.netcdf.axes import AGAIN, GET_HOURS, times_along
 from era5_pipeline.netcdf.contents import TYPES_OF_LEVEL, Contents, Field, Problem, describe_fields, months_of
 from era5_pipeline.netcdf.decoding import Decoding
 from era5_pipeline.netcdf.refusals import is_long_mean, values_of_class
-from era5_pipeline.runtime.files import replacing
+from era5_pipeline.runtime.files import replacing, reserve
 from era5_pipeline.runtime.stores import is_s3
 
 if TYPE_CHECKING:
@@ -89,13 +89,13 @@ def _nowhere() -> BinaryIO:
 def _libraries_apart() -> Iterator[None]:
     """Load the libraries of ecCodes' wheel so that other libraries do not see their symbols.
 
-    By itself (findlibs) it makes all of them global, among them a libldap. psycopg's wheel has another, and a process
-    with both crashed when it ended.
+    By itself (findlibs) it makes all of them global on Linux, the only system where libraries look among those of
+    others. runtime/shared_libraries.py protects packages that fail then; this protects all.
     """
     wheels = [find_spec(name) for name in ("eccodeslib", "eckitlib")]
     folders = [Path(place) for wheel in wheels if wheel is not None for place in wheel.submodule_search_locations or ()]
     found = [path for folder in folders for path in folder.glob("lib*/libeckit_geo.so")]
-    if "eccodes" in sys.modules or len(folders) != len(wheels) or not found:
+    if sys.platform != "linux" or "eccodes" in sys.modules or len(folders) != len(wheels) or not found:
         yield
         return
     ctypes.CDLL(str(found[0]))  # and those that it needs
@@ -689,8 +689,7 @@ class _Decoded:
             self._values: Floats = np.empty(shape, dtype=np.float32)
         else:
             with disk_errors(f"decoding {field.name}", folder), _temporary_file(folder) as file:
-                # Reserved now: a full disk would otherwise end the process when a page is written.
-                os.posix_fallocate(file.fileno(), 0, _VALUE_BYTES * hours.size * shape[1] * shape[2])
+                reserve(file, _VALUE_BYTES * hours.size * shape[1] * shape[2])
                 self._values = np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
         self._is_complete = False
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from era5_pipeline.model.errors import InputError, disk_errors
 
@@ -127,8 +127,10 @@ def one_process_at_a_time(path: Path, digest: str) -> Iterator[None]:
 _READ_BYTES = 1 << 20
 # Next to the file, because a rename cannot cross file systems; hidden, so that it is not mistaken for the file.
 _UNFINISHED = ".unfinished-"
-# Arguments of renameat2 (Linux 3.15): relative to the working folder, exchange.
+# Arguments of renameat2 (Linux 3.15): relative to the working folder, exchange; and of renamex_np (macOS): swap.
 _HERE, _RENAME_EXCHANGE = -100, 2
+_RENAME_SWAP = 2
+_ZEROS = bytes(1 << 20)
 
 
 @contextmanager
@@ -184,13 +186,37 @@ def _sync(path: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Swap two paths, atomically if the file system can, so that the name never vanishes."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.renameat2(_HERE, os.fsencode(one.absolute()), _HERE, os.fsencode(other.absolute()), _RENAME_EXCHANGE) == 0:
+    """Swap two paths, atomically if the system and its file system can, so that the name never vanishes."""
+    libc = ctypes.CDLL(None)
+    paths = os.fsencode(one.absolute()), os.fsencode(other.absolute())
+    if hasattr(libc, "renameat2"):
+        is_done = libc.renameat2(_HERE, paths[0], _HERE, paths[1], _RENAME_EXCHANGE) == 0
+    elif hasattr(libc, "renamex_np"):
+        is_done = libc.renamex_np(*paths, _RENAME_SWAP) == 0
+    else:
+        is_done = False
+    if not is_done:
+        aside = one.with_name(f"{one.name}.before")
+        other.rename(aside)
+        one.rename(other)
+
+
+def reserve(file: IO[bytes], size: int) -> None:
+    """Take `size` bytes of disk for the file, which keeps its contents: writing to them cannot fill the disk later.
+
+    A full disk would otherwise end a process that writes to the file's mapped memory.
+
+    Raises:
+        OSError: if the disk is full.
+    """
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, size)
         return
-    aside = one.with_name(f"{one.name}.before")
-    other.rename(aside)
-    one.rename(other)
+    # macOS: what was written is reserved.
+    file.seek(0, os.SEEK_END)
+    for start in range(file.tell(), size, len(_ZEROS)):
+        file.write(_ZEROS[: size - start])
+    file.flush()
 
 
 def sync_folder(folder: Path) -> None:

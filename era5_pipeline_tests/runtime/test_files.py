@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
@@ -7,12 +8,22 @@ import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from era5_pipeline.model.errors import LocalDiskError
-from era5_pipeline.runtime.files import digest_of, read_json, replacing, replacing_folder, sha256_of, write_json
+from era5_pipeline.runtime import files
+from era5_pipeline.runtime.files import (
+    digest_of,
+    read_json,
+    replacing,
+    replacing_folder,
+    reserve,
+    sha256_of,
+    write_json,
+)
 from era5_pipeline_tests.era5_files import full_disk
 
 if TYPE_CHECKING:
@@ -140,6 +151,53 @@ def test_a_folder_appears_only_when_it_is_complete_and_is_exchanged_for_the_old_
             assert not (target / "deep" / text).exists()
         assert [path.name for path in target.rglob("*")] == ["deep", text]
         assert list(tmp_path.iterdir()) == [target]
+
+
+def swap_as_macos_does(one: bytes, other: bytes, flags: int) -> int:
+    assert flags == 2  # RENAME_SWAP
+    return int(ctypes.CDLL(None).renameat2(-100, one, -100, other, 2))
+
+
+@pytest.mark.parametrize("is_macos", [True, False])
+def test_a_folder_is_exchanged_where_the_system_has_no_renameat2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_macos: bool
+) -> None:
+    libc = SimpleNamespace(renamex_np=swap_as_macos_does) if is_macos else SimpleNamespace()
+    monkeypatch.setattr(files, "ctypes", SimpleNamespace(CDLL=lambda _: libc))
+    target = tmp_path / "store"
+    for text in ("first", "second"):
+        with replacing_folder(target) as temporary:
+            temporary.mkdir()
+            (temporary / text).write_text(text)
+        assert [path.name for path in target.iterdir()] == [text]
+        assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("has_fallocate", [True, False])
+def test_space_is_reserved_and_contents_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_fallocate: bool
+) -> None:
+    if not has_fallocate:
+        monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    path, size = tmp_path / "file", 3_000_001
+    path.write_bytes(b"held")
+    for _ in range(2):  # the second time, all of it is there
+        with path.open("r+b") as file:
+            reserve(file, size)
+        assert path.read_bytes() == b"held" + bytes(size - 4)
+        assert path.stat().st_blocks * 512 >= size
+
+
+@pytest.mark.parametrize("has_fallocate", [True, False])
+def test_space_that_the_disk_does_not_have_is_an_error(monkeypatch: pytest.MonkeyPatch, has_fallocate: bool) -> None:
+    if not has_fallocate:
+        monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    with (
+        full_disk(1 << 20) as disk,
+        pytest.raises(OSError, match="No space left"),
+        (disk / "file").open("wb") as file,
+    ):
+        reserve(file, 3_000_001)
 
 
 def test_a_folder_that_failed_keeps_the_old_one(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ whole chunks and gathered in a `Gathered`, which is in memory or, if it is large
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from era5_pipeline.model.errors import Era5Error, MonthFailedError, disk_errors
 from era5_pipeline.model.grid import latitude_indices, longitude_indices
 from era5_pipeline.model.times import describe_hours, hour_of
 from era5_pipeline.runtime import progress
-from era5_pipeline.runtime.files import digest_of, read_json, write_json
+from era5_pipeline.runtime.files import digest_of, read_json, reserve, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -241,8 +240,7 @@ def _opened(layout: Layout, axes: Axes, number: int, folder: Path) -> Gathered:
     known: Any = read_json(path.with_suffix(".json")) if path.is_file() and path.stat().st_size == size else None
     folder.mkdir(parents=True, exist_ok=True)
     with disk_errors(f"gathering {path.name}", folder), path.open("r+b" if known else "wb") as file:
-        # Reserved now: a full disk would otherwise end the process when it writes.
-        os.posix_fallocate(file.fileno(), 0, size)
+        reserve(file, size)
     values = np.memmap(path, dtype=np.float32, mode="r+", shape=shape)
     if not known:
         return Gathered(hours, columns, values, path)
