@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -390,7 +390,14 @@ def _software_versions(server: str) -> dict[str, str]:
 
 @cache
 def _library_versions() -> dict[str, str]:
-    return {name: version(name) for name in _LIBRARIES}
+    return {name: found for name in _LIBRARIES if (found := _version(name)) is not None}
+
+
+def _version(library: str) -> str | None:
+    try:
+        return version(library)
+    except PackageNotFoundError:  # pgpq, which not every system has
+        return None
 
 
 def _revision(before: LedgerEntry | None, flat: FlatMonth) -> tuple[datetime | sql.SQL | None, Revision | None]:

@@ -9,7 +9,6 @@ from functools import reduce
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import pgpq
 import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +18,7 @@ from psycopg import sql
 
 from era5_pipeline.flat.monthly import summaries_schema, summary_columns
 from era5_pipeline.model.errors import BadFileError
+from era5_pipeline.warehouse.binary_copy import binary_copy
 from era5_pipeline.warehouse.layouts.layout import index_new_pages, locations_where
 from era5_pipeline.warehouse.monthly_tables import (
     LAST_HOURS,
@@ -135,12 +135,9 @@ def _copy(
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(
         table, sql.SQL(", ").join(map(sql.Identifier, columns))
     )
-    encoder = pgpq.ArrowToPostgresBinaryEncoder(first.schema)
     with connection.cursor() as cursor, cursor.copy(statement) as copy:
-        copy.write(encoder.write_header())
-        for batch in chain((first,), batches):
-            copy.write(encoder.write_batch(batch))
-        copy.write(encoder.finish())
+        for chunk in binary_copy(first.schema, chain((first,), batches)):
+            copy.write(chunk)
 
 
 class _LastHours:
