@@ -59,7 +59,7 @@ def replace_summaries(connection: psycopg.Connection[Any], flat: FlatMonth, loca
         return
     schema, last_hours = summaries_schema(flat.column_names), _LastHours(flat)
     own = [name for name in schema.names if name not in last_hours.firsts]
-    partition = year_partition(flat.month)
+    partition = year_partition(connection, flat.month)
     # Read the file once, keeping the other table's share meanwhile, a few bytes per location.
     batches = (last_hours.taken_from(batch).select(own) for batch in _batches(flat.summaries, schema))
     _copy(connection, partition, own, batches)
@@ -81,7 +81,7 @@ def merge_summaries(connection: psycopg.Connection[Any], flat: FlatMonth) -> Non
     schema, last_hours = summaries_schema(flat.column_names), _LastHours(flat)
     keys = ("location_id", "month")
     own = [name for name in schema.names if name not in last_hours.firsts]
-    partition = year_partition(flat.month)
+    partition = year_partition(connection, flat.month)
     connection.execute(sql.SQL("CREATE TEMP TABLE {} (LIKE {}) ON COMMIT DROP").format(_MERGED, partition))
     batches = (last_hours.taken_from(batch).select(own) for batch in _batches(flat.summaries, schema))
     _copy(connection, _MERGED, own, batches)
@@ -178,7 +178,7 @@ def delete_summaries(connection: psycopg.Connection[Any], month: Month, location
 
 
 def _delete(connection: psycopg.Connection[Any], month: Month, locations: LocationSet | None) -> None:
-    for table, of in ((LAST_HOURS, month_before(month)), (year_partition(month), month.start.date())):
+    for table, of in ((LAST_HOURS, month_before(month)), (year_partition(connection, month), month.start.date())):
         connection.execute(sql.SQL("DELETE FROM {} WHERE {}").format(table, _where(of, locations)))
 
 
@@ -187,7 +187,9 @@ def count_summaries(connection: psycopg.Connection[Any], month: Month, locations
     if not has_year(connection, month):
         return 0
     row = connection.execute(
-        sql.SQL("SELECT count(*) FROM {} WHERE {}").format(year_partition(month), _where(month.start.date(), locations))
+        sql.SQL("SELECT count(*) FROM {} WHERE {}").format(
+            year_partition(connection, month), _where(month.start.date(), locations)
+        )
     ).fetchone()
     return int(row[0]) if row is not None else 0
 
@@ -195,7 +197,9 @@ def count_summaries(connection: psycopg.Connection[Any], month: Month, locations
 def analyze_summaries(connection: psycopg.Connection[Any], month: Month) -> None:
     """After the commit, update the planner's row count. Autovacuum would do so later, and for every column."""
     with suppress(psycopg.Error):
-        connection.execute(sql.SQL("ANALYZE (SKIP_LOCKED) {} (location_id, month)").format(year_partition(month)))
+        connection.execute(
+            sql.SQL("ANALYZE (SKIP_LOCKED) {} (location_id, month)").format(year_partition(connection, month))
+        )
 
 
 def _where(month: date, locations: LocationSet | None) -> sql.Composable:
