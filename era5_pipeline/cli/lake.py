@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from era5_pipeline.cli.output import ResultsCommand, print_line
+from era5_pipeline.cli.output import ResultsCommand, print_line, terminal
 from era5_pipeline.lake.open_lake import KEEP_DAYS, ORPHAN_HOURS
 
 lake = typer.Typer(no_args_is_help=True, help="The lake (ERA5_LAKE): the same months as an Iceberg table.")
@@ -57,8 +57,6 @@ def verify(
     """  # noqa: D301
     import json
 
-    from rich.console import Console
-
     from era5_pipeline.cli.bars import stage_bars
     from era5_pipeline.lake.open_lake import open_lake
     from era5_pipeline.model.errors import RefusedError
@@ -78,7 +76,7 @@ def verify(
         for contents in held:
             if wanted is not None and contents.month not in wanted:
                 continue
-            with stage_bars(Console(stderr=True), str(contents.month), "verify"):
+            with stage_bars(terminal(stderr=True), str(contents.month), "verify"):
                 differences = verifier.differences(contents)
             results.append({"month": str(contents.month), "rows": contents.rows, "differences": list(differences)})
             if not as_json:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from era5_pipeline.cli.output import by_cause, grouped_problems, print_line
+from era5_pipeline.cli.output import by_cause, grouped_problems, print_line, terminal
 from era5_pipeline.model.errors import InputError, TransientError
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.months import calendar_months_of
@@ -71,7 +71,6 @@ def run_months(
 
 
 def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json: bool, known_changed: bool) -> int:
-    from rich.console import Console
 
     from era5_pipeline.planning.current_contents import unchanged_months
     from era5_pipeline.postgres.connect import open_warehouse
@@ -79,7 +78,7 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
     from era5_pipeline.warehouse.schema import require_may_load, upgrade_schema
 
     _quiet_libraries()
-    console = Console(stderr=True)
+    console = terminal(stderr=True)
     if source_kind(settings.source_name).is_generated:
         console.print(f"source {settings.source_name}: generated data, not ERA5", style="yellow", highlight=False)
     with open_warehouse(settings, create=True) as warehouse:
@@ -124,7 +123,10 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
         results = [_as_json(month, done.get(i), unchanged) for i, (month, _) in enumerate(wanted)]
         print_line(json.dumps(results, indent=1))
     elif not runs:
-        print_line("nothing changed: the table holds these months as the source has them (--force loads them again)")
+        print_line(
+            "nothing changed: by the ledger, these months were loaded from what the source has now "
+            "(era5 verify looks at the table itself, --force loads them again)"
+        )
     not_tried = [month for month, _ in wanted if month not in unchanged and month not in {run.month for run in runs}]
     code = _report(settings, runs, not_tried)
     held = {run.month for run in runs if not run.errors} | set(unchanged)

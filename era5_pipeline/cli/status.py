@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from era5_pipeline.cli.options import require_picture
-from era5_pipeline.cli.output import by_cause, narrow_columns, print_table
+from era5_pipeline.cli.output import by_cause, narrow_columns, print_table, terminal
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.variables import named_columns
 
@@ -51,8 +51,6 @@ def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: 
         NoDataError: if nothing has been loaded, and a picture is wanted.
         LocalDiskError: if `out` cannot be written.
     """
-    from rich.console import Console
-
     from era5_pipeline.read.credit import read_credit
     from era5_pipeline.read.held import read_coverage
 
@@ -66,9 +64,9 @@ def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: 
     elif not areas:
         typer.echo("no month has been loaded yet; see era5 load --help")
     else:
-        console = Console()
+        console = terminal()
         # Redirected output is not folded at 80 columns.
-        console = console if console.is_terminal else Console(width=240)
+        console = console if console.is_terminal else terminal(width=240)
         table = _table(areas, _MONTHS)
         if not narrow_columns(console, table):  # if too wide, drop empty columns
             rows = [cells for area in areas for _, cells in _rows(area)]
@@ -151,8 +149,6 @@ def status(
       era5 status --coverage --out coverage.png
       era5 status --json | jq '.[] | select(.state != "loaded")'
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from rich.console import Console
-
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
@@ -184,9 +180,9 @@ def status(
     if not entries:
         typer.echo(f"no month has been loaded yet in {warehouse.shown} ({server}); see era5 load --help")
         return
-    console = Console()
+    console = terminal()
     # If the output is redirected, rich would wrap the table at 80 columns; this is wide enough for any month.
-    console = console if console.is_terminal else Console(width=300)
+    console = console if console.is_terminal else terminal(width=300)
     rows_of_table = [cells for entry in entries for cells in _rows_of_month(entry, months.get(entry.month))]
     table, left_out = _fitting(console, rows_of_table)
     print_table(console, table, labelled=("loaded",))
