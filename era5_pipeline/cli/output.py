@@ -71,7 +71,7 @@ class _EscapedStream:
 def escaped_output() -> Iterator[None]:
     """Escape what this process writes to standard output and standard error, also logs and tracebacks."""
     streams = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (stream and _EscapedStream(stream) for stream in streams)  # type: ignore[assignment]
+    sys.stdout, sys.stderr = (stream and _EscapedStream(stream) for stream in streams)
     try:
         yield
     finally:
@@ -85,7 +85,7 @@ def terminal(**options: Any) -> "Console":  # those of Console  # noqa: ANN401
     from rich.text import Text
 
     class Terminal(Console):
-        def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]  # noqa: ANN401
+        def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401
             return super().render_str(escaped(text), **options)
 
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
