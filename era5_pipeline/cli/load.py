@@ -118,6 +118,13 @@ def load(
             show_default="refuse",
         ),
     ] = None,
+    trust_files: Annotated[
+        bool,
+        typer.Option(
+            "--trust-files",
+            help="Source files: take your word that they hold hourly values of ERA5, though they say otherwise.",
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Load months again even if nothing changed.")] = False,
     replace: Annotated[
         bool,
@@ -179,6 +186,7 @@ def load(
         "allow_incomplete": allow_incomplete or None,
         "sparse_hours": sparse_hours or None,
         "off_grid": off_grid,
+        "trust_files": trust_files or None,
         "force": force or None,
         "replace": replace or None,
         "refetch": refetch or None,

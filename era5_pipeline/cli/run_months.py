@@ -16,7 +16,7 @@ from era5_pipeline.model.errors import InputError, TransientError
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.months import calendar_months_of
 from era5_pipeline.model.settings import split_places
-from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.model.source_kinds import ORIGIN_TEXTS, source_kind
 from era5_pipeline.model.variables import ALL_NAME, VARIABLES, named_columns, variable_names
 
 if TYPE_CHECKING:
@@ -248,6 +248,11 @@ def _print_run(run: "MonthRun") -> None:
     )
     if flat.shift is not None:
         print_line(f"         {flat.shift.text}")
+    if flat.origin in ORIGIN_TEXTS:
+        print_line(f"         {ORIGIN_TEXTS[flat.origin]}")
+    for column in flat.columns:
+        if column.warning is not None:
+            typer.echo(f"era5: {run.month}: {column.warning}", err=True)
     if loaded.replaced:
         changed = ", ".join(loaded.columns_changed or ())
         print_line(f"         replaced {loaded.replaced_rows:,} rows{f'; what differs: {changed}' if changed else ''}")
@@ -315,7 +320,8 @@ def _load_command(months: "Sequence[Month]", overrides: "Mapping[str, Any]", var
         value = overrides.get(name)
         parts = split_places(value) if name == "files_dir" and value else [value]
         words += [word for part in parts if part for word in (f"--{name.replace('_', '-')}", part)]
-    words += ["--allow-incomplete"] if overrides.get("allow_incomplete") else []
+    for name in ("allow_incomplete", "sparse_hours", "trust_files"):
+        words += [f"--{name.replace('_', '-')}"] if overrides.get(name) else []
     return shlex.join([*words, "--variables", variables])
 
 
@@ -352,6 +358,8 @@ def _as_json(month: "Month", run: "MonthRun | None", unchanged: "Collection[Mont
         "rows_per_second": per_second(load.loaded.rows, load.loaded.seconds) if load else None,
         "replaced": [asdict(part) for part in load.loaded.replaced] if load else [],
         "interpolated": asdict(load.flat.shift) if load and load.flat.shift else None,
+        "origin": load.flat.origin if load else None,
+        "warnings": list(load.flat.warnings) if load else [],
         "kept_locations": load.loaded.kept_locations if load else 0,
         "kept_variables": list(load.loaded.kept_columns) if load else [],
         "errors": [asdict(error) for error in run.errors],

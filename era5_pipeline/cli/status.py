@@ -9,6 +9,7 @@ import typer
 from era5_pipeline.cli.options import require_picture
 from era5_pipeline.cli.output import by_cause, narrow_columns, print_table, terminal
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.source_kinds import ORIGIN_TEXTS
 from era5_pipeline.model.variables import named_columns
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def status(
     typer.echo(f"{held} month{'' if held == 1 else 's'}, {rows:,} rows in {warehouse.shown} ({server})")
     if rows:
         typer.echo(_versions_line([entry for entry in entries if entry.rows]))
-    for line in (*_gap_lines(entries), *_shift_lines(entries), *_summary_lines(entries)):
+    for line in (*_gap_lines(entries), *_shift_lines(entries), *_origin_lines(entries), *_summary_lines(entries)):
         typer.echo(line)
     for line in (*(_space_lines(space) if space else ()), *lake):
         typer.echo(line)
@@ -366,6 +367,14 @@ def _shift_lines(months: "Sequence[MonthContents]") -> list[str]:
 
     found = dict.fromkeys(shift for month in months for shift in month.interpolated)
     return [f"{spans(month.month for month in months if shift in month.interpolated)}: {shift.text}" for shift in found]
+
+
+def _origin_lines(months: "Sequence[MonthContents]") -> list[str]:
+    """Name the months with values that the files do not show to be of ERA5."""
+    from era5_pipeline.model.months import spans
+
+    held = {origin: [m.month for m in months if any(p.origin == origin for p in m.parts)] for origin in ORIGIN_TEXTS}
+    return [f"{spans(own)}: {ORIGIN_TEXTS[origin]}" for origin, own in held.items() if own]
 
 
 def _version(part: "LedgerEntry") -> str:

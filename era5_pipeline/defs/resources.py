@@ -51,6 +51,10 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
     off_grid: str | None = Field(
         default=None, description="Source files, values between the grid points: refuse, or nearest (to these points)"
     )
+    trust_files: bool | None = Field(
+        default=None,
+        description="Source files: take the user's word that the values are hourly ones of ERA5, not that of the files",
+    )
     force: bool | None = Field(default=None, description="Process the month again even if nothing changed")
     replace: bool | None = Field(
         default=None, description="Let the month replace more hours, more variables, or a better version"

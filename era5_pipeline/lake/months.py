@@ -29,7 +29,7 @@ from era5_pipeline.lake.catalog import IDENTIFIER, TABLE, LakePlace, WarehouseCa
 from era5_pipeline.lake.commits import Committed, StagedFile, commit_files
 from era5_pipeline.lake.pointer import followers, metadata_file, prepare, remember_follower, take_unused
 from era5_pipeline.lake.rest_catalog import RestFollower
-from era5_pipeline.lake.snapshots import FINGERPRINT, INTERPOLATED, SOURCE, VERSION
+from era5_pipeline.lake.snapshots import FINGERPRINT, INTERPOLATED, ORIGIN, SOURCE, VERSION
 from era5_pipeline.model.errors import Era5Error, StoreError, TransientError, UsageError
 from era5_pipeline.model.grid import N_LOCATIONS
 from era5_pipeline.model.location_set import LocationSet
@@ -309,6 +309,8 @@ class StagedMonth:
             properties = {SOURCE: flat.raw.source, VERSION: flat.version, FINGERPRINT: flat.fingerprint}
             if flat.shift is not None:
                 properties[INTERPOLATED] = flat.shift.text
+            if flat.origin is not None:
+                properties[ORIGIN] = flat.origin
             committed = commit_files(table, flat.month, taken.replaced, own + taken.rest, properties)
             return replace(committed, lost=tuple(taken.lost))
 

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
 from era5_pipeline.model.months import Month
+from era5_pipeline.model.times import as_datetime64, hour_of
 from era5_pipeline.model.variables import VARIABLES, in_table_order, named_columns, variable_names
 from era5_pipeline.netcdf.contents import Problem, months_of
 from era5_pipeline.netcdf.recognise import special_kind
@@ -47,7 +48,8 @@ class FilesSource(Source, FolderSource):
     source object serves one command.
 
     `sparse_hours`: treat one value per day or month, always at the same hour, as hourly, though the files do not say.
-    `off_grid`: what is done with values between the grid points, see `RawMonth`.
+    `off_grid`: what is done with values between the grid points, `trust_files`: whether files that say that their
+    values are not of ERA5 are taken nevertheless, see `RawMonth`.
     """
 
     folders: tuple[Path, ...]
@@ -57,6 +59,7 @@ class FilesSource(Source, FolderSource):
     file_store: FileStore = LOCAL
     sparse_hours: bool = False
     off_grid: OffGrid = "refuse"
+    trust_files: bool = False
     name: str = "files"
 
     def __post_init__(self) -> None:
@@ -116,10 +119,11 @@ class FilesSource(Source, FolderSource):
             area=self.request.area_text,
             warnings=(*(f"passed over: {problem}" for problem in unreadable), *self._left_out(serving)),
             is_open=self.request.is_open,
-            # Where all is on the grid, the months are the same without the setting.
+            # Where no file needs them, the months are the same without the settings.
             off_grid=self.off_grid
             if any(wanted & set(entry.shifted.get(str(month), ())) for entry in serving)
             else "refuse",
+            trusts_files=self.trust_files and any(wanted & set(entry.doubted.get(str(month), ())) for entry in serving),
         )
 
     def _left_out(self, entries: Iterable[CatalogueEntry]) -> Iterator[str]:
@@ -280,6 +284,8 @@ class FilesSource(Source, FolderSource):
         entries = tuple(self._list_entries())
         if self.off_grid == "nearest":
             entries = tuple(entry.with_shifted for entry in entries)
+        if self.trust_files:
+            entries = tuple(entry.with_doubted for entry in entries)
         return entries if self.sparse_hours else tuple(_with_sparse_problems(entries))
 
     @cached_property
@@ -356,24 +362,49 @@ def _with_sparse_problems(entries: tuple[CatalogueEntry, ...]) -> Iterator[Catal
     Looks at all files together, because each file may hold a single mean.
     """
     days: dict[tuple[str, int], set[int]] = {}
+    of_month: dict[tuple[str, str], set[int]] = {}
+    dense: set[tuple[str, str]] = set()
     for entry in entries:
         for column, hours in entry.sparse.items():
             days.setdefault((column, hours[0] % 24), set()).update(hour // 24 for hour in hours)
+            for hour, month in zip(hours, _months_of_each(hours), strict=True):
+                of_month.setdefault((column, month), set()).add(hour)
+        dense |= {(c, month) for month, columns in entry.columns.items() for c in columns if c not in entry.sparse}
     many = {of for of, found in days.items() if len(found) >= _SPARSE_VALUES}
+    only_first = {
+        of for of, found in of_month.items() if of not in dense and found == {hour_of(Month.parse(of[1]).start)}
+    }
     for entry in entries:
-        suspect = {column: hours for column, hours in entry.sparse.items() if (column, hours[0] % 24) in many}
+        suspect = {
+            column: hours
+            for column, hours in entry.sparse.items()
+            if (column, hours[0] % 24) in many or any((column, month) in only_first for month in _months_of_each(hours))
+        }
         if suspect:
             yield replace(entry, problems=(*entry.problems, _sparse_problem(entry.path, suspect)))
         else:
             yield entry
 
 
+def _months_of_each(hours: tuple[int, ...]) -> list[str]:
+    """The month of each of these hours since 1970, `YYYY-MM`."""
+    return [str(month) for month in as_datetime64(np.array(hours)).astype("datetime64[M]")]
+
+
 def _sparse_problem(path: str, suspect: dict[str, tuple[int, ...]]) -> Problem:
     hours = next(iter(suspect.values()))
-    text = (
-        f"has at most one value a day, always at {hours[0] % 24:02d}:00 UTC, and does not say that these are hours "
-        f"({', '.join(suspect)}): they may be means of days or months"
-    )
+    if len(hours) == len(set(_months_of_each(hours))) and hours == tuple(
+        hour_of(Month.parse(month).start) for month in _months_of_each(hours)
+    ):
+        text = (
+            "has one value a month, always at 00:00 UTC of its first day, and does not say that it is an hour "
+            f"({', '.join(suspect)}): it may be the mean of the month"
+        )
+    else:
+        text = (
+            f"has at most one value a day, always at {hours[0] % 24:02d}:00 UTC, and does not say that these are hours "
+            f"({', '.join(suspect)}): they may be means of days or months"
+        )
     remedy = (
         "If they are hours, add --sparse-hours (ERA5_SPARSE_HOURS=true). Hours come from dataset "
         "reanalysis-era5-single-levels of the Climate Data Store, product type reanalysis."
@@ -397,4 +428,5 @@ def open_source(settings: Settings, request: Request, _: Callable[[str], None]) 
         FileStore.of(settings),
         sparse_hours=settings.sparse_hours,
         off_grid=settings.off_grid,
+        trust_files=settings.trust_files,
     )

@@ -59,7 +59,8 @@ class RawMonth:
     `variables` are the columns to take; None: the default ones found in the files. The month must have them all, unless
     `is_open`. `area` is the rectangle to keep, None: everything. `warnings` tell the user which files were not used,
     and why. `points` are the requested points, if the source is asked for points. `off_grid` says what is done with
-    values between the grid points, if the files have any: `nearest` takes them to the nearest points.
+    values between the grid points, if the files have any: `nearest` takes them to the nearest points. `trusts_files`:
+    by the user's word, the values are hourly ones of ERA5, although files say otherwise.
     """
 
     month: Month
@@ -72,6 +73,7 @@ class RawMonth:
     # Not in the fingerprint: it decides whether a month is refused, not its rows.
     is_open: bool = False
     off_grid: OffGrid = "refuse"
+    trusts_files: bool = False
 
     @property
     def wanted_columns(self) -> tuple[str, ...]:
@@ -86,8 +88,9 @@ class RawMonth:
     @property
     def fingerprint(self) -> str:
         """Digest of the contents and the request, independent of file names."""
-        # Only if it is set: months that were loaded before there was such a choice stay as they are.
-        off_grid = {} if self.off_grid == "refuse" else {"off_grid": self.off_grid}
+        # Only if they are set: months that were loaded before there was such a choice stay as they are.
+        choices: dict[str, object] = {} if self.off_grid == "refuse" else {"off_grid": self.off_grid}
+        choices |= {"trusts_files": True} if self.trusts_files else {}
         return digest_of(
             {
                 "month": self.month.key,
@@ -95,13 +98,15 @@ class RawMonth:
                 "sha256": sorted(file.sha256 for file in self.files),
                 "variables": self.variables,
                 "area": self.area,
-                **off_grid,
+                **choices,
             }
         )
 
     def permits(self, problem: Problem) -> bool:
-        """Return True if the values that the problem is about are taken nevertheless, to their nearest points."""
-        return problem.shift is not None and self.off_grid == "nearest"
+        """Return True if the values that the problem is about are taken nevertheless, as the user asked."""
+        return (problem.shift is not None and self.off_grid == "nearest") or (
+            problem.is_of_origin and self.trusts_files
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Convert to a JSON value; `from_json` is the inverse."""
@@ -123,6 +128,7 @@ class RawMonth:
             points=value.get("points"),
             is_open=value.get("is_open", False),
             off_grid=value.get("off_grid", "refuse"),
+            trusts_files=value.get("trusts_files", False),
         )
 
 
@@ -185,6 +191,12 @@ class Request:
                 grid points from a source that has none.
         """
         choice = settings.variable_choice
+        if settings.trust_files and not source_kind(settings.source_name).has_own_files:
+            raise UsageError(
+                f"--trust-files is for your own files: the source {settings.source_name} itself says what it has",
+                remedy=f"Leave it out (--trust-files, ERA5_TRUST_FILES), or load files: --source {SOURCE_OF_FOLDERS} "
+                "--files-dir DIR.",
+            )
         if settings.off_grid != "refuse" and not source_kind(settings.source_name).has_own_files:
             raise UsageError(
                 f"--off-grid {settings.off_grid} is for your own files: the source {settings.source_name} has values "

@@ -415,7 +415,7 @@ def test_real_bad_files_are_classified_and_good_ones_beside_them_are_used(folder
     assert kinds == {
         "csv-named-nc.nc": "unreadable",
         "era5-land.grib": "aggregate",
-        "latlon-allfill.nc": "grid",
+        "latlon-allfill.nc": "aggregate",
         "lfs-pointer.nc": "unreadable",
         "sf-is-streamfunction.nc": "units",
         "truncated-hdf5.nc": "unreadable",
@@ -536,6 +536,26 @@ def test_hours_that_cannot_be_taken_for_means_need_no_option(
     tmp_path: Path, of: Weather, attributes: dict[str, object]
 ) -> None:
     write(tmp_path / "era5", of, replace(LEGACY, attributes=attributes))
+    assert source_of(tmp_path / "era5").problems() == ()
+
+
+@pytest.mark.parametrize("others", [(), ("2023-07-02T12",)], ids=["alone", "of two"])
+def test_the_only_value_of_a_month_at_its_first_hour_may_be_its_mean(tmp_path: Path, others: tuple[str, ...]) -> None:
+    write(tmp_path / "era5", at("2023-07-01T00"), UNPACKED)
+    for time in others:
+        write(tmp_path / "era5", at(time), UNPACKED, stem="other")
+    source = source_of(tmp_path / "era5")
+    if others:
+        assert source.problems() == ()
+        return
+    with pytest.raises(BadFileError, match=r"one value a month, always at 00:00 UTC .* may be the mean") as refused:
+        source.fetch(JULY)
+    assert "--sparse-hours" in refused.value.remedy
+    assert replace(source_of(tmp_path / "era5"), sparse_hours=True).problems() == ()
+
+
+def test_the_last_hour_of_a_month_before_is_no_mean(tmp_path: Path) -> None:
+    write(tmp_path / "era5", weather(hours_from("2023-06-30T01", 24)), UNPACKED)
     assert source_of(tmp_path / "era5").problems() == ()
 
 
