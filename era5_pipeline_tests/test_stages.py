@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from era5_pipeline import stages
+from era5_pipeline.cli.folder_files import FolderReport
 from era5_pipeline.draw.maps import preview_map
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
 from era5_pipeline.flat.storage import StoredMonth
@@ -34,7 +35,7 @@ from era5_pipeline.planning.current_contents import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.files import read_json, sha256_of, write_json
 from era5_pipeline.sources.files import FilesSource
-from era5_pipeline.sources.open_source import source_of, stray_problems
+from era5_pipeline.sources.open_source import source_of
 from era5_pipeline.sources.sample import SampleSource
 from era5_pipeline.sources.source import RawFile, RawMonth
 from era5_pipeline.stages import run_flat, run_load, run_raw
@@ -477,12 +478,12 @@ def test_unusable_files_of_unknown_month_are_reported(settings: Making, warehous
     chosen = settings(files_dir=str(folder))
     result = run(chosen, warehouse)
     assert result.flat.rows == 12 * 744
-    (problem,) = stray_problems(chosen)
-    assert problem.file == str(folder / "cut.nc")
+    ((path, problem),) = FolderReport.of(chosen, []).use.passed_over
+    assert path == problem.file == str(folder / "cut.nc")
     (warning,) = result.flat.raw.warnings
     assert warning.startswith(f"passed over: {folder / 'cut.nc'}")
     assert ask(warehouse.url, "SELECT warnings FROM era5.ledger") == [warning]
-    assert stray_problems(settings(source="sample")) == ()
+    assert FolderReport.of(settings(source="sample"), []).use.passed_over == ()
 
 
 def test_a_load_that_fails_can_be_run_again_alone(settings: Making, warehouse: Warehouse, folder: Path) -> None:

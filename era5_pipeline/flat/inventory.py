@@ -208,8 +208,13 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
         if problem.kind not in ("grid", "nothing"):
             raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
     if not pieces and not problems:
+        if raw.area is None:
+            raise NoDataError(
+                f"{raw.month}: none of its files has the wanted variables",
+                remedy="Choose --variables that the files have, or all.",
+            )
         raise NoDataError(
-            f"{raw.month}: none of its files has the wanted variables in area {raw.area or 'global'}",
+            f"{raw.month}: none of its files has the wanted variables in area {raw.area}",
             remedy="Choose an area and --variables that the files have, or no area for all that they hold.",
         )
     is_series = source_kind(raw.source).is_series

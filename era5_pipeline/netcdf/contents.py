@@ -89,9 +89,10 @@ class Problem:
     """Why a file, or a variable in it, cannot be used.
 
     `months` are the affected months, if known; `columns` the affected variables, () for the whole file. `area` is the
-    one to request instead, if the points are not those of the grid; with a `shift` the variables are among the file's
-    fields too, for users who take each value to its nearest point. They also are if the problem `is_of_origin`: the
-    file says that its values are not hourly ones of ERA5, and the user may know better.
+    one to request instead, if the points are not those of the grid, and `otherwise` what the remedy says besides; with
+    a `shift` the variables are among the file's fields too, for users who take each value to its nearest point. They
+    also are if the problem `is_of_origin`: the file says that its values are not hourly ones of ERA5, and the user may
+    know better.
     """
 
     file: str
@@ -103,12 +104,18 @@ class Problem:
     area: str | None = None
     shift: Shift | None = None
     is_of_origin: bool = False
+    otherwise: str = ""
 
     def concerns(self, month: Month, columns: Iterable[str]) -> bool:
         """Return True if the problem affects the month and at least one of these columns."""
         return (not self.months or str(month) in self.months) and (
             not self.columns or not set(self.columns).isdisjoint(columns)
         )
+
+    @property
+    def may_be_era5(self) -> bool:
+        """True if the file has variables of the catalogue, or nobody can tell what it has."""
+        return bool(self.columns) or self.kind in ("unreadable", "library")
 
     def __str__(self) -> str:
         return f"{self.file}: {self.text}"
@@ -302,25 +309,49 @@ def _merged(problems: Iterable[Problem]) -> Iterator[Problem]:
     for problem in merged:
         # One command for all variables of the file, whose months may differ.
         same = [other for other in merged if (other.area, other.shift) == (problem.area, problem.shift)]
-        yield (
-            problem if problem.area is None else replace(problem, remedy=_request_on_grid(problem, problem.area, same))
-        )
+        yield _requesting_on_grid(replace(problem, otherwise=problem.remedy), same) if problem.area else problem
 
 
-def _request_on_grid(problem: Problem, area: str, same: Sequence[Problem]) -> str:
-    """The remedy for points off the grid: the command for the area of the grid around them, or else.
+def _requesting_on_grid(problem: Problem, same: Sequence[Problem]) -> Problem:
+    """The problem of points off the grid with its remedy: the command for the area of the grid around them, or else.
 
-    `same` are all problems of the file with these points, this one among them.
+    `same` are all problems with these points, this one among them.
     """
     months = [month for other in same for month in other.months]
     columns = dict.fromkeys(column for other in same for column in other.columns)
     words = ["era5", "load"]
     if months:
         words += ["--from", min(months), "--to", max(months)]
-    words += ["--source", "cds", "--area", area, "--variables", variable_names(columns)]
-    if problem.shift is None:
-        return f"Request it on the grid: {shlex.join(words)} ({problem.remedy})."
-    return f"Request it on the grid: {shlex.join(words)}; or {problem.remedy}."
+    words += ["--source", "cds", "--area", str(problem.area), "--variables", variable_names(columns)]
+    otherwise = f" ({problem.otherwise})" if problem.shift is None else f"; or {problem.otherwise}"
+    return replace(problem, remedy=f"Request it on the grid: {shlex.join(words)}{otherwise}.")
+
+
+# The most files of one problem that are named.
+_SHOWN_FILES = 3
+
+
+def together(problems: Iterable[Problem]) -> list[Problem]:
+    """Unite equal problems of several files: one with the months and variables of all, whose `file` names the files."""
+    groups: dict[Problem, list[Problem]] = {}
+    for problem in problems:
+        remedy = "" if problem.area else problem.remedy
+        alike = replace(problem, file="", remedy=remedy, months=(), columns=())
+        groups.setdefault(alike, []).append(problem)
+    return [_united(same) for same in groups.values()]
+
+
+def _united(same: Sequence[Problem]) -> Problem:
+    files = list(dict.fromkeys(problem.file for problem in same))
+    shown = [files[0], *(name.rpartition("/")[2] for name in files[1:_SHOWN_FILES])]
+    more = len(files) - len(shown)
+    united = replace(
+        same[0],
+        file=", ".join(shown) + (f" and {more:,} more" if more else ""),
+        months=tuple(sorted({month for problem in same for month in problem.months})),
+        columns=tuple(dict.fromkeys(column for problem in same for column in problem.columns)),
+    )
+    return _requesting_on_grid(united, same) if united.area and len(same) > 1 else united
 
 
 def _described(held: Collection[xr.DataArray]) -> str:

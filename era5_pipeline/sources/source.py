@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TextIO, runtime_checkable
 
@@ -17,7 +17,7 @@ from era5_pipeline.runtime.files import digest_of
 from era5_pipeline.runtime.progress import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from era5_pipeline.model.errors import InputError
     from era5_pipeline.model.grid import Area, Location
@@ -269,16 +269,50 @@ class QueuedSource(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """Why a month cannot be loaded: its `error`, and the problem of a file that is the reason, if one is."""
+
+    error: InputError
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True)
+class FolderUse:
+    """What a load of some months does with the files of a folder.
+
+    `files` are all data files; `by_month` those that each month is loaded from, or refused for; `passed_over` says why
+    others are not used; `others` counts files in other formats, by format.
+    """
+
+    files: tuple[str, ...] = ()
+    by_month: Mapping[Month, tuple[str, ...]] = field(default_factory=dict)
+    passed_over: tuple[tuple[str, Problem], ...] = ()
+    others: Mapping[str, int] = field(default_factory=dict)
+
+
 @runtime_checkable
 class FolderSource(Protocol):
     """A source of the user's own files, which determine the months."""
 
     def months(self) -> tuple[Month, ...]:
-        """The months with data of the wanted variables in the files, ascending."""
+        """The months with usable data of the wanted variables in the files, ascending."""
+        ...
+
+    def months_of_files(self) -> tuple[Month, ...]:
+        """All months of the files, usable or not, ascending."""
         ...
 
     def no_months(self) -> InputError:
-        """The error for files without any month: their problem, or what they hold instead."""
+        """The error for files without any month: what they hold instead, or their problem."""
+        ...
+
+    def refusals(self, month: Month) -> tuple[Refusal, ...]:
+        """Why the month cannot be loaded, as far as that is known without reading values; empty: nothing is known."""
+        ...
+
+    def use(self, asked: Collection[Month], tried: Collection[Month]) -> FolderUse:
+        """What becomes of each file if, of the months asked for, some are tried: the others have no usable data."""
         ...
 
     def small_months(self, months: Collection[Month]) -> frozenset[Month]:
@@ -287,10 +321,6 @@ class FolderSource(Protocol):
 
     def columns(self, months: Collection[Month] | None = None) -> tuple[str, ...]:
         """Catalogue columns, wanted or not, in the files of these months (None: of any), in table order."""
-        ...
-
-    def problems(self) -> tuple[Problem, ...]:
-        """Unusable data files, of any month."""
         ...
 
 
