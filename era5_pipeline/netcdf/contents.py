@@ -501,7 +501,7 @@ def _packed_range(array: xr.DataArray, variable: Variable) -> float:
     stored = np.dtype(array.encoding.get("dtype", np.float32))
     if stored.kind not in "iu" or stored.itemsize > _PACKED_BYTES:
         return 0.0
-    return abs(_scale_factor(array) * variable.scale) * 2.0 ** (8 * stored.itemsize)
+    return float(abs(_scale_factor(array) * variable.scale) * 2.0 ** (8 * stored.itemsize))
 
 
 def _require_single_level(array: xr.DataArray, known_dimensions: set[Hashable]) -> None:
