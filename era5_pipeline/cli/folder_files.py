@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from era5_pipeline.cli.output import by_cause, grouped_problems
+from era5_pipeline.cli.output import by_cause, grouped_problems, one_line
 from era5_pipeline.model.errors import Era5Error, InputError
 from era5_pipeline.model.months import Month, spans
 from era5_pipeline.model.settings import Settings, read_settings
@@ -147,7 +147,7 @@ def _print_problems(problems: Iterable["Problem"], end: str) -> None:
     told: dict[str, list[str]] = {}
     for problem in together(problems):
         months = f", {spans([Month.parse(month) for month in problem.months], shown=3)}" if problem.months else ""
-        told.setdefault(problem.remedy, []).append(f"era5: {problem} ({end}{months})")
+        told.setdefault(problem.remedy, []).append(f"era5: {one_line(str(problem))} ({end}{months})")
     for remedy, texts in told.items():
         more = len(texts) - _SHOWN_PROBLEMS
         lines = texts[:_SHOWN_PROBLEMS] + ([f"      and {more:,} more of this kind"] if more > 0 else [])

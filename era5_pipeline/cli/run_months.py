@@ -101,18 +101,16 @@ def run_months(
         )
     runs = list(done.values())
     not_tried = [month for month, _ in due if month not in unchanged and month not in {run.month for run in runs}]
-    code = folder.code or _report(settings, runs, not_tried)
+    code_of_runs = _report(settings, runs, not_tried)
     states = {
         **dict.fromkeys(unchanged, "unchanged"),
         **{run.month: "failed" if run.errors else "used" for run in runs},
     }
     folder.print_counts(states)
-    if not may_pass_over:
-        code = code or folder.code_of_passed_over
     held = {run.month for run in runs if not run.errors} | set(unchanged)
     if (besides := _describe_unrequested_columns(settings, [one for one in wanted if one[0] in held])) is not None:
         typer.echo(besides, err=True)
-    return code
+    return folder.code or code_of_runs or (0 if may_pass_over else folder.code_of_passed_over)
 
 
 def _run(

@@ -60,7 +60,7 @@ def problems_in(printed: CommandResult) -> list[str]:
 def test_forty_years_of_means_are_refused_at_once(here: InProcess, folder: Path) -> None:
     path = write_means(folder / "means.nc")
     printed = here.run("load", "--files-dir", str(path), code=3)
-    assert_explained(printed, f"{path}: has at most one value a day, always at 00:00 UTC", "--sparse-hours")
+    assert_explained(printed, f"{path}: has one value a month, always at 00:00 UTC of its first day", "--sparse-hours")
     (said,) = problems_in(printed)
     assert said.endswith("1979-01 to 2018-12)")
     assert printed.out == ""
@@ -74,7 +74,9 @@ def test_months_that_are_named_and_refused_are_told_once_and_recorded_without_a_
     path = write_means(folder / "means.nc")
     for first in ("1979", "2018"):
         printed = on_server.run("load", "--files-dir", str(path), "--from", first, "--to", "2018", code=3)
-        assert_explained(printed, f"{path}: has at most one value a day, always at 00:00 UTC", "--sparse-hours")
+        assert_explained(
+            printed, f"{path}: has one value a month, always at 00:00 UTC of its first day", "--sparse-hours"
+        )
         (said,) = problems_in(printed)
         assert said.endswith(f"(not loaded, {first}-01 to 2018-12)")
         assert printed.out == ""
@@ -127,7 +129,7 @@ def test_files_that_are_passed_over_are_named_and_an_error_unless_that_is_accept
     for state in ("used", "unchanged"):
         printed = on_server.run(*load, code=3)
         fill, shifted = problems_in(printed)
-        assert "fill.nc: latitude holds only fill values (passed over" in fill
+        assert re.search(r"fill\.nc: .*\(passed over", fill)
         assert "shifted-1990.nc, shifted-1991.nc, shifted-1992.nc and 27 more: latitude 10.6 is not on" in shifted
         assert "--from 1990-03 --to 2019-03 --source cds" in printed.err
         assert f"data files: 1 {state}, 31 passed over, 1 not asked for" in printed.err
@@ -172,3 +174,10 @@ def test_all_reasons_of_a_folder_without_a_usable_file_are_told(here: InProcess,
     assert len(problems_in(printed)) == 2
     assert "there is no ERA5 file" not in printed.err
     assert not (here.home / "postgres").exists()
+
+
+def test_months_that_are_refused_do_not_hide_why_others_fail(on_server: InProcess, folder: Path) -> None:
+    write_netcdf(folder / "july.nc", weather(hours_from("2023-07-01T00", 100)))
+    printed = on_server.run("load", "--files-dir", str(folder), "--from", "2023-06", "--to", "2023-07", code=3)
+    assert "2023-06: no file in" in printed.err
+    assert "2023-07 is incomplete: 100 of 744 hours" in printed.err
