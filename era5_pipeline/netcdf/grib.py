@@ -59,7 +59,6 @@ def is_installed() -> bool:
     return find_spec("eccodes") is not None
 
 
-@cache
 def ec_codes() -> ModuleType:
     """Import ecCodes, and discard what it writes to the terminal: errors that matter are raised.
 
@@ -75,8 +74,13 @@ def ec_codes() -> ModuleType:
             remedy=f"Install it: {_INSTALL}; or download the data as netCDF.",
         ) from error
     library: ModuleType = eccodes
-    library.codes_context_set_logging(_nowhere())
+    _discard_log(library)
     return library
+
+
+@cache
+def _discard_log(library: ModuleType) -> None:
+    library.codes_context_set_logging(_nowhere())
 
 
 @cache
