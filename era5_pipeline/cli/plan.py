@@ -186,10 +186,10 @@ def _print(planned: "Plan", settings: "Settings") -> None:
         if planned.contents.months is not None and planned.contents.reason:
             console.print(planned.contents.reason, markup=False)
         console.print(table)
-        for warning in planned.warnings:
-            console.print(f"warning: {warning}", markup=False, style="yellow")
     # Strip the trailing spaces that rich adds.
     typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
+    for warning in planned.warnings:
+        console.print(f"warning: {warning}", markup=False, style="yellow")
 
 
 def _heading(planned: "Plan") -> str:

@@ -173,6 +173,7 @@ def test_a_load_that_waits_for_a_server_that_is_gone_ends_at_an_interrupt(home: 
 
 def test_a_load_whose_session_is_ended_as_it_looks_at_the_warehouse_goes_on(home: Home, here: InProcess) -> None:
     lake = str(home.path / "lake")
+    (home.path / "lake").mkdir()
     with home.server.lease():
         here.set(ERA5_LAKE=lake)
         here.run(*SMALL_LOAD, "--allow-incomplete")

@@ -70,11 +70,11 @@ def fill_staging(connection: psycopg.Connection[Any], replacement: Replacement, 
         whole = sql.Identifier(schema, partition_of(month))
         _create_table(connection, month, whole, EVERYWHERE)
         return _fill(connection, replacement, whole, EVERYWHERE)
-    spans = {
-        sql.Identifier(schema, f"{partition_of(month)}_{n}"): span
+    spans = [
+        (sql.Identifier(schema, f"{partition_of(month)}_{n}"), span)
         for n, span in enumerate(replacement.shares.spans, start=1)
-    }
-    for share, span in spans.items():
+    ]
+    for share, span in spans:
         _create_table(connection, month, share, span)
     rows = _fill_shares(replacement, replacement.shares, spans)
     _join_shares(connection, sql.Identifier(schema, partition_of(month)), spans)
@@ -186,15 +186,15 @@ def _fill(
     return rows
 
 
-def _fill_shares(replacement: Replacement, shares: Shares, spans: dict[sql.Identifier, LocationSpan]) -> int:
-    """Fill the staging tables, one per named span, from one connection each; return the number of rows."""
+def _fill_shares(replacement: Replacement, shares: Shares, spans: list[tuple[sql.Identifier, LocationSpan]]) -> int:
+    """Fill the staging tables, one per span, from one connection each; return the number of rows."""
 
     def fill(number: int, table: sql.Identifier, span: LocationSpan) -> int:
         with shares.connect(f"worker {number}") as connection:
             return _fill(connection, replacement, table, span)
 
     with ThreadPoolExecutor(max_workers=len(spans)) as pool:
-        fills = [pool.submit(fill, number, *table) for number, table in enumerate(spans.items(), start=1)]
+        fills = [pool.submit(fill, number, *table) for number, table in enumerate(spans, start=1)]
         try:
             return sum(one.result() for one in as_completed(fills))
         except BaseException:
@@ -203,7 +203,7 @@ def _fill_shares(replacement: Replacement, shares: Shares, spans: dict[sql.Ident
 
 
 def _join_shares(
-    connection: psycopg.Connection[Any], whole: sql.Identifier, spans: dict[sql.Identifier, LocationSpan]
+    connection: psycopg.Connection[Any], whole: sql.Identifier, spans: list[tuple[sql.Identifier, LocationSpan]]
 ) -> None:
     """Make the filled tables partitions of one staging table of the month."""
     with connection.transaction():
@@ -212,7 +212,7 @@ def _join_shares(
         )
         _transfer_to_table_owner(connection, whole)
         create_location_index(connection, whole)
-        for share, span in spans.items():
+        for share, span in spans:
             _add_missing_columns(connection, share)
             connection.execute(
                 sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
