@@ -1,9 +1,7 @@
 # Two commands set everything up: `make demo` shows the pipeline, `make test` tests it. Both need Python 3.11-3.13 and make.
-# The first interpreter that runs and fits: a name on PATH may be a shim of a version manager that refuses to start,
-# and Debian's own Python makes no environments (no ensurepip) until python3-venv is installed.
+# The newest that fits; an environment that is there keeps its own. `make PYTHON=/path/to/python3.12 ...` names another.
 FITS := import ensurepip, sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
-PYTHON ?= $(shell for p in python3 python3.12 python3.13 python3.11; do \
-	$$p -c '$(FITS)' 2>/dev/null && echo $$p && break; done)
+PYTHON ?= $(or $(if $(wildcard $(READY)),$(realpath $(BIN)/python)),$(shell .ci/python 3.13 3.12 3.11))
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -20,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cds bench wheel test test-endurance test-quick test-docker lint types check lock clean
+.PHONY: help setup demo demo-cds bench wheel test test-endurance test-quick test-processes test-docker lint types check lock clean
 
 help:
 	@echo "make demo    real months of ERA5 (data/), from files to a queryable table, a series, a map and a page on climate"
@@ -28,6 +26,7 @@ help:
 	@echo "make test    the tests, without those of minutes"
 	@echo "make test-endurance  those: backfills, kills, browsers, whole benchmarks"
 	@echo "make test-quick  the quick tests that need no server (pytest -m 'not server and not slow')"
+	@echo "make test-processes  the tests of processes, signals and servers, in which Pythons differ most"
 	@echo "make test-docker  the images and services of docker/, on an engine that it starts (root, Debian or Ubuntu)"
 	@echo "make check   lint, types and tests"
 	@echo "make bench   every benchmark once, with tiny loads: whether they run here (benchmarks/README.md has those in full)"
@@ -42,7 +41,7 @@ setup: $(READY)
 # missing: it is made again from scratch, which is quick, because downloads are kept.
 $(READY): requirements.lock pyproject.toml
 	@"$(PYTHON)" -c '$(FITS)' 2>/dev/null || { \
-		echo "Python 3.11, 3.12 or 3.13 with its venv module is needed (tried: $(or $(PYTHON),what is on PATH))." >&2; \
+		echo "Python 3.11, 3.12 or 3.13 with its venv module is needed (tried: $(or $(PYTHON),PATH and pyenv's)).">&2; \
 		echo "Install one (Debian: python3 and python3-venv), or name it: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; }
 	@echo "Setting up $(VENV) from requirements.lock (about a minute) ..."
 	@"$(PYTHON)" -m venv $(if $(wildcard $@),,--clear) $(VENV)
@@ -73,7 +72,16 @@ test-endurance: $(READY)
 	@$(BIN)/python -m pytest -n $(WORKERS) $(BY_MODULE) -m endurance $(EXPECTED)
 
 test-quick: $(READY)
-	@$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile quick -m "not server and not slow"
+	@$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile quick -m "not server and not slow" $(EXPECTED)
+
+PROCESSES := cli/test_cli.py cli/test_load_interrupted.py cli/test_serve.py cli/test_up.py cli/test_watch.py \
+	defs/test_failures.py defs/test_instance.py defs/test_preloaded.py defs/test_resources.py defs/test_run_queue.py \
+	defs/test_runner.py defs/test_storage.py export/test_export_faults.py flat/test_cluster.py monitor/test_metrics.py \
+	postgres/embedded postgres/test_connect.py runtime warehouse/test_load_interrupted.py warehouse/test_locks.py \
+	warehouse/test_workers.py
+test-processes: $(READY)
+	@$(BIN)/python -m pytest -n $(WORKERS) $(BY_MODULE) -m "not endurance" $(EXPECTED) \
+		$(addprefix era5_pipeline_tests/,$(PROCESSES))
 
 # Trial results are kept apart, and measured anew each time.
 TRIAL := .era5/benchmarks/trial.json
@@ -96,9 +104,11 @@ types: $(READY)
 
 check: lint types test
 
+# One version of each package for all Pythons: two versions of numpy were two behaviours, of which a machine tests one.
 lock: $(READY)
-	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
-		--no-strip-extras --no-emit-index-url --no-header --no-annotate --quiet $(if $(UPGRADE),--upgrade) -o "$(LOCK)"
+	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --fork-strategy fewest \
+		--generate-hashes --no-strip-extras --no-emit-index-url --no-header --no-annotate --quiet \
+		$(if $(UPGRADE),--upgrade) -o "$(LOCK)"
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -23,7 +23,7 @@ from benchmarks.everywhere import (
     visits_of_the_globe,
 )
 from benchmarks.formats import GRIB_1, GRIB_2, NETCDF_4
-from benchmarks.lake import ALONE, BANDS, BOTH, ONE_FILE, of_decades
+from benchmarks.lake import ALONE, BANDS, BOTH, MANY_ALONE, MANY_BOTH, ONE_FILE, of_decades
 from benchmarks.layouts import COMPRESSED_AFTERWARDS
 from benchmarks.pipeline import ALL_STAGES, AS_BATCHES, FLATTEN, LOADER, SEVERAL, STAGES
 from benchmarks.reaching import AT_MOST, AT_RATE, DATASET, FIELD, FRAME, FRAME_OF_ALL, GZIP, ROW_BY_ROW, SAME, UNCHANGED
@@ -291,8 +291,22 @@ def _lake(results: Results) -> MeasuredLines:
             if way in cells
         ]
         lines += ["", *markdown_table(["", "rows/s", "bytes a row"], table)]
+        lines += _month_after_month(cells)
         lines += _when(layout, cells)
     return lines[1:] or None
+
+
+def _month_after_month(cells: Entries) -> list[str]:
+    """A sentence: what a month's load into the lake takes when it is new, and when it has many months."""
+    first, last = (median_of(cells, MANY_BOTH, f"{end}_months_ms") for end in ("first", "last"))
+    alone = median_of(cells, MANY_ALONE, "last_months_ms")
+    if first is None or last is None or alone is None:
+        return []
+    return [
+        "",
+        f"A month of a few places takes {short(first)} ms to load into a new warehouse and lake, {short(last)} ms "
+        f"after {cells[MANY_BOTH]['parameters']['months']:,} months, and {short(alone)} ms then without a lake.",
+    ]
 
 
 def _settings_of(results: Results, cells: Entries) -> list[dict[str, str]]:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from typing_extensions import override
 
-from benchmarks.cells import CannotRunError, Measured, PlannedCell, rate_ratio
+from benchmarks.cells import CannotRunError, Measured, PlannedCell, median_of, rate_ratio, ratio
 from benchmarks.engines import ENGINES, QUESTIONS, OfWarehouse, Subject
 from benchmarks.everywhere import ALL_CORES, ON_FAR_S3, ON_S3, ONE_WORKER, Band, of_folder
 from benchmarks.others import GeneratedYear, database_files, forget_cached, fresh_folder
 from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES
 from era5_pipeline.flat.flatten import flatten_month
-from era5_pipeline.lake.open_lake import open_lake
+from era5_pipeline.lake.open_lake import ORPHAN_HOURS, open_lake
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.warehouse.layouts import LAYOUTS
@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 
 ONE_FILE, BANDS = "flatten, one file a month", "flatten, the lake's files"
 ALONE, BOTH = "load, warehouse alone", "load, warehouse and lake"
+# The same of few places, month after month.
+MANY_ALONE, MANY_BOTH = f"{ALONE}, few places", f"{BOTH}, few places"
+# Months whose median is compared: the first ones and the last ones.
+_ENDS = 20
 _WARM = 3
 _TOLERANCE = 1e-6
 _LAST = Month(2024, 12)
@@ -121,11 +125,14 @@ class _Loaded:
         fresh_folder(self.folder)
         lake = self._open() if for_lake else None
         target.calm()
-        started = time.monotonic()
+        of_months = []
         for flat in flats:
+            started = time.monotonic()
             alongside = None if lake is None else lake.prepared(target.warehouse, flat)
             load_month(target.warehouse, flat, alongside=alongside)
-        seconds = time.monotonic() - started
+            if lake is not None:
+                lake.after_commit(target.warehouse, ORPHAN_HOURS)
+            of_months.append(time.monotonic() - started)
         if for_lake:
             self.table.held = self
         with target.connect() as connection:
@@ -135,7 +142,15 @@ class _Loaded:
         self.rows = sum(flat.rows for flat in flats)
         ids = flats[0].location_ids.ids()
         self.place = int(ids[ids.size // 2])
-        return Measured(self.rows, {"seconds": seconds, "bytes_per_row": size / self.rows})
+        return Measured(
+            self.rows,
+            {
+                "seconds": sum(of_months),
+                "bytes_per_row": size / self.rows,
+                "first_months_ms": 1000 * median(of_months[:_ENDS]),
+                "last_months_ms": 1000 * median(of_months[-_ENDS:]),
+            },
+        )
 
     def flatten(self, *, for_lake: bool) -> tuple[list[FlatMonth], Measured]:
         """Flatten the months into one file each, or into the lake's files."""
@@ -187,6 +202,16 @@ def lake_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
         # Loading a thousand months takes minutes.
         *(
             PlannedCell(
+                name,
+                few.rows * count,
+                {"months": count},
+                _Needing(("pyiceberg",), partial(decades.load, for_lake=name == MANY_BOTH)).measure,
+                most_repeats=1,
+            )
+            for name in (MANY_ALONE, MANY_BOTH)
+        ),
+        *(
+            PlannedCell(
                 of_decades(engine),
                 few.rows * count,
                 {"months": count},
@@ -206,10 +231,13 @@ def _everywhere(loaded: _Loaded, *, on_dask: bool) -> Measured:
 
 
 def lake_ratios(entries: Entries) -> dict[str, float | None]:
-    """How fast the lake's files are written and loaded, relative to those of a warehouse alone."""
+    """How fast the lake's files are written and loaded, relative to a warehouse alone, and how its cost grows."""
     return {
         "lake_files_to_one_file": rate_ratio(entries, BANDS, ONE_FILE),
         "both_to_warehouse_alone": rate_ratio(entries, BOTH, ALONE),
+        "last_months_to_first": ratio(
+            median_of(entries, MANY_BOTH, "last_months_ms"), median_of(entries, MANY_BOTH, "first_months_ms")
+        ),
     }
 
 

@@ -14,7 +14,6 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import pgpq
 import psycopg
 from psycopg import sql
 
@@ -490,6 +489,7 @@ class ArrowBinaryCopy(LoadMethod):
 
     name: ClassVar[str] = "pgpq from memory"
     family: ClassVar[Family] = "copy"
+    libraries: ClassVar[tuple[str, ...]] = ("pgpq",)
 
     def prepare(self, batch: Batch) -> pa.Table:
         """Return the table unchanged."""
@@ -497,6 +497,8 @@ class ArrowBinaryCopy(LoadMethod):
 
     def load(self, session: psycopg.Connection[Any], prepared: pa.Table) -> None:
         """Encode and send the table."""
+        import pgpq  # not on every system
+
         encoder = pgpq.ArrowToPostgresBinaryEncoder(prepared.schema)
         statement = sql.SQL("COPY {} FROM STDIN (FORMAT binary)").format(WEATHER_COLUMNS)
         with session.cursor() as cursor, cursor.copy(statement) as copy:

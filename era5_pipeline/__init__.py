@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.package_version import __version__
+from era5_pipeline.runtime.shared_libraries import keep_apart
 
 if TYPE_CHECKING:
     from era5_pipeline.api.database import Database
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
         UsageError,
         WarehouseError,
     )
+
+# Here, because any module may import psycopg, and xarray imports this package when it lists its engines.
+keep_apart()
 
 _ERRORS = "era5_pipeline.model.errors"
 # By name: the module, and the name there.

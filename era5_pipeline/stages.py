@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from era5_pipeline.draw.maps import preview_map
 from era5_pipeline.flat.checks import CheckResult, flat_outcomes, is_complete, raw_outcomes, table_outcomes
+from era5_pipeline.flat.flat_month import month_fingerprint
 from era5_pipeline.flat.flatten import MiddleHour, flatten_month, preview_file
 from era5_pipeline.flat.inventory import InventoryKeeper
 from era5_pipeline.flat.storage import FileRemoval, StoredMonth
-from era5_pipeline.lake.open_lake import open_lake, wants_lake
+from era5_pipeline.lake.open_lake import ORPHAN_HOURS, open_lake, wants_lake
 from era5_pipeline.maps.fields import FieldMap
-from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError
+from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError, machine_limits
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import VARIABLES
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.flat.inventory import KeptInventory
-    from era5_pipeline.lake.months import Committed
+    from era5_pipeline.lake.commits import Committed
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import VariableChoice
@@ -97,6 +98,9 @@ def _no_op(_: str) -> None:
     """No-op callback."""
 
 
+# What this process has fetched of each home and month, until it is loaded: another command may replace the records.
+_fetched: dict[tuple[Path, Month], str] = {}
+
 # Avoids unpacking ZIPs twice if flat follows raw in the same process, as in a Dagster run or `era5 load`.
 _inventories = InventoryKeeper()
 
@@ -118,6 +122,12 @@ def load_in_advance() -> None:
             module.load_compiled()
 
 
+def end_run() -> None:
+    """Forget what `run_raw` keeps for the later stages of the same run, and remove the unpacked files."""
+    _inventories.discard()
+    _fetched.clear()
+
+
 def run_raw(
     settings: Settings, month: Month, say: Callable[[str], None] = _no_op, *, source: Source | None = None
 ) -> RawResult:
@@ -131,7 +141,7 @@ def run_raw(
     """
     month.require_begun(datetime.now(tz=UTC))
     stored = StoredMonth.of(settings, month)
-    with _removal(settings, stored).in_use():
+    with machine_limits(f"{month}: getting its files"), _removal(settings, stored).in_use():
         return _run_raw(settings, stored, source or source_of(settings, say))
 
 
@@ -155,6 +165,7 @@ def _run_raw(settings: Settings, stored: StoredMonth, source: Source) -> RawResu
     rows = int(inventory.coverage.sum()) * int(inventory.hours.size)
     counts = {"rows": rows, "columns": inventory.columns, "temporary_bytes": inventory.temporary_bytes}
     stored.write_manifest(raw, {"seconds": took, "refused": refused, **counts})
+    _fetched[settings.home, month] = month_fingerprint(raw)
     return RawResult(
         raw=raw,
         rows=rows,
@@ -180,7 +191,7 @@ def run_flat(settings: Settings, month: Month, *, source: Source | None = None) 
     """
     with closing(_inventories.claim()) as kept:
         stored = StoredMonth.of(settings, month)
-        with _removal(settings, stored).in_use():
+        with machine_limits(f"{month}: flattening it"), _removal(settings, stored).in_use():
             return _run_flat(settings, stored, kept, source)
 
 
@@ -189,6 +200,7 @@ def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory, open
     if manifest is None:
         raise InputError(f"{month} has no raw files yet", remedy="Materialize era5/raw of this month first.")
     raw = RawMonth.from_json(manifest["raw"])
+    _require_own(settings, month, month_fingerprint(raw))
     _require_same_request(settings, raw)
     refused = manifest.get("refused")
     if refused is not None and not settings.allow_incomplete:
@@ -256,10 +268,16 @@ def run_load(
     """
     stored = StoredMonth.of(settings, month)
     removal = _removal(settings, stored)
-    with removal.in_use():
-        result = _run_load(settings, stored, warehouse, on_wait, session)
+    with machine_limits(f"{month}: loading it"), removal.in_use():
+        try:
+            result = _run_load(settings, stored, warehouse, on_wait, session)
+        except InputError as error:
+            if (left := stored.stored_flat()) is not None:
+                _require_own(settings, month, left.fingerprint, error)
+            raise
     if not all(outcome.passed for outcome in result.outcomes):
         return result
+    _fetched.pop((settings.home, month), None)
     try:
         removal.remove(result.flat)
     except Era5Error as error:  # the month is loaded nevertheless
@@ -276,6 +294,7 @@ def _run_load(
     session: LoadSession | None,
 ) -> LoadResult:
     flat = _flat_to_load(settings, stored, warehouse)
+    _require_own(settings, stored.month, flat.fingerprint)
     lake = open_lake(settings) if wants_lake(settings) else None
     lake_commit = None if lake is None else lake.prepared(warehouse, flat, force=settings.force)
     with measured_waits() as waited:
@@ -292,7 +311,7 @@ def _run_load(
             alongside=lake_commit,
         )
     if lake is not None and lake_commit is not None:
-        loaded = replace(loaded, notes=(*loaded.notes, *lake_commit.notes, *lake.publish_or_say(warehouse)))
+        loaded = replace(loaded, notes=(*loaded.notes, *lake_commit.notes, *lake.after_commit(warehouse, ORPHAN_HOURS)))
     started = time.monotonic()
     connection = None if session is None else session.connection
     differences = verify_month(warehouse, flat, connection=connection, is_read_back=loaded.is_read_back)
@@ -341,6 +360,20 @@ def _invalidating_damaged(source: Source | None, raw: RawMonth) -> Iterator[None
         source.invalidate(raw)
         remedy = "Run the month again, from era5/raw on: it is then downloaded again."
         raise BadFileError(error.path, error.problem, remedy=remedy) from error
+
+
+def _require_own(settings: Settings, month: Month, fingerprint: str, cause: InputError | None = None) -> None:
+    """Require that what a stage left is of the files that this process has fetched, if it has.
+
+    Raises:
+        InputError: if a command that runs at the same time has replaced it.
+    """
+    if _fetched.get((settings.home, month), fingerprint) != fingerprint:
+        raise InputError(
+            f"{month}: another command loads this month from other files or with another request, and has replaced "
+            "what this one prepared",
+            remedy="Run this command again when the other has finished.",
+        ) from cause
 
 
 def _may_answer(choice: VariableChoice | None, raw: RawMonth) -> bool:

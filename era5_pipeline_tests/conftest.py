@@ -75,6 +75,7 @@ SLOW_MODULES = frozenset(
         "runtime/test_stores.py",  # S3 servers that are stopped, connections that are cut
         "runtime/test_supervisor.py",  # processes that are started and killed
         "runtime/test_file_store.py",  # an S3 server
+        "runtime/test_shared_libraries.py",  # a process for each order of imports
         "sources/test_files_catalogue.py",  # an S3 server
         "sources/test_arco.py",  # a Zarr store of the globe
         "sources/cds/test_note.py",  # an S3 server

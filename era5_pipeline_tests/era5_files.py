@@ -67,6 +67,11 @@ _RANGES = {
     "z": (-500.0, 20_000.0),
 }
 _FILL = -32767
+# As the store wrote it into its files until 2024; those since have attributes of GRIB.
+STORE_HISTORY = (
+    "2021-11-25 16:07:23 GMT by grib_to_netcdf-2.23.0: /opt/ecmwf/mars-client/bin/grib_to_netcdf -S param -o "
+    "/cache/data4/adaptor.mars.internal-1637856425.nc /cache/tmp/adaptor.mars.internal-1637856031.grib"
+)
 
 
 def hour(text: str) -> int:
@@ -254,6 +259,8 @@ def write_netcdf(path: Path, of: Weather, layout: Layout = CURRENT) -> Path:
     of = _arranged(of, layout)
     with netCDF4.Dataset(path, "w", format=layout.file_format) as dataset:
         dataset.setncatts({"Conventions": "CF-1.7"})
+        if layout.time == "time":
+            dataset.history = STORE_HISTORY
         time_name = _write_time(dataset, of, layout)
         axes = [() if layout.time == "scalar" else (time_name,)]
         standard = (("latitude", "degrees_north"), ("longitude", "degrees_east"))
@@ -397,6 +404,34 @@ def packing_of(values: Floats, layout: Layout) -> tuple[float, float]:
     if layout.packed == "float32 attributes":
         return float(np.float32(scale)), float(np.float32(offset))
     return scale, offset
+
+
+def joined_months(path: Path, name: str, *, wraps: bool) -> tuple[Path, int]:
+    """Two months, the second with the packing of the first; return the number of values that do not fit its numbers.
+
+    They wrap, as where a program casts them to 16 bits, or else the packing is that of both months.
+    """
+    hours = hours_from("2023-06-01T00", (30 + 31) * 24)
+    shape = weather(hours).shape
+    day = np.sin(np.arange(hours.size) * (2.0 * np.pi / 24.0))[:, np.newaxis, np.newaxis]
+    random = np.random.default_rng(3)
+    values = 285.0 + 8.0 * day + np.where(hours < hours[720], 0.0, 4.0)[:, np.newaxis, np.newaxis]
+    values = values + np.cumsum(random.normal(0.0, 0.05, shape), axis=0)
+    if name == "tcc":
+        # Clouds come and go.
+        values = random.uniform(0.0, 1.0, shape)
+    of = replace(weather(hours), fields={name: values})
+    first = replace(of, hours=hours[:720], fields={name: values[:720]}) if wraps else of
+    scale, offset = packing_of(first.fields[name], LEGACY)
+    write_netcdf(path, of, LEGACY)
+    numbers = np.rint((values - offset) / scale).astype(np.int64)
+    with netCDF4.Dataset(path, "a") as dataset:
+        variable = dataset[name]
+        variable.set_auto_maskandscale(False)
+        variable.setncatts({"scale_factor": scale, "add_offset": offset})
+        stored = numbers.astype(np.int16)
+        variable[...] = np.where(stored == _FILL, _FILL + 1, stored)
+    return path, int((stored != numbers).sum())
 
 
 @dataclass(frozen=True)

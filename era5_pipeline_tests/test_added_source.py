@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline import sources
+from era5_pipeline.cli.folder_files import FolderReport
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
@@ -18,7 +19,7 @@ from era5_pipeline.planning.load_plan import make_plan
 from era5_pipeline.planning.updates import require_updatable_source
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.read.credit import SAMPLE_CREDIT, read_credit
-from era5_pipeline.sources.open_source import request_ahead, stray_problems
+from era5_pipeline.sources.open_source import request_ahead
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.warehouse.loads import rows_in
@@ -93,7 +94,7 @@ def test_an_added_source_loads_a_month_is_planned_and_is_credited(tmp_path: Path
     assert_holds(warehouse, loaded.flat)
     assert rows_in(warehouse) == loaded.flat.rows > 0
     assert unchanged_months(settings, warehouse, (JULY,)) == {JULY}
-    assert stray_problems(settings) == ()
+    assert FolderReport.of(settings, []).use.passed_over == ()
     with warehouse.connect() as connection:
         assert read_credit(connection, None, None) == SAMPLE_CREDIT
     plan = make_plan(

@@ -80,6 +80,8 @@ def test_every_documented_command_is_one(document: str, command: str) -> None:
         "psql",
         "export",
         "curl",  # serving/test_http_page.py
+        "pip",  # .ci/lake-pages, for lake/test_lake_page.py
+        *(".ci/spark", ".ci/iceberg-rest/serve"),  # lake/test_rest_catalog.py
         ".venv/bin/dask",
         ".venv/bin/dg",
         ".venv/bin/python",

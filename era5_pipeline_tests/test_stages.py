@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from era5_pipeline import stages
+from era5_pipeline.cli.folder_files import FolderReport
 from era5_pipeline.draw.maps import preview_map
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
 from era5_pipeline.flat.storage import StoredMonth
@@ -30,21 +35,20 @@ from era5_pipeline.planning.current_contents import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.files import read_json, sha256_of, write_json
 from era5_pipeline.sources.files import FilesSource
-from era5_pipeline.sources.open_source import source_of, stray_problems
+from era5_pipeline.sources.open_source import source_of
 from era5_pipeline.sources.sample import SampleSource
 from era5_pipeline.sources.source import RawFile, RawMonth
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.locks import month_lock
 from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.commands import assert_says
+from era5_pipeline_tests.commands import assert_says, environment
 from era5_pipeline_tests.era5_files import without_pictures
 from era5_pipeline_tests.flat_months import assert_holds, rows_of_table
 from era5_pipeline_tests.warehouse.loads import ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
     from era5_pipeline.flat.checks import CheckResult
     from era5_pipeline.stages import LoadResult
@@ -194,6 +198,67 @@ def test_raw_files_of_another_request_are_not_flattened(settings: Making) -> Non
     assert "era5/raw" in caught.value.remedy
     for same in ({"area": SMALL}, {}):
         assert run_flat(settings(sample_hours=2, allow_incomplete=True, **same), JULY).flat.locations == 4
+
+
+def prepare(other: Settings) -> None:
+    """What another command does with the month at the same time."""
+    run_raw(other, JULY)
+    run_flat(other, JULY)
+
+
+@pytest.mark.parametrize("stage", ["flat", "load"])
+def test_what_another_command_prepared_meanwhile_is_not_loaded(
+    settings: Making, folder: Path, tmp_path: Path, stage: str
+) -> None:
+    write_july(folder, 24)
+    write_july(tmp_path / "other", 24, seed=2)
+    own, other = (settings(files_dir=str(one), allow_incomplete=True) for one in (folder, tmp_path / "other"))
+    run_raw(own, JULY)
+    if stage == "load":
+        run_flat(own, JULY)
+    process = multiprocessing.get_context("spawn").Process(target=prepare, args=(other,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    with pytest.raises(InputError, match="2023-07: another command loads this month") as raised:
+        run_flat(own, JULY) if stage == "flat" else run_load(own, Warehouse("postgresql://nobody@127.0.0.1:1/"), JULY)
+    assert "Run this command again" in raised.value.remedy
+    stages.end_run()
+    assert run_flat(own, JULY).reused  # a run of the stage alone takes what is there
+
+
+# Has a few megabytes of memory left when it flattens.
+SHORT_OF_MEMORY = """
+import resource, sys
+from pathlib import Path
+from era5_pipeline.model.errors import MachineLimitError
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.settings import read_settings
+from era5_pipeline.stages import run_flat, run_raw
+settings = read_settings(source="sample", area="20/0/-20/40", sample_hours=3)
+run_raw(settings, Month(2023, 7))
+(line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmSize"))
+limit = (int(line.split()[1]) << 10) + (4 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    run_flat(settings, Month(2023, 7))
+except MachineLimitError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+def test_too_little_memory_is_said_with_what_to_do(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SHORT_OF_MEMORY],
+        env=environment(tmp_path, ERA5_ALLOW_INCOMPLETE="true", OPENBLAS_NUM_THREADS="1"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "2023-07: flattening it: the memory that this process may use is not enough" in done.stdout, done.stderr
+    assert "ulimit -v" in done.stdout
 
 
 def test_files_that_are_here_already_keep_the_seconds_of_their_download(settings: Making) -> None:
@@ -413,12 +478,12 @@ def test_unusable_files_of_unknown_month_are_reported(settings: Making, warehous
     chosen = settings(files_dir=str(folder))
     result = run(chosen, warehouse)
     assert result.flat.rows == 12 * 744
-    (problem,) = stray_problems(chosen)
-    assert problem.file == str(folder / "cut.nc")
+    ((path, problem),) = FolderReport.of(chosen, []).use.passed_over
+    assert path == problem.file == str(folder / "cut.nc")
     (warning,) = result.flat.raw.warnings
     assert warning.startswith(f"passed over: {folder / 'cut.nc'}")
     assert ask(warehouse.url, "SELECT warnings FROM era5.ledger") == [warning]
-    assert stray_problems(settings(source="sample")) == ()
+    assert FolderReport.of(settings(source="sample"), []).use.passed_over == ()
 
 
 def test_a_load_that_fails_can_be_run_again_alone(settings: Making, warehouse: Warehouse, folder: Path) -> None:

@@ -167,10 +167,11 @@ def test_imports_only_go_down() -> None:
 
 
 def test_the_package_itself_names_only_what_python_asks_by() -> None:
-    """For type checkers; at run time it imports its version only (api/test_open_database.py)."""
+    """For type checkers; at run time it imports little (api/test_open_database.py)."""
     assert {name for name in own_imports("") if not name.startswith("api.")} == {
         "model.errors",
         "model.package_version",
+        "runtime.shared_libraries",
     }
 
 
@@ -190,6 +191,15 @@ def test_a_library_is_imported_in_its_rooms_only(library: str) -> None:
     importing = sorted(module for module, names in packages.items() if library in names)
     assert importing, f"{library} is imported nowhere"
     assert [module for module in importing if room_of(module) not in ONLY_IN[library]] == []
+
+
+def test_nothing_is_closed_by_handlers_of_pythons_exit() -> None:
+    """What a command holds is closed before it returns: Python 3.12 starts no thread or process while it ends."""
+    holding = {module for module in FILES if "atexit" in {name.split(".")[0] for name in imported_by(module)}}
+    assert holding == set()
+    # A database that a user's script has not closed; there is no command around it.
+    finalizing = {module for module, path in FILES.items() if "weakref.finalize" in path.read_text(encoding="utf-8")}
+    assert finalizing == {"api.database"}
 
 
 def test_every_test_module_is_named_after_a_module_of_its_room_or_a_known_topic() -> None:

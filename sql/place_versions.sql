@@ -1,5 +1,5 @@
 -- For each part with any of these locations, in a range of months: the sources of these columns (with duplicates),
--- version, preliminary hours and shift off the grid. Columns that were added to a part's rows later have their own source.
+-- version, preliminary hours, shift off the grid and whose word its origin is. Columns that were added to a part's rows later have their own source.
 SELECT month,
        CASE WHEN EXISTS (
                 SELECT FROM unnest(%(columns)s::text[]) AS name
@@ -12,7 +12,8 @@ SELECT month,
                 WHERE added -> 'columns' ?| %(columns)s::text[]) END AS sources,
        version,
        CASE WHEN version IN ('preliminary', 'mixed') THEN preliminary_hours ELSE '{}'::jsonb END AS preliminary_hours,
-       interpolated
+       interpolated,
+       origin
 FROM era5.ledger
 WHERE dropped_at IS NULL
   AND location_ids && %(location_ids)s::int4multirange

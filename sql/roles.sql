@@ -18,4 +18,4 @@ GRANT INSERT, UPDATE ON era5.catalogue TO {loader};
 
 -- Partitions and chunks are read through the table: new ones need no grant.
 GRANT SELECT ON weather, era5.ledger, era5.load_attempt, era5.month TO {reader};
-GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA era5 TO {loader}, {reader};
+GRANT EXECUTE ON FUNCTION {functions} TO {loader}, {reader};

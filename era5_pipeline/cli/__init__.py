@@ -23,7 +23,7 @@ from era5_pipeline.cli.lake import lake
 from era5_pipeline.cli.load import load
 from era5_pipeline.cli.map import map_
 from era5_pipeline.cli.metrics import metrics
-from era5_pipeline.cli.output import ResultsCommand, discard_output
+from era5_pipeline.cli.output import ResultsCommand, discard_output, escaped_output, one_line
 from era5_pipeline.cli.places import places
 from era5_pipeline.cli.plan import plan
 from era5_pipeline.cli.report import report
@@ -33,8 +33,9 @@ from era5_pipeline.cli.serve import serve
 from era5_pipeline.cli.status import status
 from era5_pipeline.cli.up import up
 from era5_pipeline.cli.variables import variables
+from era5_pipeline.cli.verify import verify
 from era5_pipeline.cli.watch import watch
-from era5_pipeline.model.errors import Era5Error, LocalDiskError, disk_remedy, is_caused_by
+from era5_pipeline.model.errors import Era5Error, LocalDiskError, disk_remedy, is_caused_by, machine_limits
 from era5_pipeline.model.package_version import __version__
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ app.command("plan", cls=ResultsCommand)(plan)
 app.command("revise", cls=ResultsCommand)(revise)
 app.command("drop", cls=ResultsCommand)(drop)
 app.command("status", cls=ResultsCommand)(status)
+app.command("verify", cls=ResultsCommand)(verify)
 app.command("watch", cls=ResultsCommand)(watch)
 app.command("metrics")(metrics)
 app.command("variables", cls=ResultsCommand)(variables)
@@ -94,6 +96,11 @@ def main(arguments: list[str] | None = None) -> None:
 
     An expected error prints message and remedy, and sets the exit code.
     """
+    with escaped_output():
+        _main(arguments)
+
+
+def _main(arguments: list[str] | None) -> None:
     interrupts = _Interrupts()
     # Commands import hundreds of thousands of objects that stay to the end. By default, at each 700 new objects, the
     # garbage collector took a twentieth of the CPU of `era5 demo` (21.7 s, and 20.5 s with this).
@@ -106,11 +113,12 @@ def main(arguments: list[str] | None = None) -> None:
     # The driver's warnings (such as "error ignored in rollback") follow an error or interrupt that is reported anyway.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     try:
-        app(arguments)
+        with machine_limits("the command"):
+            app(arguments)
     except Era5Error as error:
         if is_caused_by(error, KeyboardInterrupt):
             sys.exit(_INTERRUPTED)
-        typer.echo(f"era5: {error.message}\n      {error.remedy}", err=True)
+        typer.echo(f"era5: {one_line(error.message)}\n      {error.remedy}", err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe: print nothing more, not even at exit.

@@ -30,6 +30,7 @@ from era5_pipeline.cli.options import (
     require_picture,
     warn_of_gaps,
 )
+from era5_pipeline.cli.output import terminal
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.times import NORMAL_PERIOD
 
@@ -233,11 +234,10 @@ def print_answer(answer: "ClimateAnswer", format_: Literal["table", "csv", "json
 
 
 def _print_for_terminal(answer: "ClimateAnswer", table: str | None) -> None:
-    from rich.console import Console
 
     from era5_pipeline.climate.answer import Trend
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = terminal(highlight=False, soft_wrap=True)
     console.print(answer.sentence, markup=False, style="bold")
     console.print(_heading(answer), markup=False)
     if table is not None:
@@ -269,8 +269,6 @@ def _heading(answer: "ClimateAnswer") -> str:
 
 def _print_wide(console: "Console", title: str, table: "Table") -> None:
     """Print a title and a table: folded in a terminal, otherwise as wide as necessary."""
-    from rich.console import Console
-
     from era5_pipeline.cli.output import print_table
 
     console.print(f"\n{title}" if title else "", markup=False)
@@ -278,7 +276,7 @@ def _print_wide(console: "Console", title: str, table: "Table") -> None:
         print_table(console, table)
         return
     needed = console.measure(table, options=console.options.update(width=1000)).maximum
-    Console(width=max(console.width, needed), highlight=False).print(table)
+    terminal(width=max(console.width, needed), highlight=False).print(table)
 
 
 def _new_table(*columns: str) -> "Table":
@@ -430,8 +428,6 @@ def climate_everywhere(options: EverywhereOptions) -> None:
         UsageError: if the options do not go together, or one is invalid.
         NoDataError: if no place has a complete year.
     """
-    from rich.console import Console
-
     from era5_pipeline.cli.bars import stage_bars
     from era5_pipeline.climate import everywhere
     from era5_pipeline.model.settings import read_settings
@@ -451,7 +447,7 @@ def climate_everywhere(options: EverywhereOptions) -> None:
     with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
         with server_errors("reading which months there are"):
             question = _question(connection, options)
-        with server_errors("computing trends"), stage_bars(Console(stderr=True), question.variable.column, "read"):
+        with server_errors("computing trends"), stage_bars(terminal(stderr=True), question.variable.column, "read"):
             rows = everywhere.all_rows(question, _blocks(connection, settings, question, options.engine))
             if options.save:
                 everywhere.save(connection, question, rows)

@@ -125,7 +125,12 @@ def init(
     from era5_pipeline.model.errors import UsageError
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import dagster_url, open_warehouse
-    from era5_pipeline.postgres.roles import DEFAULT_PREFIX, Roles, require_may_create_roles
+    from era5_pipeline.postgres.roles import (
+        DEFAULT_PREFIX,
+        Roles,
+        remove_what_loaders_made,
+        require_may_create_roles,
+    )
     from era5_pipeline.warehouse.schema import ensure_schema
 
     if role_prefix is not None and not roles:
@@ -136,6 +141,8 @@ def init(
         with warehouse.connect() as connection:
             if roles:
                 require_may_create_roles(connection, named)
+                for name in remove_what_loaders_made(connection):
+                    typer.echo(f"{name}: made anew, because a loader had made it")
             schema = ensure_schema(connection)
         url = dagster_url(warehouse, settings)
         typer.echo(f"{warehouse.shown}: {schema.server}, layout: {schema.layout.name}")
@@ -175,6 +182,7 @@ def summaries() -> None:
 
 
 def _init_roles(warehouse: "Warehouse", roles: "Roles", dagster_url: str | None) -> None:
+    from era5_pipeline.defs.dagster_internals import STORAGE_TABLES
     from era5_pipeline.defs.storage import WarehouseStorage
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.postgres.roles import ensure_roles, give_database, next_statements
@@ -190,7 +198,7 @@ def _init_roles(warehouse: "Warehouse", roles: "Roles", dagster_url: str | None)
         # Tables belong to the role that creates them: create them now, and give them to the loader.
         WarehouseStorage(postgres_url=dagster_url)
         with Warehouse(dagster_url).connect() as connection:
-            give_database(connection, roles)
+            give_database(connection, roles, STORAGE_TABLES)
     typer.echo("\nThe roles are groups, which nobody can log in as. Next, in psql, for each user who loads or reads:")
     for statement in next_statements(roles, database_of(warehouse.url)):
         typer.echo(f"  {statement}")

@@ -48,6 +48,7 @@ def demo(
     from era5_pipeline.cli.series import series
     from era5_pipeline.cli.status import status
     from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.read.credit import era5_credit
     from era5_pipeline.runtime.project_files import data_folder
 
@@ -68,7 +69,8 @@ def demo(
     typer.echo(f"{era5_credit(2018, 2025)}")
     typer.echo("(licence CC BY 4.0, doi:10.24381/cds.adbb2d47, doi:10.24381/1cf1ad76).")
     say(f"export ERA5_HOME={shown(home)}")
-    with _isolated_settings(home):
+    # The server runs until the end, rather than starting for each command.
+    with _isolated_settings(home), open_warehouse(read_settings(), create=True):
         options = " ".join(f"--files-dir {shown(folder)}" for folder in folders)
         say(f"era5 load {options} --allow-incomplete")
         _load(folders, allow_incomplete=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from era5_pipeline.cli.output import grouped_problems
+from era5_pipeline.cli.output import grouped_problems, terminal
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.postgres.doctor.advice import Profile
 
@@ -102,13 +102,12 @@ def _machine_line(diagnosis: "Diagnosis") -> str:
 
 def _show_rows(rows: "tuple[ComparedSetting, ...]") -> None:
     from rich.box import SIMPLE
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    console = terminal()
     # If the output is redirected, rich would wrap the table at 80 columns.
-    console = console if console.is_terminal else Console(width=160)
+    console = console if console.is_terminal else terminal(width=160)
     reasons_fit = console.width >= _WIDTH_WITH_REASONS
     table = Table(box=SIMPLE)
     table.add_column("setting", no_wrap=True)

@@ -53,7 +53,7 @@ def drop(
       era5 drop --from 2023-07
       era5 drop --from 2023-01 --to 2023-12 --area 14.75/41/12.5/43 --yes
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from era5_pipeline.lake.open_lake import open_lake
+    from era5_pipeline.lake.open_lake import ORPHAN_HOURS, open_lake
     from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.months import months_between, parse_calendar_months
     from era5_pipeline.model.question import asked_area
@@ -100,7 +100,7 @@ def drop(
             )
             if not as_json:
                 print_line(f"{month.month}  removed {done[-1].rows:,} rows")
-        for note in () if lake is None else lake.publish_or_say(warehouse):
+        for note in () if lake is None else lake.after_commit(warehouse, ORPHAN_HOURS):
             typer.echo(note, err=True)
     if as_json:
         print_line(json.dumps([_as_json(month) for month in done], indent=1))

@@ -18,6 +18,7 @@ from era5_pipeline.cli.options import (
     PlaceOption,
     warn_of_gaps,
 )
+from era5_pipeline.cli.output import terminal
 
 
 def export(
@@ -65,8 +66,6 @@ def export(
       era5 export --area -5/105/-8/109 --from 2023 --out java.parquet
       era5 export --from 2023-07 --out july.zarr
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from rich.console import Console
-
     from era5_pipeline.cli.bars import stage_bars
     from era5_pipeline.export.formats import export_format
     from era5_pipeline.model.places import AskedPlace
@@ -83,7 +82,7 @@ def export(
     def say(line: str) -> None:
         typer.echo(f"note: {line}", err=True)
 
-    with open_warehouse(read_settings()) as warehouse, stage_bars(Console(stderr=True), out.name, "export"):
+    with open_warehouse(read_settings()) as warehouse, stage_bars(terminal(stderr=True), out.name, "export"):
         done = export_to(warehouse, out, chosen, asked, columns=columns, start=start, end=end, say=say)
     if isinstance(asked, AskedPlace):
         typer.echo(asked.description, err=True)

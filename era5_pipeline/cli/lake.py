@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from era5_pipeline.cli.output import ResultsCommand, print_line
+from era5_pipeline.cli.output import ResultsCommand, print_line, terminal
 from era5_pipeline.lake.open_lake import KEEP_DAYS, ORPHAN_HOURS
 
 lake = typer.Typer(no_args_is_help=True, help="The lake (ERA5_LAKE): the same months as an Iceberg table.")
@@ -57,8 +57,6 @@ def verify(
     """  # noqa: D301
     import json
 
-    from rich.console import Console
-
     from era5_pipeline.cli.bars import stage_bars
     from era5_pipeline.lake.open_lake import open_lake
     from era5_pipeline.model.errors import RefusedError
@@ -68,17 +66,18 @@ def verify(
 
     settings = read_settings()
     own = open_lake(settings)
-    from era5_pipeline.lake.upkeep import read_both, verify_month
+    from era5_pipeline.lake.upkeep import LakeVerifier, read_both
 
     wanted = None if from_ is None else set(months_between(from_, to))
     results = []
     with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
         table, held = read_both(connection, own)
+        verifier = LakeVerifier(own, table)
         for contents in held:
             if wanted is not None and contents.month not in wanted:
                 continue
-            with stage_bars(Console(stderr=True), str(contents.month), "verify"):
-                differences = verify_month(own, table, contents)
+            with stage_bars(terminal(stderr=True), str(contents.month), "verify"):
+                differences = verifier.differences(contents)
             results.append({"month": str(contents.month), "rows": contents.rows, "differences": list(differences)})
             if not as_json:
                 for line in differences or (f"{contents.month}: {contents.rows:,} rows are equal",):
@@ -114,7 +113,7 @@ def snapshots(*, as_json: _JsonOption = False) -> None:
 
     settings = read_settings()
     own = open_lake(settings)
-    from era5_pipeline.lake.upkeep import list_snapshots
+    from era5_pipeline.lake.snapshots import list_snapshots
 
     with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
         table = own.open(connection)
@@ -196,6 +195,9 @@ def clean(
 ) -> None:
     """Expire old snapshots, and remove files that belong to none: what they had, and what killed loads left behind.
 
+    Files that a snapshot needed, or that were written, in the last --orphan-hours stay for readers and loads in
+    progress: a later clean removes them.
+
     \b
     Examples:
       era5 lake clean --dry-run
@@ -228,3 +230,8 @@ def clean(
         return
     would = "would remove" if dry_run else "removed"
     print_line(f"{would} {done.snapshots} snapshots and {done.files} files with {done.bytes:,} bytes")
+    if done.waiting_files:
+        print_line(
+            f"{done.waiting_files} files with {done.waiting_bytes:,} bytes belong to no snapshot, but not for "
+            f"{orphan_hours:g} hours yet (--orphan-hours): era5 lake clean removes them after that"
+        )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
+    from era5_pipeline.sources.source import FolderSource
 
 
 def load(
@@ -118,6 +119,13 @@ def load(
             show_default="refuse",
         ),
     ] = None,
+    trust_files: Annotated[
+        bool,
+        typer.Option(
+            "--trust-files",
+            help="Source files: take your word that they hold hourly values of ERA5, though they say otherwise.",
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Load months again even if nothing changed.")] = False,
     replace: Annotated[
         bool,
@@ -127,6 +135,12 @@ def load(
         bool,
         typer.Option(
             "--refetch", help="Sources cds, arco, point and zarr: fetch months again even if their files exist."
+        ),
+    ] = False,
+    pass_over: Annotated[
+        bool,
+        typer.Option(
+            "--pass-over", help="Source files: files that cannot be used beside others are no error (exit code 0)."
         ),
     ] = False,
     failed: Annotated[
@@ -179,6 +193,7 @@ def load(
         "allow_incomplete": allow_incomplete or None,
         "sparse_hours": sparse_hours or None,
         "off_grid": off_grid,
+        "trust_files": trust_files or None,
         "force": force or None,
         "replace": replace or None,
         "refetch": refetch or None,
@@ -187,12 +202,13 @@ def load(
     }
     overrides = {name: value for name, value in overrides.items() if value is not None}
     if failed:
-        raise typer.Exit(_load_failed(overrides, from_, to, calendar_months, as_json=as_json))
+        raise typer.Exit(_load_failed(overrides, from_, to, calendar_months, as_json=as_json, may_pass_over=pass_over))
     settings = read_settings(**overrides)
-    months = _months(settings, from_, to, calendar_months)
+    months, asked_for = _months(settings, from_, to, calendar_months)
     if not yes:
         _ask_about_the_globe(settings, months)
-    raise typer.Exit(run_months(settings, [(month, overrides) for month in months], as_json=as_json))
+    wanted = [(month, overrides) for month in months]
+    raise typer.Exit(run_months(settings, wanted, as_json=as_json, asked=asked_for, may_pass_over=pass_over))
 
 
 def _ask_about_the_globe(settings: "Settings", months: "Sequence[Month]") -> None:
@@ -248,7 +264,13 @@ def _place(text: str) -> str:
 
 
 def _load_failed(
-    overrides: dict[str, Any], first: str | None, last: str | None, calendar_months: tuple[int, ...], *, as_json: bool
+    overrides: dict[str, Any],
+    first: str | None,
+    last: str | None,
+    calendar_months: tuple[int, ...],
+    *,
+    as_json: bool,
+    may_pass_over: bool,
 ) -> int:
     """Load the failed months (within the range and calendar months, if given) with their settings and `overrides`."""
     from era5_pipeline.cli.output import print_line
@@ -259,28 +281,37 @@ def _load_failed(
     from era5_pipeline.defs.runner import failed_months
     from era5_pipeline.model.months import months_between
     from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.postgres.connect import server_kept
 
     if first is None and last is not None:
         raise UsageError("--to was given without --from", remedy="Give the first month too: --from YYYY-MM.")
     wanted = None if first is None else months_between(first, last)
     numbers = calendar_months or range(1, 13)
-    with open_instance(read_settings(**overrides).home) as instance:
-        found = [one for one in failed_months(instance) if wanted is None or one.month in wanted]
-        found = [one for one in found if one.month.month in numbers]
-    for one in found:
-        typer.echo(f"era5: {one.month} failed before: {one.reason.removeprefix(f'{one.month}: ')}", err=True)
-    if not found:
-        print_line("[]" if as_json else "no month's last attempt failed")
-        return 0
-    months = [(one.month, {**one.overrides, **overrides}) for one in found]
-    # The settings of the first month; they only serve to show what is being loaded.
-    settings = read_settings(**months[0][1])
-    return run_months(settings, months, as_json=as_json, known_changed=True)
+    present = read_settings(**overrides)
+    with server_kept(present):  # for two looks at it
+        with open_instance(present.home) as instance:
+            found = [one for one in failed_months(instance) if wanted is None or one.month in wanted]
+            found = [one for one in found if one.month.month in numbers]
+        for one in found:
+            typer.echo(f"era5: {one.month} failed before: {one.reason.removeprefix(f'{one.month}: ')}", err=True)
+        if not found:
+            print_line("[]" if as_json else "no month's last attempt failed")
+            return 0
+        months = [(one.month, {**one.overrides, **overrides}) for one in found]
+        # The settings of the first month; they only serve to show what is being loaded.
+        settings = read_settings(**months[0][1])
+        return run_months(settings, months, as_json=as_json, known_changed=True, may_pass_over=may_pass_over)
 
 
 def _months(
     settings: "Settings", first: str | None, last: str | None, calendar_months: tuple[int, ...]
-) -> "tuple[Month, ...]":
+) -> "tuple[tuple[Month, ...], tuple[Month, ...]]":
+    """The months to try, and all that were asked for: without a first one, of the files, those too that none can serve.
+
+    Raises:
+        UsageError: if the months, or a setting of the source, are invalid or missing.
+        InputError: if the user's own files have no month.
+    """
     from datetime import UTC, datetime
 
     from era5_pipeline.model.months import months_between, of_calendar_months
@@ -295,10 +326,22 @@ def _months(
             raise UsageError(
                 "no months to load are given", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
             )
-        held = source.months()
+        asked = of_calendar_months(source.months_of_files(), calendar_months)
+        usable = frozenset(source.months())
+        held = tuple(month for month in asked if month in usable)
         if not held:
-            raise source.no_months()
-        return of_calendar_months(held, calendar_months)
+            raise _no_months(source, asked)
+        return held, asked
     months = months_between(first, last, calendar_months)
     months[-1].require_begun(datetime.now(tz=UTC))
-    return months
+    return months, months
+
+
+def _no_months(source: "FolderSource", asked: "Sequence[Month]") -> Exception:
+    """The error for a folder of which no month can be loaded, once the reasons of its files are printed."""
+    from era5_pipeline.cli.folder_files import FolderReport
+
+    error, report = source.no_months(), FolderReport(source.use(asked, ()))
+    report.print_reasons()
+    is_told = any(error.message.endswith(f": {problem.text}") for _, problem in report.use.passed_over)
+    return typer.Exit(error.exit_code) if is_told else error

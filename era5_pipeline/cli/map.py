@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from era5_pipeline.cli.options import require_limits, require_picture, warn_of_gaps
+from era5_pipeline.cli.output import terminal
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.times import NORMAL_PERIOD
 
@@ -253,8 +254,6 @@ def animate(
     strict: bool,
 ) -> None:
     """Read the hours, write the file, and say what is in it and what is missing."""
-    from rich.console import Console
-
     from era5_pipeline.cli.bars import stage_bars
     from era5_pipeline.draw.animation import read_hour_frames, write_animation
     from era5_pipeline.draw.file_formats import parse_every, require_animation
@@ -269,7 +268,7 @@ def animate(
         open_warehouse(read_settings()) as warehouse,
         warehouse.connect() as connection,
         replacing(out) as temporary,
-        stage_bars(Console(stderr=True), out.name, "read"),
+        stage_bars(terminal(stderr=True), out.name, "read"),
     ):
         with server_errors("reading the hours"):
             frames = read_hour_frames(connection, warehouse, variable, *span, area, step, temporary.parent)

@@ -1,5 +1,8 @@
 """Output shared by all commands: lines that tolerate a closed pipe, and problems with their remedies.
 
+All that commands print on a terminal goes through `escaped_output` or, with styles, through `terminal`: control
+characters in names, attributes and texts of others are shown, never sent.
+
 Also tables that fold in a narrow terminal (`print_table`), and `--json` as a synonym of `--format json`
 (`ResultsCommand`).
 """
@@ -8,8 +11,9 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 import typer
@@ -25,6 +29,71 @@ if TYPE_CHECKING:
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _WAITED = re.compile(r" \(waited [^()]*\)")
 _REQUEST_ID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+
+# Controls of C0 but tab and newline, of C1, and marks that reverse the order of what follows: a terminal obeys them.
+_CONTROLS = {
+    code: f"\\u{code:04x}"
+    for code in (*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}
+
+
+def escaped(text: str) -> str:
+    """The text with control characters as JSON writes them; tabs and newlines stay."""
+    return text if text.isascii() and text.isprintable() else text.translate(_CONTROLS)
+
+
+def one_line(message: str) -> str:
+    """An error's message, in which a newline can only come from a name or text of others."""
+    return message.replace("\n", "\\u000a")
+
+
+class _EscapedStream:
+    """A stream whose text is escaped. Rich finds the original by `rich_proxied_file`, and sends it its own controls."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):  # how click finds out whether a stream takes bytes
+            raise TypeError(f"a string is written, not {type(text).__name__}")
+        self.rich_proxied_file.write(escaped(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # those of the stream
+        return getattr(self.rich_proxied_file, name)
+
+
+@contextmanager
+def escaped_output() -> Iterator[None]:
+    """Escape what this process writes to standard output and standard error, also logs and tracebacks."""
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (stream and _EscapedStream(stream) for stream in streams)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+def terminal(**options: Any) -> "Console":  # those of Console  # noqa: ANN401
+    """A console of rich whose texts are escaped."""
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+    from rich.text import Text
+
+    class Terminal(Console):
+        def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401
+            return super().render_str(escaped(text), **options)
+
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                shown = segment.text if segment.control else escaped(segment.text)
+                yield segment if shown is segment.text else Segment(shown, segment.style)
+
+    return Terminal(**options)
 
 
 def print_line(text: str) -> None:
@@ -103,7 +172,7 @@ def grouped_problems(problems: Iterable[tuple[str, str]]) -> list[str]:
     """
     by_remedy: dict[str, dict[str, None]] = {}
     for message, remedy in problems:
-        by_remedy.setdefault(remedy, {})[message] = None
+        by_remedy.setdefault(remedy, {})[one_line(message)] = None
     return ["\n".join((*messages, f"      {remedy}")) for remedy, messages in by_remedy.items()]
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from era5_pipeline.cli.output import print_table
+from era5_pipeline.cli.output import print_table, terminal
 
 if TYPE_CHECKING:
     from era5_pipeline.model.places import AskedPlace
@@ -57,7 +57,6 @@ def places(
 
 def _print(found: "list[AskedPlace]") -> None:
     from rich.box import SIMPLE
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -81,6 +80,6 @@ def _print(found: "list[AskedPlace]") -> None:
                 one.cell.land_words,
                 str(one.place.geoname_id),
             )
-    console = Console()
-    console = console if console.is_terminal else Console(width=160)
+    console = terminal()
+    console = console if console.is_terminal else terminal(width=160)
     print_table(console, table, labelled=("cell",))

@@ -19,6 +19,7 @@ from era5_pipeline.cli.options import (
     point_overrides,
     store_overrides,
 )
+from era5_pipeline.cli.output import terminal
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.source_kinds import SourceChoice  # typer evaluates annotations
 
@@ -165,12 +166,11 @@ def _compare(settings: "Settings", months: "Sequence[Month]", *, as_json: bool) 
 
 
 def _print(planned: "Plan", settings: "Settings") -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = terminal(highlight=False)
     # If the output is redirected, rich would wrap the table at 80 columns.
-    console = console if console.is_terminal else Console(width=_WIDTH, highlight=False)
+    console = console if console.is_terminal else terminal(width=_WIDTH, highlight=False)
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
@@ -186,10 +186,10 @@ def _print(planned: "Plan", settings: "Settings") -> None:
         if planned.contents.months is not None and planned.contents.reason:
             console.print(planned.contents.reason, markup=False)
         console.print(table)
-        for warning in planned.warnings:
-            console.print(f"warning: {warning}", markup=False, style="yellow")
     # Strip the trailing spaces that rich adds.
     typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
+    for warning in planned.warnings:
+        console.print(f"warning: {warning}", markup=False, style="yellow")
 
 
 def _heading(planned: "Plan") -> str:

@@ -5,16 +5,18 @@ The output of `era5 load` and `era5 revise`; the work is in `era5_pipeline.defs.
 
 import json
 import shlex
-from typing import TYPE_CHECKING, Any
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from era5_pipeline.cli.output import by_cause, grouped_problems, print_line
-from era5_pipeline.model.errors import InputError
+from era5_pipeline.cli.output import by_cause, grouped_problems, print_line, terminal
+from era5_pipeline.model.errors import TransientError
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.months import calendar_months_of
 from era5_pipeline.model.settings import split_places
-from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.model.source_kinds import ORIGIN_TEXTS, source_kind
 from era5_pipeline.model.variables import ALL_NAME, VARIABLES, named_columns, variable_names
 
 if TYPE_CHECKING:
@@ -23,12 +25,18 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from era5_pipeline.defs.runner import MonthRun
+    from era5_pipeline.model.errors import Era5Error
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.stages import LoadResult
 
     MonthAndOverrides = tuple[Month, Mapping[str, Any]]
 
+_R = TypeVar("_R")
+# Before another attempt to look at the warehouse: a server needs some seconds to recover from a crash.
+_PAUSES_SECONDS = (1, 5, 10)
+# The most refused months that Dagster records as failed: a record takes a tenth of a second.
+_RECORDED_IN_DAGSTER = 12
 # The most replaced parts that are named.
 _SHOWN_PARTS = 3
 _COLUMNS = (
@@ -44,18 +52,34 @@ _COLUMNS = (
 
 
 def run_months(
-    settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json: bool, known_changed: bool = False
+    settings: "Settings",
+    wanted: "Sequence[MonthAndOverrides]",
+    *,
+    as_json: bool,
+    known_changed: bool = False,
+    asked: "Collection[Month] | None" = None,
+    may_pass_over: bool = False,
 ) -> int:
     """Run the months, each with its own overrides of the settings; return the exit code.
 
-    `known_changed`: also run months for which the table holds what the source has.
+    Months that the user's own files cannot serve are refused before any is run.
+
+    `known_changed`: also run months for which the table holds what the source has. `asked`: all months that were asked
+    for, those too that no usable file has; None: those wanted. `may_pass_over`: files passed over are no error.
 
     Raises:
         Era5Error: if no database is reachable.
         KeyboardInterrupt: if interrupted.
     """
+    from era5_pipeline.cli.folder_files import FolderReport
+
     try:
-        return _run(settings, wanted, as_json=as_json, known_changed=known_changed)
+        with terminal(stderr=True).status("looking at the files"):
+            folder = FolderReport.of(settings, wanted, asked)
+        folder.print_reasons()
+        due = [one for position, one in enumerate(wanted) if position not in folder.refused]
+        refused = [(*wanted[position], folder.errors_of(position)[0]) for position in folder.refused]
+        done, unchanged = _run(settings, due, refused, as_json=as_json, known_changed=known_changed)
     except KeyboardInterrupt:
         typer.echo(
             "era5: interrupted\n      Finished months are loaded, the others are unchanged. "
@@ -63,38 +87,92 @@ def run_months(
             err=True,
         )
         raise
+    if as_json:
+        of_due = iter([_as_json(month, done.get(n), unchanged) for n, (month, _) in enumerate(due)])
+        results = [
+            _refused_as_json(month, folder.errors_of(n)) if n in folder.refused else next(of_due)
+            for n, (month, _) in enumerate(wanted)
+        ]
+        print_line(json.dumps([*results, *folder.passed_over_as_json()], indent=1))
+    elif due and not done:
+        print_line(
+            "nothing changed: by the ledger, these months were loaded from what the source has now "
+            "(era5 verify looks at the table itself, --force loads them again)"
+        )
+    runs = list(done.values())
+    not_tried = [month for month, _ in due if month not in unchanged and month not in {run.month for run in runs}]
+    code_of_runs = _report(settings, runs, not_tried)
+    states = {
+        **dict.fromkeys(unchanged, "unchanged"),
+        **{run.month: "failed" if run.errors else "used" for run in runs},
+    }
+    folder.print_counts(states)
+    held = {run.month for run in runs if not run.errors} | set(unchanged)
+    if (besides := _describe_unrequested_columns(settings, [one for one in wanted if one[0] in held])) is not None:
+        typer.echo(besides, err=True)
+    return folder.code or code_of_runs or (0 if may_pass_over else folder.code_of_passed_over)
 
 
-def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json: bool, known_changed: bool) -> int:
-    from rich.console import Console
+def _run(
+    settings: "Settings",
+    wanted: "Sequence[MonthAndOverrides]",
+    refused: "Sequence[tuple[Month, Mapping[str, Any], Era5Error]]",
+    *,
+    as_json: bool,
+    known_changed: bool,
+) -> "tuple[Mapping[int, MonthRun], Collection[Month]]":
+    """Run the months that are due; return the runs by position in `wanted`, and the months that are unchanged.
 
+    The months that are refused are recorded as failed for `era5 status`; for `era5 load --failed`, if they are few.
+    """
     from era5_pipeline.planning.current_contents import unchanged_months
     from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.warehouse.attempts import settle_failures
-    from era5_pipeline.warehouse.schema import require_may_load, upgrade_schema
+    from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.warehouse.attempts import record_failure, settle_failures
+    from era5_pipeline.warehouse.schema import ensure_schema, require_may_load, upgrade_schema
 
     _quiet_libraries()
-    console = Console(stderr=True)
+    console = terminal(stderr=True)
     if source_kind(settings.source_name).is_generated:
         console.print(f"source {settings.source_name}: generated data, not ERA5", style="yellow", highlight=False)
     with open_warehouse(settings, create=True) as warehouse:
-        console.print(
-            f"loading {_described(settings, wanted)} into {warehouse.shown}",
-            style="dim",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
-        with warehouse.connect() as connection:
-            upgrade_schema(connection)  # the plan reads its tables
-            require_may_load(connection)
-        unchanged: frozenset[Month] = frozenset()
-        if not known_changed:
+        if wanted:
+            console.print(
+                f"loading {_described(settings, wanted)} into {warehouse.shown}",
+                style="dim",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
+            )
+
+        def prepare() -> "frozenset[Month]":
+            with warehouse.connect() as connection:
+                upgrade_schema(connection)  # the plan reads its tables
+                require_may_load(connection)
+                if refused:
+                    ensure_schema(connection)  # these may be the very first months
+                    with server_errors("recording failures"), connection.transaction():
+                        for month, _, error in refused:
+                            record_failure(connection, month, " ".join(error.message.split()))
+            if known_changed or not wanted:
+                return frozenset()
             with console.status("checking which months are already loaded"):
                 unchanged = unchanged_months(settings, warehouse, tuple(month for month, _ in wanted))
             if unchanged:
                 with warehouse.connect() as connection:
                     settle_failures(connection, unchanged)
+            return unchanged
+
+        unchanged = _repeated_if_lost(prepare)
+        if 0 < len(refused) <= _RECORDED_IN_DAGSTER:
+            import_dagster()
+            from era5_pipeline.defs.instance import open_instance
+            from era5_pipeline.defs.runner import record_refused
+
+            with console.status("recording the months that are refused"), open_instance(settings.home) as instance:
+                record_refused(instance, refused)
+        if not wanted:
+            return {}, ()
         if not as_json:
             _print_row(name for name, _ in _COLUMNS)
 
@@ -109,18 +187,7 @@ def _run(settings: "Settings", wanted: "Sequence[MonthAndOverrides]", *, as_json
                 on_unchanged(month)
         else:
             done = _run_in_turn(settings, wanted, unchanged, console, on_unchanged, as_json=as_json)
-    runs = list(done.values())
-    if as_json:
-        results = [_as_json(month, done.get(i), unchanged) for i, (month, _) in enumerate(wanted)]
-        print_line(json.dumps(results, indent=1))
-    elif not runs:
-        print_line("nothing changed: the table holds these months as the source has them (--force loads them again)")
-    not_tried = [month for month, _ in wanted if month not in unchanged and month not in {run.month for run in runs}]
-    code = _report(settings, runs, not_tried)
-    held = {run.month for run in runs if not run.errors} | set(unchanged)
-    if (besides := _describe_unrequested_columns(settings, [one for one in wanted if one[0] in held])) is not None:
-        typer.echo(besides, err=True)
-    return code
+    return done, unchanged
 
 
 def _run_in_turn(
@@ -143,7 +210,8 @@ def _run_in_turn(
     from era5_pipeline.defs.runner import MonthRunner
 
     logging.getLogger(STEP_LOGGER).setLevel(logging.ERROR)
-    with open_instance(settings.home) as instance:
+    with ExitStack() as stack:
+        instance = _repeated_if_lost(lambda: stack.enter_context(open_instance(settings.home)))
         turn = MonthRunner(
             instance,
             wanted,
@@ -154,6 +222,22 @@ def _run_in_turn(
         )
         turn.run()
     return turn.done
+
+
+def _repeated_if_lost(call: "Callable[[], _R]") -> "_R":
+    """Return the result of a call that changes nothing; repeat it if the connection was lost, as loads are."""
+    from era5_pipeline.postgres.server_errors import lost_connections
+
+    for pause in _PAUSES_SECONDS:
+        try:
+            with lost_connections("preparing the load"):
+                return call()
+        except TransientError as error:
+            if type(error) is not TransientError:  # of a store of files, which was waited for
+                raise
+            typer.echo(f"era5: {error.message}: trying again in {pause} s", err=True)
+            time.sleep(pause)
+    return call()
 
 
 def import_dagster() -> None:
@@ -219,6 +303,11 @@ def _print_run(run: "MonthRun") -> None:
     )
     if flat.shift is not None:
         print_line(f"         {flat.shift.text}")
+    if flat.origin in ORIGIN_TEXTS:
+        print_line(f"         {ORIGIN_TEXTS[flat.origin]}")
+    for column in flat.columns:
+        if column.warning is not None:
+            typer.echo(f"era5: {run.month}: {column.warning}", err=True)
     if loaded.replaced:
         changed = ", ".join(loaded.columns_changed or ())
         print_line(f"         replaced {loaded.replaced_rows:,} rows{f'; what differs: {changed}' if changed else ''}")
@@ -286,7 +375,8 @@ def _load_command(months: "Sequence[Month]", overrides: "Mapping[str, Any]", var
         value = overrides.get(name)
         parts = split_places(value) if name == "files_dir" and value else [value]
         words += [word for part in parts if part for word in (f"--{name.replace('_', '-')}", part)]
-    words += ["--allow-incomplete"] if overrides.get("allow_incomplete") else []
+    for name in ("allow_incomplete", "sparse_hours", "trust_files"):
+        words += [f"--{name.replace('_', '-')}"] if overrides.get(name) else []
     return shlex.join([*words, "--variables", variables])
 
 
@@ -323,17 +413,24 @@ def _as_json(month: "Month", run: "MonthRun | None", unchanged: "Collection[Mont
         "rows_per_second": per_second(load.loaded.rows, load.loaded.seconds) if load else None,
         "replaced": [asdict(part) for part in load.loaded.replaced] if load else [],
         "interpolated": asdict(load.flat.shift) if load and load.flat.shift else None,
+        "origin": load.flat.origin if load else None,
+        "warnings": list(load.flat.warnings) if load else [],
         "kept_locations": load.loaded.kept_locations if load else 0,
         "kept_variables": list(load.loaded.kept_columns) if load else [],
         "errors": [asdict(error) for error in run.errors],
     }
 
 
+def _refused_as_json(month: "Month", errors: "Sequence[Era5Error]") -> dict[str, Any]:
+    """A month that is refused before it is run: a failure without a run."""
+    said = [{"message": one.message, "remedy": one.remedy, "exit_code": one.exit_code} for one in errors]
+    return {"month": str(month), "state": "failed", "run_id": None, "rows": 0, "hours": 0, "errors": said}
+
+
 def _report(settings: "Settings", runs: "Sequence[MonthRun]", not_tried: "Sequence[Month]") -> int:
     """Print the errors on stderr, each once; return the exit code."""
     from era5_pipeline.model.months import spans
     from era5_pipeline.sources.files import LEFT_OUT
-    from era5_pipeline.sources.open_source import stray_problems
 
     errors = [error for run in runs for error in run.errors]
     by_remedy: dict[str, list[tuple[Month, str]]] = {}
@@ -345,15 +442,9 @@ def _report(settings: "Settings", runs: "Sequence[MonthRun]", not_tried: "Sequen
         typer.echo(text, err=True)
     said = {warning for run in runs if run.results.raw is not None for warning in run.results.raw.raw.warnings}
     if not source_kind(settings.source_name).states_no_version:
-        said = {warning for warning in said if warning.startswith(LEFT_OUT)}  # files passed over follow below
+        said = {warning for warning in said if warning.startswith(LEFT_OUT)}  # files passed over are told already
     for warning in sorted(said):
         typer.echo(f"era5: {warning}", err=True)
-    strays = [p for p in stray_problems(settings) if not any(str(p) in error.message for error in errors)]
-    verbs = ("ignored" if p.kind == "nothing" else "cannot be used, and could belong to any month" for p in strays)
-    for text in grouped_problems((f"era5: {p} ({verb})", p.remedy) for p, verb in zip(strays, verbs, strict=True)):
-        typer.echo(text, err=True)
     if not_tried:
         typer.echo(f"era5: not tried: {spans(not_tried)}", err=True)
-    if errors:
-        return errors[0].exit_code
-    return InputError.exit_code if any(p.kind != "nothing" for p in strays) else 0
+    return errors[0].exit_code if errors else 0

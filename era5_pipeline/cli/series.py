@@ -28,6 +28,7 @@ from era5_pipeline.cli.options import (
     require_picture,
     warn_of_gaps,
 )
+from era5_pipeline.cli.output import terminal
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -241,9 +242,8 @@ def _texts(values: "npt.NDArray[np.float32]", *, null: str) -> list[str]:
 
 
 def _print_table(rows: "Series", variables: tuple["Variable", ...], heading: str) -> None:
-    from rich.console import Console
 
-    console = Console()
+    console = terminal()
     table = _table(rows, variables, header=str)
     needed = console.measure(table, options=console.options.update(width=1000)).maximum
     if console.is_terminal and needed > console.width:
@@ -251,7 +251,7 @@ def _print_table(rows: "Series", variables: tuple["Variable", ...], heading: str
         table = _table(rows, variables, header=lambda name: name.replace("_", "_\n"))
         needed = console.measure(table, options=console.options.update(width=1000)).maximum
     # Rather wider than the terminal, or than the 80 characters of a pipe, than with truncated numbers.
-    console = Console(width=max(console.width, needed), highlight=False, soft_wrap=False)
+    console = terminal(width=max(console.width, needed), highlight=False, soft_wrap=False)
     console.print(heading, markup=False, soft_wrap=True)
     console.print(table)
     left_out = len(rows.times) - 2 * _SHOWN_ROWS

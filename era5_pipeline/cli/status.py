@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from era5_pipeline.cli.options import require_picture
-from era5_pipeline.cli.output import by_cause, narrow_columns, print_table
+from era5_pipeline.cli.output import by_cause, narrow_columns, print_table, terminal
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.source_kinds import ORIGIN_TEXTS
 from era5_pipeline.model.variables import named_columns
 
 if TYPE_CHECKING:
@@ -51,8 +52,6 @@ def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: 
         NoDataError: if nothing has been loaded, and a picture is wanted.
         LocalDiskError: if `out` cannot be written.
     """
-    from rich.console import Console
-
     from era5_pipeline.read.credit import read_credit
     from era5_pipeline.read.held import read_coverage
 
@@ -66,9 +65,9 @@ def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: 
     elif not areas:
         typer.echo("no month has been loaded yet; see era5 load --help")
     else:
-        console = Console()
+        console = terminal()
         # Redirected output is not folded at 80 columns.
-        console = console if console.is_terminal else Console(width=240)
+        console = console if console.is_terminal else terminal(width=240)
         table = _table(areas, _MONTHS)
         if not narrow_columns(console, table):  # if too wide, drop empty columns
             rows = [cells for area in areas for _, cells in _rows(area)]
@@ -151,8 +150,6 @@ def status(
       era5 status --coverage --out coverage.png
       era5 status --json | jq '.[] | select(.state != "loaded")'
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from rich.console import Console
-
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
@@ -184,9 +181,9 @@ def status(
     if not entries:
         typer.echo(f"no month has been loaded yet in {warehouse.shown} ({server}); see era5 load --help")
         return
-    console = Console()
+    console = terminal()
     # If the output is redirected, rich would wrap the table at 80 columns; this is wide enough for any month.
-    console = console if console.is_terminal else Console(width=300)
+    console = console if console.is_terminal else terminal(width=300)
     rows_of_table = [cells for entry in entries for cells in _rows_of_month(entry, months.get(entry.month))]
     table, left_out = _fitting(console, rows_of_table)
     print_table(console, table, labelled=("loaded",))
@@ -197,7 +194,7 @@ def status(
     typer.echo(f"{held} month{'' if held == 1 else 's'}, {rows:,} rows in {warehouse.shown} ({server})")
     if rows:
         typer.echo(_versions_line([entry for entry in entries if entry.rows]))
-    for line in (*_gap_lines(entries), *_shift_lines(entries), *_summary_lines(entries)):
+    for line in (*_gap_lines(entries), *_shift_lines(entries), *_origin_lines(entries), *_summary_lines(entries)):
         typer.echo(line)
     for line in (*(_space_lines(space) if space else ()), *lake):
         typer.echo(line)
@@ -263,7 +260,7 @@ def _lake_lines(settings: "Settings", connection: "psycopg.Connection[Any]") -> 
 
     try:
         lake = open_lake(settings)
-        from era5_pipeline.lake.upkeep import list_snapshots
+        from era5_pipeline.lake.snapshots import list_snapshots
 
         table = lake.open(connection)
         snapshots = () if table is None else list_snapshots(table)
@@ -370,6 +367,14 @@ def _shift_lines(months: "Sequence[MonthContents]") -> list[str]:
 
     found = dict.fromkeys(shift for month in months for shift in month.interpolated)
     return [f"{spans(month.month for month in months if shift in month.interpolated)}: {shift.text}" for shift in found]
+
+
+def _origin_lines(months: "Sequence[MonthContents]") -> list[str]:
+    """Name the months with values that the files do not show to be of ERA5."""
+    from era5_pipeline.model.months import spans
+
+    held = {origin: [m.month for m in months if any(p.origin == origin for p in m.parts)] for origin in ORIGIN_TEXTS}
+    return [f"{spans(own)}: {ORIGIN_TEXTS[origin]}" for origin, own in held.items() if own]
 
 
 def _version(part: "LedgerEntry") -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from era5_pipeline.cli.output import print_table
+from era5_pipeline.cli.output import print_table, terminal
 from era5_pipeline.model.errors import Era5Error
 
 if TYPE_CHECKING:
@@ -90,7 +90,6 @@ def _to_json(variable: "Variable", held: frozenset[str] | None) -> dict[str, Any
 
 def _print(found: "list[Variable]", held: frozenset[str] | None) -> None:
     from rich.box import SIMPLE
-    from rich.console import Console
     from rich.table import Table
 
     from era5_pipeline.model.variables import DEFAULT_NAME, DEFAULT_VARIABLES, VARIABLES
@@ -107,8 +106,8 @@ def _print(found: "list[Variable]", held: frozenset[str] | None) -> None:
         table.add_row(
             variable.short_name, variable.column, variable.unit, kinds[variable.step_type], description, loaded
         )
-    console = Console()
-    console = console if console.is_terminal else Console(width=160)
+    console = terminal()
+    console = console if console.is_terminal else terminal(width=160)
     print_table(console, table, labelled=("held",))
     said = f"{len(found)} of {len(VARIABLES)} variables" if len(found) < len(VARIABLES) else f"{len(found)} variables"
     first = ", ".join(variable.short_name for variable in DEFAULT_VARIABLES)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from era5_pipeline.cli.output import terminal
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -151,13 +152,13 @@ class _Lines:
 def _live(seen: "Iterable[Report | Outage]", shown: str) -> None:
     from collections import deque
 
-    from rich.console import Console, Group
+    from rich.console import Group
     from rich.live import Live
     from rich.text import Text
 
     from era5_pipeline.monitor.activity import Outage
 
-    console = Console()
+    console = terminal()
     ascii_only = console.options.ascii_only
     history: deque[float] = deque(maxlen=_HISTORY)
     gone_since: datetime | None = None

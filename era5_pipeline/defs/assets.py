@@ -111,6 +111,9 @@ def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
     with failure_in_ledger(context.partition_key, era5, context.retry_number), as_failures(context.retry_number):
         with _progress_in_log(context):
             result = run_flat(era5.settings(), Month.parse(context.partition_key))
+        for column in result.flat.columns:
+            if column.warning is not None:
+                context.log.warning(column.warning)
         facts = metadata.flat_metadata(result)
         current_results().flat = result
         yield from _materialized_unless_refused(FLAT, result.outcomes, facts)

@@ -25,6 +25,11 @@ from dagster._core.launcher import CheckRunHealthResult, LaunchRunContext, RunLa
 # Where a run's job is served. `execute_in_process` does not store it, and the web UI then cannot execute the run again.
 from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
+# The tables of Dagster's database, by name.
+from dagster._core.storage.event_log.schema import SqlEventLogStorageMetadata
+from dagster._core.storage.runs.schema import RunStorageSqlMetadata
+from dagster._core.storage.schedules.schema import ScheduleStorageSqlMetadata
+
 # Tags of a run that are not documented: its code server, and why it failed.
 from dagster._core.storage.tags import GRPC_INFO_TAG, RUN_FAILURE_REASON_TAG
 
@@ -62,6 +67,7 @@ __all__ = [
     "IMPORTED_BY_RUNS",
     "RUN_FAILURE_REASON_TAG",
     "STEP_LOGGER",
+    "STORAGE_TABLES",
     "CheckRunHealthResult",
     "ConfigurableClassData",
     "ConnectableEventLog",
@@ -88,6 +94,15 @@ __all__ = [
 
 # `dagster-daemon` as a module: its script is not always beside the interpreter.
 DAEMON_MODULE = "dagster._daemon"
+# Those of runs, events and schedules, and that of Alembic, which upgrades them.
+STORAGE_TABLES = frozenset(
+    {
+        "alembic_version",
+        *RunStorageSqlMetadata.tables,
+        *SqlEventLogStorageMetadata.tables,
+        *ScheduleStorageSqlMetadata.tables,
+    }
+)
 # Logs each check of a skipped month as not executed.
 STEP_LOGGER = "dagster._core.execution.plan.active"
 # Modules that Dagster imports only when a run begins, which takes half a second.

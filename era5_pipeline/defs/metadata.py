@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.flat.flat_month import FlatMonth
-    from era5_pipeline.lake.months import Committed
+    from era5_pipeline.lake.commits import Committed
     from era5_pipeline.model.errors import NotYetAvailableError
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.stages import FlatResult, LoadResult, RawResult
@@ -137,7 +137,9 @@ def flat_metadata(result: FlatResult) -> Metadata:
         "locations": dg.MetadataValue.int(flat.locations),
         "hours": dg.MetadataValue.int(flat.hours),
         "missing_hours": dg.MetadataValue.json(list(flat.missing_hours)),
+        **({"warnings": dg.MetadataValue.text("; ".join(flat.warnings))} if flat.warnings else {}),
         "version": dg.MetadataValue.text(flat.version),
+        "origin": dg.MetadataValue.text(flat.origin or "not recorded"),
         "bytes": dg.MetadataValue.int(flat.row_bytes),
         "seconds": dg.MetadataValue.float(round(flat.seconds, 3)),
         **_rate(flat.rows, flat.seconds),
@@ -182,6 +184,7 @@ def weather_metadata(result: LoadResult) -> Metadata:
         "state": dg.MetadataValue.text(flat.state),
         "server": dg.MetadataValue.text(loaded.server),
         "version": dg.MetadataValue.text(flat.version),
+        "origin": dg.MetadataValue.text(flat.origin or "not recorded"),
         "source": dg.MetadataValue.text(flat.raw.source),
         "changed": dg.MetadataValue.bool(loaded.changed),
         "replaced": dg.MetadataValue.text("; ".join(map(str, loaded.replaced)) or "nothing"),

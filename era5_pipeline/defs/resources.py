@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from era5_pipeline.defs.run_tags import HERE, HOST, missing_tags
 from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.model.source_kinds import SOURCE_KINDS, names_of
+from era5_pipeline.stages import end_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +51,10 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
     off_grid: str | None = Field(
         default=None, description="Source files, values between the grid points: refuse, or nearest (to these points)"
     )
+    trust_files: bool | None = Field(
+        default=None,
+        description="Source files: take the user's word that the values are hourly ones of ERA5, not that of the files",
+    )
     force: bool | None = Field(default=None, description="Process the month again even if nothing changed")
     replace: bool | None = Field(
         default=None, description="Let the month replace more hours, more variables, or a better version"
@@ -73,6 +78,10 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
         tags = missing_tags(run) | (HERE if HOST not in run.tags else {})
         if tags:
             context.instance.add_run_tags(run.run_id, tags)
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # Dagster's signature
+        """Remove what a run leaves that ends between its stages `raw` and `flat`."""
+        end_run()
 
     def settings(self) -> Settings:
         """The settings of this run, read now.

@@ -19,7 +19,15 @@ from era5_pipeline.defs.code_location import defs
 from era5_pipeline.defs.dagster_internals import job_origin_at, recording_origin
 from era5_pipeline.defs.month_range import RangeCaller, called_by, load_in_turn, load_months
 from era5_pipeline.defs.resources import StageResults, collected_results
-from era5_pipeline.defs.run_tags import MONTHS, OWN_PROCESS, PARTITION, SETTINGS, month_of, resource_config
+from era5_pipeline.defs.run_tags import (
+    MONTHS,
+    OWN_PROCESS,
+    PARTITION,
+    SETTINGS,
+    missing_tags,
+    month_of,
+    resource_config,
+)
 from era5_pipeline.defs.services import LOCATION, socket_path
 from era5_pipeline.defs.storage import not_waiting_once
 from era5_pipeline.model.errors import (
@@ -45,7 +53,7 @@ from era5_pipeline.sources.open_source import (
 from era5_pipeline.sources.source import due_months
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from dagster_shared.error import SerializableErrorInfo
@@ -108,6 +116,22 @@ def run_month(
         elif event.event_type is dg.DagsterEventType.RUN_FAILURE and not errors:
             errors.append(_defect(month, result.run_id, event.job_failure_data.error))
     return MonthRun(month, result.run_id, results, tuple(errors))
+
+
+def record_refused(
+    instance: dg.DagsterInstance, refused: Iterable[tuple[Month, Mapping[str, object], Era5Error]]
+) -> None:
+    """Record months that are refused before they are run as failed runs without steps, for the UI and `failed_months`.
+
+    Each comes with the fields of `Era5Resource` that its run would have had, and the error that refuses it.
+    """
+    job = defs.resolve_job_def(load_month.name)
+    with recording_origin(instance, job_origin(instance)):
+        for month, overrides, error in refused:
+            tags = {**OWN_PROCESS, PARTITION: month.key}
+            run = instance.create_run_for_job(job_def=job, run_config=_run_config(overrides), tags=tags)
+            instance.add_run_tags(run.run_id, missing_tags(run))
+            instance.report_run_failed(run, f"{error.message}\n{error.remedy}")
 
 
 def run_months_together(

@@ -88,7 +88,10 @@ def remove_old_files(context: dg.OpExecutionContext, era5: Era5Resource) -> None
             server_errors("cleaning the lake"),
         ):
             done = clean(connection, lake, keep=keep, orphans_after=orphans_after)
-        context.log.info(f"removed {done.snapshots} snapshots and {done.files} files with {done.bytes:,} bytes")
+        context.log.info(
+            f"removed {done.snapshots} snapshots and {done.files} files with {done.bytes:,} bytes; "
+            f"{done.waiting_files} files belong to no snapshot, but not for long enough"
+        )
 
 
 @dg.job(description="Removes from the lake what is older than the stated times: era5 lake clean.")

@@ -8,7 +8,6 @@ no URL, and so no password.
 
 from __future__ import annotations
 
-import atexit
 import functools
 import inspect
 import logging
@@ -33,16 +32,18 @@ from typing_extensions import override
 
 from era5_pipeline.defs.dagster_internals import ConfigurableClassData, ConnectableEventLog
 from era5_pipeline.model.errors import ServerUnreachableError, TransientError
-from era5_pipeline.model.settings import Settings, read_settings
-from era5_pipeline.postgres.connect import dagster_url, open_warehouse
+from era5_pipeline.model.settings import read_settings
+from era5_pipeline.postgres.connect import dagster_url, open_warehouse, server_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import dagster as dg
-    from sqlalchemy.engine import Connection
+    from sqlalchemy.engine import Connection, Dialect
     from sqlalchemy.pool import ConnectionPoolEntry
+
+    from era5_pipeline.model.settings import Settings
 
 _R = TypeVar("_R")
 _C = TypeVar("_C", bound=type)
@@ -50,7 +51,6 @@ _C = TypeVar("_C", bound=type)
 # --- The database and its connections, shared by the three storages of a process ---
 
 
-_until_exit = ExitStack()
 # Connections kept open by a process, and allowed in addition: a run needs two, the daemon's threads sometimes more.
 _KEPT, _MORE = 3, 20
 # A connection of the pool that was not used for this long is tested, which costs a round trip: 150 for a month, of 430.
@@ -59,15 +59,9 @@ _IDLE_SECONDS, _USED = 1.0, "used"
 
 @functools.cache
 def _url(settings: Settings) -> str:
-    """The URL of Dagster's database. An embedded server is kept running until this process ends."""
-    # Registered on first use, to run before handlers registered at import.
-    atexit.register(_until_exit.close)
-    return dagster_url(_until_exit.enter_context(open_warehouse(settings, create=True)), settings)
-
-
-def release_server() -> None:
-    """Stop keeping an embedded server running, in a process that ends without Python's exit handlers."""
-    _until_exit.close()
+    """The URL of Dagster's database, which is created if it is missing."""
+    with open_warehouse(settings, create=True) as warehouse:
+        return dagster_url(warehouse, settings)
 
 
 def _note_use(_: object, record: ConnectionPoolEntry) -> None:
@@ -80,9 +74,10 @@ class DagsterDatabase:
     Dagster opens some 140 connections for a month, half of its own run time. A connection that was idle is tested
     before reuse, so that a server restart between two statements does no harm; one that was just in use is not, because
     calls that a lost connection cuts off are repeated anyway. `existing` are the tables and columns that were found.
+    `held` keeps an embedded server running until `close`, and `revive` starts it again if it was killed.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, revive: Callable[[], None] | None = None) -> None:
         self.url = url
         self.engine = create_pg_engine(
             url,
@@ -94,7 +89,10 @@ class DagsterDatabase:
         for name in ("connect", "checkin"):
             event.listen(self.engine, name, _note_use)
         event.listen(self.engine, "checkout", self._require_alive)
+        event.listen(self.engine, "do_connect", self._connect)
         self.existing: set[tuple[str, ...]] = set()
+        self.held = ExitStack()
+        self._revive = revive
         # False for the web UI, which shows an error after Dagster's own attempts.
         self.waits_for_server = True
         self._in_thread = threading.local()
@@ -140,6 +138,21 @@ class DagsterDatabase:
                     yield
                 finally:
                     del self._in_thread.connection
+
+    def _connect(self, dialect: Dialect, _: object, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:  # noqa: ANN401  # psycopg2's
+        """Connect; a killed embedded server is started first, unless for a page, which is not to wait for that."""
+        try:
+            return dialect.connect(*arguments, **options)
+        except psycopg2.OperationalError:
+            if self._revive is None or not self.waits_for_server:
+                raise
+        self._revive()
+        return dialect.connect(*arguments, **options)
+
+    def close(self) -> None:
+        """Close the connections, and let an embedded server stop; a second call does nothing."""
+        self.engine.dispose()
+        self.held.close()
 
     def serve_pages(self, statement_timeout: int) -> None:
         """For the web UI: show errors instead of waiting, and limit the time of statements (milliseconds)."""
@@ -323,8 +336,8 @@ class _Shared:
         self.database.serve_pages(statement_timeout)
 
     def dispose(self) -> None:
-        """Close the connections; Dagster calls this when an instance is closed."""
-        self.database.engine.dispose()
+        """Close the database; Dagster calls this when an instance is closed."""
+        self.database.close()
 
 
 @asking_once("has_run_stats_index_cols", "has_backfill_id_column", "has_backfill_tags_table")
@@ -367,10 +380,15 @@ class _Schedules(_Shared, PostgresScheduleStorage):
 class WarehouseStorage(DagsterPostgresStorage):
     """dagster-postgres with the URL from the pipeline's settings, a pool of connections, and repeated calls."""
 
-    def __init__(self, postgres_url: str, inst_data: ConfigurableClassData | None = None) -> None:
+    def __init__(
+        self,
+        postgres_url: str,
+        inst_data: ConfigurableClassData | None = None,
+        revive: Callable[[], None] | None = None,
+    ) -> None:
         # The base class makes three storages with an engine each, which connect to nothing if not told to make tables.
         super().__init__(postgres_url, should_autocreate_tables=False, inst_data=inst_data)
-        database = DagsterDatabase(postgres_url)
+        self.database = database = DagsterDatabase(postgres_url, revive)
         self._storages = _Runs(database), _EventLog(database), _Schedules(database)
 
     @property
@@ -400,7 +418,13 @@ class WarehouseStorage(DagsterPostgresStorage):
         inst_data: ConfigurableClassData | None,
         config_value: dict[str, Any],  # type: ignore[override]  # it has no keys
     ) -> WarehouseStorage:
-        return cls(postgres_url=_url(read_settings()), inst_data=inst_data)
+        settings = read_settings()
+        with ExitStack() as held:
+            revive = held.enter_context(server_kept(settings))
+            storage = cls(_url(settings), inst_data, revive)
+            # Until Dagster closes the instance, which commands, services and runs do before they end.
+            storage.database.held.push(held.pop_all())
+        return storage
 
     # If these had values, Dagster would build the three storages from this class's empty configuration.
     @property

@@ -22,6 +22,7 @@ from dagster_webserver.cli import (
 from era5_pipeline.defs.dagster_internals import WorkspaceFileTarget, WorkspaceProcessContext
 from era5_pipeline.model.settings import read_settings
 from era5_pipeline.runtime.http import AllowedHosts, BrowserGuard
+from era5_pipeline.serving.connections import PromptConnection, raise_file_limit
 
 
 def main() -> None:
@@ -32,6 +33,7 @@ def main() -> None:
     parser.add_argument("--workspace", type=Path, required=True, help="workspace.yaml that names the code server")
     asked = parser.parse_args()
     hosts = AllowedHosts.of(read_settings().allowed_host_names)
+    raise_file_limit()
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
     with DagsterInstance.get() as instance:
         instance.optimize_for_webserver(DEFAULT_DB_STATEMENT_TIMEOUT, DEFAULT_POOL_RECYCLE, DEFAULT_POOL_MAX_OVERFLOW)
@@ -39,7 +41,7 @@ def main() -> None:
         with WorkspaceProcessContext(instance, target) as workspace:
             app = BrowserGuard(create_app_from_workspace_process_context(workspace), hosts)
             with suppress(KeyboardInterrupt):  # uvicorn raises it again after a clean shutdown
-                uvicorn.run(app, host=asked.host, port=asked.port, log_level="warning")
+                uvicorn.run(app, host=asked.host, port=asked.port, log_level="warning", http=PromptConnection)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from era5_pipeline.model import grid
 from era5_pipeline.model.cf_names import CONVENTIONS, cf_attributes
 from era5_pipeline.model.months import spans
 from era5_pipeline.model.package_version import __version__
-from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.model.source_kinds import ORIGIN_TEXTS, source_kind
 from era5_pipeline.model.times import SECONDS_PER_HOUR
 from era5_pipeline.netcdf.cf_files import CALENDAR, COORDINATE_ATTRIBUTES, DIMENSIONS, TIME_UNITS, CfNetcdf
 
@@ -82,6 +82,7 @@ def file_attributes(contents: ExportContents) -> dict[str, str]:
         "credit": contents.credit,
         "era5_versions": _versions(contents),
         "interpolated": _shifts(contents),
+        "era5_origin": _origins(contents),
     }
     if is_real:
         found["license"] = _LICENCE
@@ -120,6 +121,15 @@ def _shifts(contents: ExportContents) -> str:
         if part.interpolated is not None:
             months.setdefault(part.interpolated, set()).add(part.month)
     return "; ".join(f"{spans(sorted(own))}: {shift.text}" for shift, own in months.items())
+
+
+def _origins(contents: ExportContents) -> str:
+    """The months whose files do not show that they are of ERA5: `2012-02: origin not stated by the files`."""
+    months: dict[str, set[Month]] = {}
+    for part in contents.parts:
+        if part.origin in ORIGIN_TEXTS:
+            months.setdefault(ORIGIN_TEXTS[part.origin], set()).add(part.month)
+    return "; ".join(f"{spans(sorted(own))}: {text}" for text, own in months.items())
 
 
 # --- Tables, CSV and Parquet: a row for each location and hour with a value, as in the table weather ---

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import logging
 import socket
 import threading
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from distributed import Future as Submitted
+    from distributed import Worker
 
     from era5_pipeline.flat.tiles import PieceHours, Tile
     from era5_pipeline.netcdf.field_reader import Reader
@@ -226,7 +226,7 @@ def count_tile(raw: RawMonth, tile: Tile, versions: Mapping[str, str]) -> Counte
     # Check here too: a worker may have joined since the month began.
     require_versions(f"the Dask worker {worker.address}", own_versions(), versions)
     _require_files(raw, worker.address)
-    with _open_month(raw, Path(worker.local_directory)) as month:
+    with _OpenMonths.of(worker).opened(raw, Path(worker.local_directory)) as month:
         filled = fill(tile, month.parts, month.readers, month.inventory.hours)
         counted = counted_tile(filled, month.inventory, month.rules)
         return replace(counted, portions=list(counted.portions))
@@ -265,29 +265,55 @@ class _Kept:
     idle: threading.Timer | None = None
 
 
-_kept: dict[RawMonth, _Kept] = {}
-_lock = threading.Lock()
+class _OpenMonths:
+    """The months that a worker has open; Dask closes it with the worker, as one of its extensions."""
 
+    def __init__(self) -> None:
+        self._kept: dict[RawMonth, _Kept] = {}
+        self._lock = threading.Lock()
 
-@contextmanager
-def _open_month(raw: RawMonth, scratch_parent: Path) -> Iterator[_OpenMonth]:
-    with _lock:
-        kept = _kept.setdefault(raw, _Kept())
-        kept.users += 1
-        if kept.idle is not None:
-            kept.idle.cancel()
-    try:
-        with kept.opening:
-            if kept.month is None:
-                kept.month = _opened(raw, scratch_parent, kept.stack)
-        yield kept.month
-    finally:
-        with _lock:
-            kept.users -= 1
-            if not kept.users:
-                kept.idle = threading.Timer(_IDLE_SECONDS, _close_idle, (raw, kept))
-                kept.idle.daemon = True
-                kept.idle.start()
+    @classmethod
+    def of(cls, worker: Worker) -> _OpenMonths:
+        """Those of this worker."""
+        months: _OpenMonths = worker.extensions.setdefault("era5-open-months", cls())
+        return months
+
+    @contextmanager
+    def opened(self, raw: RawMonth, scratch_parent: Path) -> Iterator[_OpenMonth]:
+        """Open the month, or use it as an earlier tile has opened it."""
+        with self._lock:
+            kept = self._kept.setdefault(raw, _Kept())
+            kept.users += 1
+            if kept.idle is not None:
+                kept.idle.cancel()
+        try:
+            with kept.opening:
+                if kept.month is None:
+                    kept.month = _opened(raw, scratch_parent, kept.stack)
+            yield kept.month
+        finally:
+            with self._lock:
+                kept.users -= 1
+                if not kept.users:
+                    kept.idle = threading.Timer(_IDLE_SECONDS, self._close_idle, (raw, kept))
+                    kept.idle.daemon = True
+                    kept.idle.start()
+
+    def close(self) -> None:
+        """Close all months: no more tiles come."""
+        with self._lock:
+            months, self._kept = self._kept, {}
+        for kept in months.values():
+            if kept.idle is not None:
+                kept.idle.cancel()
+            kept.stack.close()
+
+    def _close_idle(self, raw: RawMonth, kept: _Kept) -> None:
+        with self._lock:
+            if kept.users or self._kept.get(raw) is not kept:
+                return
+            del self._kept[raw]
+        kept.stack.close()
 
 
 def _opened(raw: RawMonth, scratch_parent: Path, stack: ExitStack) -> _OpenMonth:
@@ -301,20 +327,6 @@ def _opened(raw: RawMonth, scratch_parent: Path, stack: ExitStack) -> _OpenMonth
         )
         stack.push(opening.pop_all())
     return month
-
-
-def _close_idle(raw: RawMonth, kept: _Kept) -> None:
-    with _lock:
-        if kept.users or _kept.get(raw) is not kept:
-            return
-        del _kept[raw]
-    kept.stack.close()
-
-
-@atexit.register
-def _close_all() -> None:
-    for kept in _kept.values():
-        kept.stack.close()
 
 
 # --- A month's tiles, read by a Dask cluster's workers and received in order ---

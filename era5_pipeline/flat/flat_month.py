@@ -10,7 +10,7 @@ import numpy as np
 
 from era5_pipeline.model.grid import Shift
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.source_kinds import version_of
+from era5_pipeline.model.source_kinds import most_doubtful, version_of
 from era5_pipeline.runtime.files import digest_of, sha256_of
 from era5_pipeline.sources.source import RawMonth
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import FlatFormat
-    from era5_pipeline.model.source_kinds import Version
+    from era5_pipeline.model.source_kinds import Origin, Version
 
 # Increase when the same files give other rows (units, order, rounding): earlier flat months are then outdated.
 FLAT_FORM = 1
@@ -46,7 +46,9 @@ class ColumnFacts:
     at which any of the month's locations has no value; empty if the column is complete. `expver` counts hours per
     version: an hour that is final at some locations and preliminary at others counts under both. `preliminary_hours`
     are runs of hours that are preliminary at any location. `digest` is exact to the bit (see `statistics`). `mean` is
-    over all values, `area_mean` weights each by the cosine of its latitude.
+    over all values, `area_mean` weights each by the cosine of its latitude. `origin`: whose word it is that these are
+    hourly values of ERA5. `jumps` counts hours whose value differs from that of the hour before by most of the range of
+    the file's packed numbers, which is no weather.
     """
 
     column: str
@@ -67,6 +69,20 @@ class ColumnFacts:
     missing_hours: tuple[str, ...]
     # Also None if the facts were recorded before this field existed.
     area_mean: float | None = None
+    origin: Origin | None = None
+    jumps: int = 0
+    first_jump: str | None = None
+
+    @property
+    def warning(self) -> str | None:
+        """What is odd about values that are possible, for the user; None without anything."""
+        if not self.jumps:
+            return None
+        return (
+            f"{self.column} jumps by about the range of its packed numbers {self.jumps:,} times, first at "
+            f"{self.first_jump}: files with other packings may have been joined, and values been wrapped. Load the "
+            "files from before they were joined"
+        )
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
@@ -189,6 +205,16 @@ class FlatMonth:
     def version(self) -> Version:
         """The version of the whole month: final, preliminary, mixed or unknown."""
         return version_of(self.expver)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is odd about its files and their values, for the user."""
+        return (*self.raw.warnings, *(facts.warning for facts in self.columns if facts.warning is not None))
+
+    @property
+    def origin(self) -> Origin | None:
+        """Whose word it is that the values are hourly ones of ERA5: the most doubtful of the columns; None: unknown."""
+        return most_doubtful(facts.origin for facts in self.columns)
 
     def to_json(self) -> dict[str, Any]:
         """Convert to a JSON value; `from_json` is the inverse."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,11 +11,11 @@ import numpy as np
 
 from era5_pipeline.model.errors import BadFileError, NoDataError
 from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, Area, is_same_shift
-from era5_pipeline.model.source_kinds import PRELIMINARY, source_kind
+from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY, most_doubtful, source_kind
 from era5_pipeline.model.times import describe_hours, hour_of
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.netcdf.archive import NetcdfFile, StoredObject, netcdf_files, scratch_folder
-from era5_pipeline.netcdf.contents import Field, Problem, hours_of
+from era5_pipeline.netcdf.contents import UNKNOWN_EXPVER, Field, Problem, hours_of
 from era5_pipeline.netcdf.field_reader import contents_of, temporary_bytes
 from era5_pipeline.netcdf.recognise import special_kind
 from era5_pipeline.runtime.compiled import pays_off
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.grid import Shift
     from era5_pipeline.model.months import Month
+    from era5_pipeline.model.source_kinds import Origin
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.sources.source import RawFile, RawMonth
 
@@ -84,6 +84,10 @@ class Inventory:
         6 million; NUMBA_DISABLE_JIT=1), by `era5 bench run pipeline` on 2026-11-24.
         """
         return pays_off(12e-9 * float(self.coverage.sum()) * self.hours.size * len(self.columns))
+
+    def column_origin(self, column: str) -> Origin:
+        """Whose word it is that the column's values are hourly ones of ERA5; the most doubtful of its pieces."""
+        return most_doubtful(piece.field.origin for piece in self.column_pieces(column)) or "stated"
 
     @property
     def temporary_bytes(self) -> int:
@@ -204,8 +208,13 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
         if problem.kind not in ("grid", "nothing"):
             raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
     if not pieces and not problems:
+        if raw.area is None:
+            raise NoDataError(
+                f"{raw.month}: none of its files has the wanted variables",
+                remedy="Choose --variables that the files have, or all.",
+            )
         raise NoDataError(
-            f"{raw.month}: none of its files has the wanted variables in area {raw.area or 'global'}",
+            f"{raw.month}: none of its files has the wanted variables in area {raw.area}",
             remedy="Choose an area and --variables that the files have, or no area for all that they hold.",
         )
     is_series = source_kind(raw.source).is_series
@@ -251,15 +260,25 @@ def _relevant(
     latitudes: npt.NDArray[np.int32],
     longitudes: npt.NDArray[np.int32],
 ) -> Iterator[Piece]:
+    # Services say themselves what they have.
+    says_itself = not source_kind(raw.source).has_own_files
     for one in fields:
         if (
             one.column in raw.wanted_columns
             and (one.shift is None or raw.off_grid == "nearest")
+            and (one.origin != "trusted" or raw.trusts_files)
             and str(raw.month) in one.months
             and np.isin(one.latitude_index, latitudes).any()
             and np.isin(one.longitude_index, longitudes).any()
         ):
-            yield Piece(file, one)
+            yield Piece(file, replace(one, origin="stated") if says_itself else _without_claim(one))
+
+
+def _without_claim(field: Field) -> Field:
+    """The field as it is known: one whose file does not show that it is of ERA5 is not its final version either."""
+    if field.origin == "stated" or not (field.expver == FINAL).any():
+        return field
+    return replace(field, expver=np.where(field.expver == FINAL, UNKNOWN_EXPVER, field.expver))
 
 
 # --- Keep a month's inventory from `raw` to `flat`, so that ZIPs are unpacked and files inspected once ---
@@ -289,11 +308,10 @@ class KeptInventory:
 
 
 class InventoryKeeper:
-    """Holds the inventory that `raw` took until `flat` claims it; at most one, removed when the process exits."""
+    """Holds the inventory that `raw` took until `flat` claims it; at most one. Its owner discards it at the end."""
 
     def __init__(self) -> None:
         self._kept = KeptInventory()
-        atexit.register(self.discard)
 
     def take(self, raw: RawMonth, home: Path) -> Inventory:
         """Take the inventory of a month and keep it, replacing the previous one.

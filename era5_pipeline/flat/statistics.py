@@ -12,6 +12,7 @@ from era5_pipeline.flat.flat_month import FLAT_FORM, ColumnFacts, checksum_of
 from era5_pipeline.flat.tiles import HourVersions, describe_place
 from era5_pipeline.model.source_kinds import PRELIMINARY
 from era5_pipeline.model.times import describe_hours
+from era5_pipeline.model.variables import QUANTITIES
 from era5_pipeline.netcdf.contents import hours_of
 
 if TYPE_CHECKING:
@@ -44,6 +45,12 @@ _MISSING = np.uint32(0x7FC00000)  # one bit pattern for all NaNs: which one a fi
 _HALF = np.uint32(16)
 # Separate streams, so that a location and an hour with the same number have different weights.
 _LOCATIONS, _HOURS = 1, 2
+# Of the range of packed numbers: a jump of most of it from an hour to the next, where jumps of about half of it are
+# rarer, is no weather. A number too large for its bits becomes one at the other end of the range, as where months of
+# other packings are written with the packing of the first.
+_JUMP, _HALF_JUMP = 0.75, (0.35, 0.65)
+# Of temperatures, winds and pressures.
+_STEADY_UNITS = frozenset(QUANTITIES[name].unit for name in ("temperature", "speed", "pressure"))
 
 
 @dataclass(frozen=True)
@@ -142,12 +149,19 @@ def _weights(numbers: npt.NDArray[np.integer], stream: int) -> Weights:
 
 @dataclass(frozen=True, eq=False)
 class Anomalies:
-    """Missing and out-of-bounds values of one column in some rows, and the first place of each."""
+    """Missing and out-of-bounds values of one column in some rows, and the first place of each.
+
+    `jumps` counts hours whose value differs from that of the hour before by most of what packed numbers can express,
+    `half_jumps` those that differ by about half of it.
+    """
 
     missing: int = 0
     first_missing: str | None = None
     out_of_bounds: int = 0
     first_out_of_bounds: str | None = None
+    jumps: int = 0
+    half_jumps: int = 0
+    first_jump: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +203,8 @@ class ColumnRules:
     """Expectations for one column: its `hours` (n,) of the month, and where and when it has values.
 
     It should have values at `expected_hours` (n,) and at `expected_places` (721, 1440). With `is_compiled`, its values
-    are summed by compiled functions.
+    are summed by compiled functions. `packed_range` is the least range that packed numbers of a file can express, 0 if
+    none is packed.
     """
 
     variable: Variable
@@ -197,6 +212,7 @@ class ColumnRules:
     expected_hours: Flags
     expected_places: Flags
     is_compiled: bool = False
+    packed_range: float = 0.0
 
     @classmethod
     def of(cls, variable: Variable, inventory: Inventory) -> Self:
@@ -208,6 +224,7 @@ class ColumnRules:
             & (inventory.hours >= inventory.first_hour(variable)),
             expected_places=inventory.column_coverage(variable.column),
             is_compiled=inventory.is_large,
+            packed_range=_range_of(variable, inventory),
         )
 
     def anomalies(self, values: Floats, sums: RowSums, places: tuple[Indices, Indices]) -> Anomalies:
@@ -226,7 +243,11 @@ class ColumnRules:
             is_short &= hours > 0  # ERA5 never has values at the others: they are land, not a gap
         if self.variable.extent != "sometimes" and is_short.any():
             missing = self._missing(np.isnan(values), places)
+        jumps, half_jumps, first_jump = self._jumps(values, sums.by_location, places)
         return Anomalies(
+            jumps=jumps,
+            half_jumps=half_jumps,
+            first_jump=first_jump,
             missing=0 if missing is None else int(missing.sum()),
             first_missing=None if missing is None else self._first(missing, places),
             out_of_bounds=0 if outside is None else int(outside.sum()),
@@ -241,6 +262,24 @@ class ColumnRules:
         missing &= self.expected_hours
         missing &= self.expected_places[places][:, np.newaxis]
         return missing
+
+    def _jumps(
+        self, values: Floats, of_locations: LocationSums, places: tuple[Indices, Indices]
+    ) -> tuple[int, int, str | None]:
+        """Count the jumps of rows; only of the locations whose values span as much: elsewhere there are none."""
+        if not self.packed_range:
+            return 0, 0, None
+        with np.errstate(invalid="ignore"):
+            wide = np.flatnonzero(of_locations.maxima - of_locations.minima >= _JUMP * self.packed_range)
+            if not wide.size:
+                return 0, 0, None
+            by = np.abs(np.diff(values[wide], axis=1)) / self.packed_range
+            jumps = by >= _JUMP
+            half_jumps = (by >= _HALF_JUMP[0]) & (by <= _HALF_JUMP[1])
+        places_of = (places[0][wide], places[1][wide])
+        # The hour after.
+        first = self._first(np.pad(jumps, ((0, 0), (1, 0))), places_of)
+        return int(jumps.sum()), int(half_jumps.sum()), first
 
     @property
     def bounds(self) -> tuple[np.float32, np.float32]:
@@ -319,6 +358,14 @@ class ColumnRules:
         )
 
 
+def _range_of(variable: Variable, inventory: Inventory) -> float:
+    """The least range of packed numbers of values that do not jump by themselves, as clouds and rain do; 0: none."""
+    if variable.step_type != "instant" or variable.unit not in _STEADY_UNITS:
+        return 0.0
+    ranges = [piece.field.packed_range for piece in inventory.column_pieces(variable.column)]
+    return min((one for one in ranges if one), default=0.0)
+
+
 def _weighted(areas: Doubles, of_locations: Doubles | Counts) -> float:
     """The sum of both, multiplied.
 
@@ -364,6 +411,9 @@ class ColumnStatistics:
     first_missing: str | None = None
     out_of_bounds: int = 0
     first_out_of_bounds: str | None = None
+    jumps: int = 0
+    half_jumps: int = 0
+    first_jump: str | None = None
     # Starts with the form of the rows, so that rows made by other rules have another digest, even if equal.
     digest: int = FLAT_FORM
     locations_with_values: int = 0
@@ -383,6 +433,9 @@ class ColumnStatistics:
         self.first_missing = self.first_missing or found.first_missing
         self.out_of_bounds += found.out_of_bounds
         self.first_out_of_bounds = self.first_out_of_bounds or found.first_out_of_bounds
+        self.jumps += found.jumps
+        self.half_jumps += found.half_jumps
+        self.first_jump = self.first_jump or found.first_jump
 
     def add(self, rows: RowSums) -> None:
         """Add the sums of the next rows."""
@@ -427,6 +480,9 @@ class ColumnStatistics:
             preliminary_hours=describe_hours(self.inventory.hours[self.versions.positions(PRELIMINARY)]),
             digest=digest_text(self.digest),
             missing_hours=describe_hours(self._missing_hours()),
+            origin=self.inventory.column_origin(column),
+            jumps=self.jumps if self.jumps > self.half_jumps else 0,
+            first_jump=self.first_jump if self.jumps > self.half_jumps else None,
         )
 
     def _missing_hours(self) -> npt.NDArray[np.int64]:

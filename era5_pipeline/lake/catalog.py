@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.catalog.noop import NoopCatalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationError
 from pyiceberg.io import PY_IO_IMPL, S3_ENDPOINT, S3_REGION, load_file_io
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -27,14 +27,21 @@ from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadataV2
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    AddSnapshotUpdate,
+    RemoveSnapshotsUpdate,
+    SetCurrentSchemaUpdate,
+    SetPropertiesUpdate,
+)
 from pyiceberg.transforms import MonthTransform, TruncateTransform
 from pyiceberg.types import FloatType, IntegerType, NestedField, TimestamptzType
 from typing_extensions import override
 
 from era5_pipeline.flat.bands import BAND_LOCATIONS
 from era5_pipeline.flat.formats import KEYS, field_id
-from era5_pipeline.lake.pointer import POINTER, address_of, metadata_file
+from era5_pipeline.lake.pointer import POINTER, address_of, metadata_file, note_unused
+from era5_pipeline.lake.snapshots import superfluous
 from era5_pipeline.model.errors import StoreError, TransientError, UsageError, disk_remedy
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.runtime.stores import S3Address, S3Environment, is_s3, open_store, s3_errors, s3_file_system
@@ -78,6 +85,8 @@ _PROPERTIES = {
     "commit.manifest-merge.enabled": "true",
     "commit.manifest.target-size-bytes": "131072",
     "commit.manifest.min-count-to-merge": "20",
+    # Each metadata file names this many before it; how long those that are older stay: `Lake.after_commit`.
+    "write.metadata.previous-versions-max": "20",
     # The row of the catalog is locked during a commit, so none has to be tried again.
     "commit.retry.num-retries": "0",
 }
@@ -153,6 +162,32 @@ class LakeFileIO(PyArrowFileIO):
         return s3_file_system(endpoint=given(S3_ENDPOINT), region=given(S3_REGION), ca_file=given(_CA_FILE))
 
 
+def _bounding(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> Iterator[TableUpdate]:
+    """Updates that keep the metadata as small as it was, however many commits follow."""
+    properties = {name: value for name, value in _PROPERTIES.items() if metadata.properties.get(name) != value}
+    if properties:
+        yield SetPropertiesUpdate(updates=properties)
+    new = [update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)]
+    gone = {number for update in updates if isinstance(update, RemoveSnapshotsUpdate) for number in update.snapshot_ids}
+    left = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in gone]
+    if old := superfluous([*left, *new]):
+        yield RemoveSnapshotsUpdate(snapshot_ids=old)
+
+
+def _named(metadata: TableMetadata, location: str) -> set[str]:
+    """The metadata files that this one names, and itself; manifests are named by the lists of the snapshots."""
+    lists = (snapshot.manifest_list for snapshot in metadata.snapshots)
+    return {location, *(entry.metadata_file for entry in metadata.metadata_log), *lists}
+
+
+def _start_again(address: str) -> str:
+    return (
+        f"Put it back from a copy of {address}. Without one, start the lake again: in the database, DELETE FROM "
+        f"public.iceberg_tables WHERE catalog_name = '{CATALOG}'; then set ERA5_LAKE to an empty folder or prefix, and "
+        "run era5 load for the months of era5 status."
+    )
+
+
 @contextmanager
 def lake_errors(address: str) -> Iterator[None]:
     """Translate errors of the lake's files.
@@ -162,10 +197,11 @@ def lake_errors(address: str) -> Iterator[None]:
     """
     try:
         if is_s3(address):
-            with s3_errors(f"the lake {address}"):
+            with s3_errors(f"the lake {address}"), _lost_files(address):
                 yield
         else:
-            yield
+            with _lost_files(address):
+                yield
     except (StoreError, TransientError) as error:
         # The store of files has the same errors, and another name.
         message = error.message.replace(f"the store {address}", f"the lake {address}")
@@ -174,6 +210,21 @@ def lake_errors(address: str) -> Iterator[None]:
         remedy = disk_remedy(error, "set ERA5_LAKE to another folder", name="ERA5_LAKE")
         message = f"the lake {address}: {error.strerror or error}"
         raise StoreError(message, remedy=remedy or "Check ERA5_LAKE, and that this user may write there.") from error
+
+
+@contextmanager
+def _lost_files(address: str) -> Iterator[None]:
+    """Say how to go on without a file of the lake."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        folder = f"{address.removeprefix('s3://').rstrip('/')}/{TABLE}/"
+        if folder not in str(error):
+            raise
+        remedy = _start_again(address)
+        if f"{folder}data/" in str(error):
+            remedy = "era5 lake verify names the months that lack files, and how to repair them."
+        raise StoreError(f"a file of the lake {address} is lost: {error}", remedy=remedy) from error
 
 
 @dataclass(frozen=True)
@@ -291,12 +342,19 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
 
         Raises:
             NoSuchTableError: if there is no table.
+            StoreError: if its metadata is damaged.
+            OSError: if it cannot be read; see `lake_errors`.
         """
         location = self.location_of_metadata()
         if location is None or Catalog.identifier_to_tuple(identifier) != IDENTIFIER:
             raise NoSuchTableError(f"there is no table {identifier}")
         io = load_file_io(self.properties, location)
-        metadata = FromInputFile.table_metadata(io.new_input(location))
+        try:
+            metadata = FromInputFile.table_metadata(io.new_input(location))
+        except (ValueError, ValidationError) as error:
+            raise StoreError(
+                f"the lake's metadata file {location} is damaged", remedy=_start_again(self._place.address)
+            ) from error
         return Table(IDENTIFIER, metadata, location, io, self)
 
     @override
@@ -305,6 +363,7 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
     ) -> CommitTableResponse:
         """Write new metadata, and point to it within the caller's transaction."""
         current = self.load_table(table.name())
+        updates = (*updates, *_bounding(current.metadata, updates))
         staged = self._update_and_stage_table(current, table.name(), requirements, updates)
         if staged.metadata == current.metadata:
             return CommitTableResponse(metadata=current.metadata, metadata_location=current.metadata_location)
@@ -316,4 +375,7 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
         )
         if replaced.rowcount != 1:
             raise CommitFailedException("the table was changed meanwhile")
+        unused = _named(current.metadata, current.metadata_location) - _named(staged.metadata, staged.metadata_location)
+        if unused:
+            note_unused(self._connection, (path.rpartition("/")[2] for path in unused))
         return CommitTableResponse(metadata=staged.metadata, metadata_location=staged.metadata_location)

@@ -8,6 +8,7 @@ stay behind, without effect, until `upkeep.clean`.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections import defaultdict
 from contextlib import ExitStack
@@ -20,24 +21,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.conversions import from_bytes
-from pyiceberg.io.pyarrow import (
-    compute_statistics_plan,
-    data_file_statistics_from_parquet_metadata,
-    parquet_path_to_id_mapping,
-)
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-from pyiceberg.table import TableProperties
-from pyiceberg.table.snapshots import Operation
-from pyiceberg.table.update.snapshot import _ManifestMergeManager, _OverwriteFiles
 from pyiceberg.types import IntegerType
-from typing_extensions import override
 
 from era5_pipeline.flat.bands import BandSink, band_of
 from era5_pipeline.flat.formats import KEYS, ParquetSink, field_id, schema_of
 from era5_pipeline.lake.catalog import IDENTIFIER, TABLE, LakePlace, WarehouseCatalog, lake_errors
-from era5_pipeline.lake.pointer import metadata_file, prepare, remember_follower
+from era5_pipeline.lake.commits import Committed, StagedFile, commit_files
+from era5_pipeline.lake.pointer import followers, metadata_file, prepare, remember_follower, take_unused
 from era5_pipeline.lake.rest_catalog import RestFollower
-from era5_pipeline.model.errors import Era5Error, TransientError, UsageError
+from era5_pipeline.lake.snapshots import FINGERPRINT, INTERPOLATED, ORIGIN, SOURCE, VERSION
+from era5_pipeline.model.errors import Era5Error, StoreError, TransientError, UsageError
 from era5_pipeline.model.grid import N_LOCATIONS
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
@@ -53,9 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pyiceberg.io import FileIO
-    from pyiceberg.manifest import ManifestFile
-    from pyiceberg.table import Table, Transaction
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.lake.rest_catalog import Published
@@ -66,25 +58,14 @@ if TYPE_CHECKING:
 _PUBLISH_LOCK = "hashtextextended('era5.lake.publish', 0)"
 _PUBLISH_SECONDS = 120
 _LOCATION = field_id("location_id")
+# What PyArrow says of Parquet files that are damaged.
+_UNPARSABLE = re.compile("thrift|corrupt|decompress|magic bytes", re.IGNORECASE)
+# Iceberg counts months from this one.
+_MONTH_0 = Month(1970, 1)
 # Digits of the fingerprint in a file's name, by which a month's files are recognised.
 DIGITS = 12
-# Properties of a snapshot: what the commit put into the table.
-MONTH, SOURCE, VERSION, FINGERPRINT = "era5.month", "era5.source", "era5.version", "era5.fingerprint"
-INTERPOLATED = "era5.interpolated"
-
-
-@dataclass(frozen=True)
-class Committed:
-    """A month in the lake after its load: the newest snapshot, and number, rows and bytes of the month's files.
-
-    `changed`: whether this load made the snapshot; otherwise the lake had the month already, all of it.
-    """
-
-    snapshot_id: int
-    files: int
-    rows: int
-    bytes: int
-    changed: bool = True
+# Metadata files that are removed after a commit, which makes one or two of them superfluous.
+_REMOVED_AT_ONCE = 50
 
 
 @dataclass(frozen=True)
@@ -145,11 +126,10 @@ class Lake:
         table = self.open(connection)
         months: dict[Month, MonthInLake] = defaultdict(MonthInLake)
         with lake_errors(self.place.address):
-            for task in () if table is None else table.scan().plan_files():
-                since_1970 = task.file.partition[0]
-                month = months[Month(1970 + since_1970 // 12, since_1970 % 12 + 1)]
-                month.rows += task.file.record_count
-                month.fingerprints.add(fingerprint_in(task.file.file_path))
+            for month, files in ({} if table is None else files_by_month(table)).items():
+                months[month] = MonthInLake(
+                    sum(file.record_count for file in files), {fingerprint_in(file.file_path) for file in files}
+                )
         return months
 
     def months_beyond(self, connection: psycopg.Connection[Any], wanted: Iterable[Month] | None) -> tuple[Month, ...]:
@@ -208,16 +188,30 @@ class Lake:
             if metadata_file(connection) == table.metadata_location:
                 return published
 
-    def publish_or_say(self, warehouse: Warehouse) -> tuple[str, ...]:
-        """Bring the REST catalog up to date after a load; if that fails, return a note, as the month is loaded."""
-        if self.follower is None:
-            return ()
+    def after_commit(self, warehouse: Warehouse, orphan_hours: float) -> tuple[str, ...]:
+        """Bring the REST catalog up to date, then remove metadata files that no snapshot has needed for so long.
+
+        Returns notes about what failed: the month is loaded nevertheless.
+        """
+        later = "the next load tells it of this month, or era5 lake publish"
         try:
-            with warehouse.connect() as connection, server_errors("telling the lake's REST catalog"):
-                self.publish(connection, waits=False)
+            with warehouse.connect() as connection:
+                with server_errors("telling the lake's REST catalog"):
+                    is_told = self.follower is None or self.publish(connection, waits=False) is not None
+                later = "era5 lake clean removes the lake's old metadata"
+                if is_told:
+                    with server_errors("removing old metadata of the lake"):
+                        self._remove_unused(connection, orphan_hours)
         except Era5Error as error:
-            return (f"{error.message}: the next load tells it of this month, or era5 lake publish",)
+            return (f"{error.message}: {later}",)
         return ()
+
+    def _remove_unused(self, connection: psycopg.Connection[Any], hours: float) -> None:
+        """Remove some; none if a REST catalog that is not set may still have them."""
+        own = None if self.follower is None else self.follower.shown
+        if all(address == own for address in followers(connection)):
+            for name in take_unused(connection, seconds=hours * 3600, at_most=_REMOVED_AT_ONCE):
+                self.store.remove(f"{TABLE}/metadata/{name}")
 
     def held(self, connection: psycopg.Connection[Any], flat: FlatMonth) -> Committed | None:
         """This flat month in the table: None unless all its rows are there, in files with its fingerprint."""
@@ -259,6 +253,8 @@ class Lake:
     def remove(self, month: Month, connection: psycopg.Connection[Any], locations: LocationSet) -> None:
         """Take these locations of the month out of the table within the caller's transaction, by one snapshot.
 
+        Files of the month that cannot be read go whole.
+
         Raises:
             StoreError, TransientError: if the lake cannot be read or written; roll back then.
             psycopg.Error: any error of the server.
@@ -268,9 +264,9 @@ class Lake:
             return
         table = catalog.open_table(())
         with lake_errors(self.place.address):
-            replaced, rest = _taken_out(self, table, month, locations)
-            if replaced:
-                commit_files(table, month, replaced, rest, {})
+            taken = _taken_out(self, table, month, locations)
+            if taken.replaced:
+                commit_files(table, month, taken.replaced, taken.rest, {})
 
     def upload(self, month: Month, fingerprint: str, paths: Sequence[Path]) -> Iterator[StagedFile]:
         """Write these files into the lake; names are new, so nothing is replaced."""
@@ -286,15 +282,6 @@ class Lake:
             progress.report("lake", done, total, "bytes")
             if metadata.num_rows:
                 yield StagedFile(f"{self.place.location}/data/{month}/{name}", path.stat().st_size, metadata)
-
-
-@dataclass(frozen=True)
-class StagedFile:
-    """A data file in the lake that may not be part of the table yet."""
-
-    path: str
-    bytes: int
-    metadata: pq.FileMetaData
 
 
 @dataclass(frozen=True)
@@ -317,12 +304,15 @@ class StagedMonth:
         lake, flat = self.lake, self.flat
         table = WarehouseCatalog(connection, lake.place).open_table(flat.column_names)
         with lake_errors(lake.place.address):
-            replaced, rest = _taken_out(lake, table, flat.month, flat.location_ids)
-            own = _with_kept_columns(lake, table, replaced, flat) if keeps and replaced else list(self.files)
+            taken = _taken_out(lake, table, flat.month, flat.location_ids)
+            own = _with_kept_columns(lake, table, taken, flat) if keeps and taken.replaced else list(self.files)
             properties = {SOURCE: flat.raw.source, VERSION: flat.version, FINGERPRINT: flat.fingerprint}
             if flat.shift is not None:
                 properties[INTERPOLATED] = flat.shift.text
-            return commit_files(table, flat.month, replaced, own + rest, properties)
+            if flat.origin is not None:
+                properties[ORIGIN] = flat.origin
+            committed = commit_files(table, flat.month, taken.replaced, own + taken.rest, properties)
+            return replace(committed, lost=tuple(taken.lost))
 
 
 class LakeCommit:
@@ -348,6 +338,12 @@ class LakeCommit:
         """
         if self._staged is not None:
             self.committed = self._staged.commit(connection, keeps=keeps)
+            month = self._staged.flat.month
+            self.notes += tuple(
+                f"{month}: the lake's file {name} was lost or damaged, and is replaced; if it had other places too, "
+                f"era5 lake verify --from {month} names them"
+                for name in self.committed.lost
+            )
         elif self._had is not None:
             lake, flat = self._had
             self.committed = lake.held(connection, flat)
@@ -388,64 +384,48 @@ def _is_next_to_publish(connection: psycopg.Connection[Any], *, waits: bool) -> 
     return True
 
 
-def commit_files(
-    table: Table, month: Month, replaced: list[DataFile], added: list[StagedFile], properties: dict[str, str]
-) -> Committed:
-    """Make one snapshot, in which the new files take the place of others."""
-    with table.transaction() as change:
-        properties = {MONTH: str(month), **properties}
-        update = change.update_snapshot(snapshot_properties=properties)
-        with _Replacement(change, table.io, properties) if replaced else update.merge_append() as snapshot:
-            for file in replaced:
-                snapshot.delete_data_file(file)
-            for staged in added:
-                snapshot.append_data_file(_data_file(staged, table))
-    rows, size = sum(file.metadata.num_rows for file in added), sum(file.bytes for file in added)
-    return Committed(snapshot.snapshot_id, len(added), rows, size)
+@dataclass
+class _TakenOut:
+    """Files that leave the table, new files with the rest of their rows, and names of those that cannot be read."""
+
+    replaced: list[DataFile] = field(default_factory=list)
+    rest: list[StagedFile] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
 
 
-class _Replacement(_OverwriteFiles):
-    """pyiceberg's overwrite, which also merges manifests: by itself it adds two, and keeps those of removed files."""
-
-    def __init__(self, change: Transaction, io: FileIO, properties: dict[str, str]) -> None:
-        super().__init__(Operation.OVERWRITE, change, io, snapshot_properties=properties)
-
-    @override
-    def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
-        needed = [
-            one
-            for one in manifests
-            if one.has_added_files() or one.has_existing_files() or one.added_snapshot_id == self.snapshot_id
-        ]
-        settings = self._transaction.table_metadata.properties
-        merging = _ManifestMergeManager(
-            int(settings[TableProperties.MANIFEST_TARGET_SIZE_BYTES]),
-            int(settings[TableProperties.MANIFEST_MIN_MERGE_COUNT]),
-            merge_enabled=True,
-            snapshot_producer=self,
-        )
-        return merging.merge_manifests(needed)
-
-
-def _taken_out(
-    lake: Lake, table: Table, month: Month, locations: LocationSet
-) -> tuple[list[DataFile], list[StagedFile]]:
-    """The month's files with any of these locations, and new files with the rest of their rows."""
-    replaced, rest = [], []
+def _taken_out(lake: Lake, table: Table, month: Month, locations: LocationSet) -> _TakenOut:
+    """Take these locations out of the month's files."""
+    taken = _TakenOut()
     for file in files_of(table, month):
         bounds = (file.lower_bounds, file.upper_bounds)
         first, last = (int(from_bytes(IntegerType(), of[_LOCATION])) for of in bounds)
         # The row of the catalog is locked: files are read only if their bounds do not tell.
         among = locations.count_between(first, last)
         if among in (0, last - first + 1):
-            replaced += [file] if among else []
+            taken.replaced += [file] if among else []
             continue
-        held = _locations_in(table, file)
-        if held.overlaps(locations):
-            replaced.append(file)
-            if len(held - locations):
-                rest += _rest_of(lake, table, month, file, held - locations)
-    return replaced, rest
+        try:
+            held = _locations_in(table, file)
+            if held.overlaps(locations):
+                rest = _rest_of(lake, table, month, file, held - locations) if len(held - locations) else []
+                taken.replaced.append(file)
+                taken.rest += rest
+        except (OSError, pa.ArrowInvalid) as error:
+            if what_is_wrong(error) is None:
+                raise
+            # Nobody can read its other rows either; kept, it would keep the month from being replaced for ever.
+            taken.replaced.append(file)
+            taken.lost.append(file_name(file))
+    return taken
+
+
+def what_is_wrong(error: Exception) -> str | None:
+    """Whether an error of reading a data file says that it is lost or damaged; None: it may be whole."""
+    if isinstance(error, FileNotFoundError):
+        return "lost"
+    # Of the errors without a number, others are those of a network.
+    is_parsed = isinstance(error, OSError) and error.errno is None and _UNPARSABLE.search(str(error))
+    return "damaged" if is_parsed or isinstance(error, pa.ArrowInvalid) else None
 
 
 def _rest_of(lake: Lake, table: Table, month: Month, file: DataFile, locations: LocationSet) -> list[StagedFile]:
@@ -466,8 +446,29 @@ def _rest_of(lake: Lake, table: Table, month: Month, file: DataFile, locations: 
         return list(lake.upload(month, fingerprint_in(file.file_path), [path]))
 
 
-def _with_kept_columns(lake: Lake, table: Table, files: list[DataFile], flat: FlatMonth) -> list[StagedFile]:
-    """Write the rows of these files again: with the flat month's columns, and their other ones as they are."""
+def _with_kept_columns(lake: Lake, table: Table, taken: _TakenOut, flat: FlatMonth) -> list[StagedFile]:
+    """Write the rows of these files again: with the flat month's columns, and their other ones as they are.
+
+    Raises:
+        StoreError: if one is lost or damaged.
+    """
+    wrong: str | None = "lost or damaged"
+    if not taken.lost:
+        try:
+            return _joined_files(lake, table, taken.replaced, flat)
+        except (OSError, pa.ArrowInvalid) as error:
+            wrong = what_is_wrong(error)
+            if wrong is None:
+                raise
+    raise StoreError(
+        f"{flat.month}: a file of the month in the lake is {wrong}, and with it columns beside "
+        f"{', '.join(flat.column_names)}",
+        remedy="Load all variables of the month together, with --replace: that needs no earlier file. The month is "
+        "unchanged.",
+    )
+
+
+def _joined_files(lake: Lake, table: Table, files: list[DataFile], flat: FlatMonth) -> list[StagedFile]:
     with temporary_folder(lake.home / "scratch", "lake-") as folder, ExitStack() as stack:
         rows = [
             stack.enter_context(pq.ParquetFile(stack.enter_context(table.io.new_input(file.file_path).open())))
@@ -493,6 +494,19 @@ def files_of(table: Table, month: Month) -> list[DataFile]:
     """The data files of a month in the table's newest snapshot."""
     of_month = f"time >= '{month.start.isoformat()}' AND time < '{month.end.isoformat()}'"
     return [task.file for task in table.scan(row_filter=of_month).plan_files()]
+
+
+def files_by_month(table: Table) -> dict[Month, list[DataFile]]:
+    """The data files of every month in the table's newest snapshot, by reading each manifest once."""
+    months: dict[Month, list[DataFile]] = defaultdict(list)
+    for task in table.scan().plan_files():
+        months[Month.from_number(_MONTH_0.number + task.file.partition[0])].append(task.file)
+    return months
+
+
+def file_name(file: DataFile) -> str:
+    """The name of a data file, for messages."""
+    return str(file.file_path).rpartition("/")[2]
 
 
 def fingerprint_in(path: str) -> str:
@@ -521,25 +535,3 @@ def _banded(flat: FlatMonth, folder: Path) -> tuple[Path, ...]:
                 for number in range(rows.num_row_groups):
                     sink.write(rows.read_row_group(number))
     return sink.paths
-
-
-def _data_file(staged: StagedFile, table: Table) -> DataFile:
-    """Describe a data file by the statistics in its footer."""
-    schema = table.schema()
-    statistics = data_file_statistics_from_parquet_metadata(
-        parquet_metadata=staged.metadata,
-        stats_columns=compute_statistics_plan(schema, table.metadata.properties),
-        parquet_column_mapping=parquet_path_to_id_mapping(schema),
-    )
-    return DataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=staged.path,
-        file_format=FileFormat.PARQUET,
-        partition=statistics.partition(table.spec(), schema),
-        file_size_in_bytes=staged.bytes,
-        sort_order_id=None,
-        spec_id=table.metadata.default_spec_id,
-        equality_ids=None,
-        key_metadata=None,
-        **statistics.to_serialized_dict(),
-    )

@@ -9,16 +9,34 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
+from era5_pipeline.model.errors import UsageError
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.views import transfer_to_table_owner
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import psycopg
 
 # How the names of properties begin that say which REST catalogs follow.
 _FOLLOWER = "era5.rest-catalog "
+# And those that say since when, in seconds since 1970, a metadata file belongs to no snapshot: the rest is its name.
+_UNUSED = "era5.unused "
+_NOTED = "(catalog_name, namespace) = (%s, %s) AND starts_with(property_key, %s)"
 # The names of catalog, namespace and table.
 POINTER = ("era5", "era5", "weather")
+# What the lake needs of the catalog's tables.
+_COLUMNS = {
+    "iceberg_tables": {
+        "catalog_name",
+        "table_namespace",
+        "table_name",
+        "metadata_location",
+        "previous_metadata_location",
+        "iceberg_type",
+    },
+    "iceberg_namespace_properties": {"catalog_name", "namespace", "property_key", "property_value"},
+}
 
 
 def metadata_file(connection: psycopg.Connection[Any], *, locked: bool = False) -> str | None:
@@ -73,6 +91,47 @@ def forget_followers(connection: psycopg.Connection[Any], *, but: str | None) ->
     return gone
 
 
+def note_unused(connection: psycopg.Connection[Any], names: Iterable[str]) -> None:
+    """Note that from now on no snapshot needs these metadata files: readers may still do."""
+    connection.execute(
+        "INSERT INTO public.iceberg_namespace_properties "
+        "SELECT %s, %s, %s || name, extract(epoch FROM clock_timestamp())::text FROM unnest(%s::text[]) AS name "
+        "ON CONFLICT DO NOTHING",
+        (*POINTER[:2], _UNUSED, list(names)),
+    )
+
+
+def seconds_unused(connection: psycopg.Connection[Any]) -> dict[str, float]:
+    """The noted metadata files, and for how many seconds no snapshot has needed each."""
+    rows = connection.execute(
+        "SELECT substr(property_key, length(%s) + 1), "
+        "(extract(epoch FROM clock_timestamp()) - property_value::numeric)::float8 "
+        f"FROM public.iceberg_namespace_properties WHERE {_NOTED}",
+        (_UNUSED, *POINTER[:2], _UNUSED),
+    ).fetchall()
+    return dict(rows)
+
+
+def forget_unused(connection: psycopg.Connection[Any], names: Iterable[str]) -> None:
+    """Forget files that were removed."""
+    connection.execute(
+        f"DELETE FROM public.iceberg_namespace_properties WHERE {_NOTED} AND property_key = ANY(%s)",
+        (*POINTER[:2], _UNUSED, [f"{_UNUSED}{name}" for name in names]),
+    )
+
+
+def take_unused(connection: psycopg.Connection[Any], *, seconds: float, at_most: int) -> list[str]:
+    """Forget some of the files that no snapshot has needed for so long, and return their names, to be removed."""
+    rows = connection.execute(
+        "DELETE FROM public.iceberg_namespace_properties WHERE ctid = ANY(ARRAY("
+        f"SELECT ctid FROM public.iceberg_namespace_properties WHERE {_NOTED} AND "
+        "property_value::numeric < extract(epoch FROM clock_timestamp()) - %s LIMIT %s FOR UPDATE SKIP LOCKED)) "
+        "RETURNING substr(property_key, length(%s) + 1)",
+        (*POINTER[:2], _UNUSED, seconds, at_most, _UNUSED),
+    ).fetchall()
+    return [name for (name,) in rows]
+
+
 def prepare(connection: psycopg.Connection[Any]) -> None:
     """Create the catalog's tables, if they do not exist."""
     if not _is_prepared(connection):
@@ -102,4 +161,25 @@ def _grant_as_on_the_ledger(connection: psycopg.Connection[Any]) -> None:
 
 
 def _is_prepared(connection: psycopg.Connection[Any]) -> bool:
-    return connection.execute("SELECT to_regclass('public.iceberg_tables')").fetchone() != (None,)
+    """Return whether the catalog's tables are there.
+
+    Raises:
+        UsageError: if they are another program's, of another form.
+    """
+    held: dict[str, list[str]] = dict(
+        connection.execute(
+            "SELECT attrelid::regclass::text, array_agg(attname::text) FROM pg_attribute WHERE attrelid IN "
+            "(to_regclass('public.iceberg_tables'), to_regclass('public.iceberg_namespace_properties')) "
+            "AND attnum > 0 AND NOT attisdropped GROUP BY 1"
+        ).fetchall()
+    )
+    for table, columns in held.items():
+        lacking = _COLUMNS[table.rpartition(".")[2]] - set(columns)
+        if lacking:
+            raise UsageError(
+                f"public.{table.rpartition('.')[2]} is not a table of an Iceberg catalog as the lake needs it: it has "
+                f"no column {', '.join(sorted(lacking))}",
+                remedy="If another program made it, rename it there, or give the lake a database of its own; if it is "
+                "of an older Iceberg, add the columns as in its JDBC catalog's schema V1.",
+            )
+    return len(held) == len(_COLUMNS)

@@ -16,7 +16,7 @@ from pyiceberg.types import IntegerType
 
 from era5_pipeline.flat.formats import field_id
 from era5_pipeline.lake.catalog import LakePlace, lake_errors
-from era5_pipeline.model.months import Month
+from era5_pipeline.lake.months import files_by_month
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.lake.months import Lake
+    from era5_pipeline.model.months import Month
 
 _LOCATION = field_id("location_id")
 # A store in a network answers after some milliseconds, and a file takes a dozen requests: those of its row groups are
@@ -57,12 +58,12 @@ def list_files(lake: Lake, connection: psycopg.Connection) -> tuple[LakeFile, ..
     if table is None:
         return ()
     with lake_errors(lake.place.address):
-        files = [task.file for task in table.scan().plan_files()]
+        planned = files_by_month(table)
     found = []
-    for file in files:
-        low, high = (int(from_bytes(IntegerType(), of[_LOCATION])) for of in (file.lower_bounds, file.upper_bounds))
-        month = Month.from_number(Month(1970, 1).number + file.partition[0])
-        found.append(LakeFile(file.file_path, month, low, high, file.record_count))
+    for month, files in planned.items():
+        for file in files:
+            low, high = (int(from_bytes(IntegerType(), of[_LOCATION])) for of in (file.lower_bounds, file.upper_bounds))
+            found.append(LakeFile(file.file_path, month, low, high, file.record_count))
     return tuple(sorted(found, key=lambda file: (file.month, file.first_id, file.path)))
 
 

@@ -8,7 +8,7 @@ load that ends in between leaves it behind: the next one, or `era5 lake publish`
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
@@ -89,10 +89,14 @@ class RestFollower:
             TransientError: if it does not answer, or cannot at the moment.
         """
         with self._errors():
-            catalog = self._open()
+            catalog, registered = self._open(), 0
             for _ in range(_ATTEMPTS):
-                held = self._held(catalog) or self._registered(catalog, table)
+                held = self._held(catalog)
+                if held is None:
+                    held = self._registered(catalog, table)
+                    registered = len(held.metadata.snapshots)
                 requirements, updates, published = self._changes(held, table)
+                published = replace(published, added=published.added + registered)
                 if not updates:
                     return published
                 try:

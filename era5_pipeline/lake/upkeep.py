@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -12,47 +13,33 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyiceberg.manifest import read_manifest_list
+from pyiceberg.table.update import RemoveSnapshotsUpdate
 
 from era5_pipeline.flat.flat_month import FLAT_FORM
 from era5_pipeline.flat.statistics import digest_of_rows, digest_text
 from era5_pipeline.lake.catalog import IDENTIFIER, METADATA, TABLE, WarehouseCatalog, lake_errors, read_metadata
-from era5_pipeline.lake.months import MONTH, SOURCE, VERSION, files_of
-from era5_pipeline.lake.pointer import followers
+from era5_pipeline.lake.months import file_name, files_by_month, what_is_wrong
+from era5_pipeline.lake.pointer import followers, forget_unused, seconds_unused
+from era5_pipeline.lake.snapshots import superseded_before
 from era5_pipeline.model.errors import RefusedError, UsageError
 from era5_pipeline.runtime import progress
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.ledger_entry import MonthContents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import psycopg
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile, ManifestFile
     from pyiceberg.table import Table
 
     from era5_pipeline.lake.months import Lake
-    from era5_pipeline.model.months import Month
     from era5_pipeline.runtime.stores import StoredObject
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 # --- Compare months with the ledger ---
-
-
-@dataclass(frozen=True)
-class LakeMonth:
-    """A month of the lake's table: its files, rows and bytes."""
-
-    month: Month
-    files: int
-    rows: int
-    bytes: int
-
-
-def lake_month(table: Table | None, month: Month) -> LakeMonth:
-    """Count the month's files in the table, with their rows and bytes."""
-    files = [] if table is None else files_of(table, month)
-    return LakeMonth(
-        month, len(files), sum(file.record_count for file in files), sum(file.file_size_in_bytes for file in files)
-    )
 
 
 def read_both(connection: psycopg.Connection[Any], lake: Lake) -> tuple[Table | None, tuple[MonthContents, ...]]:
@@ -73,36 +60,65 @@ def read_both(connection: psycopg.Connection[Any], lake: Lake) -> tuple[Table | 
     return table, tuple(sorted(everything, key=lambda one: one.month))
 
 
-def verify_month(lake: Lake, table: Table | None, contents: MonthContents) -> tuple[str, ...]:
-    """Compare the month's rows in the lake with the ledger: rows of each part, and the digest of each column.
+class LakeVerifier:
+    """Compares months of a table of the lake with the ledger."""
 
-    Returns a line for each difference. A part of which later loads took locations has no digests: its rows are counted.
+    def __init__(self, lake: Lake, table: Table | None) -> None:
+        """Plan the table's files.
 
-    Raises:
-        StoreError, TransientError: if a file cannot be read.
-    """
-    held = lake_month(table, contents.month)
-    if held.rows != contents.rows:
-        return (f"{contents.month}: {held.rows:,} rows in the lake, {contents.rows:,} in the warehouse",)
-    if table is None or not contents.parts:
-        return ()
-    rows: dict[int, int] = defaultdict(int)
-    digests: dict[tuple[int, str], int] = defaultdict(int)
-    with lake_errors(lake.place.address):
-        done = 0
-        for batch in _batches(table, contents.month):
-            for part in contents.parts:
-                _add(batch, part, rows, digests)
-            done += batch.num_rows
-            progress.report("verify", done, held.rows, "rows")
-    return tuple(_differences(contents, rows, digests))
+        Raises:
+            StoreError, TransientError: if its metadata cannot be read.
+        """
+        self._lake, self._table = lake, table
+        with lake_errors(lake.place.address):
+            self._files = {} if table is None else files_by_month(table)
 
+    def differences(self, contents: MonthContents) -> tuple[str, ...]:
+        """Compare the month's rows in the lake with the ledger: rows of each part, and the digest of each column.
 
-def _batches(table: Table, month: Month) -> Iterator[pa.Table]:
-    for file in files_of(table, month):
-        with table.io.new_input(file.file_path).open() as source, pq.ParquetFile(source, pre_buffer=False) as rows:
+        Returns a line for each difference, and for each file that is lost or damaged. A part of which later loads took
+        locations has no digests: its rows are counted.
+
+        Raises:
+            StoreError, TransientError: if the lake cannot be read.
+        """
+        month, files = contents.month, self._files.get(contents.month, [])
+        held = sum(file.record_count for file in files)
+        wrong = (
+            [] if held == contents.rows else [f"{month}: {held:,} rows in the lake, {contents.rows:,} in the warehouse"]
+        )
+        rows: dict[int, int] = defaultdict(int)
+        digests: dict[tuple[int, str], int] = defaultdict(int)
+        done, lost = 0, []
+        with lake_errors(self._lake.place.address):
+            for file in files:
+                try:
+                    for batch in self._batches(file):
+                        for part in contents.parts:
+                            _add(batch, part, rows, digests)
+                        done += batch.num_rows
+                        progress.report("verify", done, held, "rows")
+                except (OSError, pa.ArrowInvalid) as error:
+                    what = what_is_wrong(error)
+                    if what is None:
+                        raise
+                    lost.append(f"{month}: the file {file_name(file)} with {file.record_count:,} rows is {what}")
+        if wrong or lost:
+            return (*wrong, *lost)
+        return tuple(_differences(contents, rows, digests))
+
+    def _batches(self, file: DataFile) -> Iterator[pa.Table]:
+        if self._table is None:
+            return
+        opened = self._table.io.new_input(file.file_path).open()
+        with opened as source, pq.ParquetFile(source, pre_buffer=False) as rows:
             for number in range(rows.num_row_groups):
                 yield rows.read_row_group(number)
+
+
+def verify_month(lake: Lake, table: Table | None, contents: MonthContents) -> tuple[str, ...]:
+    """Compare one month; see `LakeVerifier`."""
+    return LakeVerifier(lake, table).differences(contents)
 
 
 def _add(batch: pa.Table, part: LedgerEntry, rows: dict[int, int], digests: dict[tuple[int, str], int]) -> None:
@@ -132,54 +148,18 @@ def _differences(contents: MonthContents, rows: dict[int, int], digests: dict[tu
                     yield f"{where}: other values of {facts.column} in the lake"
 
 
-# --- What can be read by time travel ---
-
-
-@dataclass(frozen=True)
-class LakeSnapshot:
-    """A snapshot: when it was made, the month that it brought, and the rows and bytes of the table by then.
-
-    `source` and `version` (final, preliminary, mixed) are of that month; None: rows were dropped.
-    """
-
-    snapshot_id: int
-    made: datetime
-    month: str
-    source: str | None
-    version: str | None
-    rows: int
-    bytes: int
-
-
-def list_snapshots(table: Table) -> tuple[LakeSnapshot, ...]:
-    """The snapshots that are kept, from the oldest to the newest."""
-    found = []
-    for snapshot in table.metadata.snapshots:
-        said = {} if snapshot.summary is None else snapshot.summary.additional_properties
-        found.append(
-            LakeSnapshot(
-                snapshot.snapshot_id,
-                datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
-                said.get(MONTH, ""),
-                said.get(SOURCE),
-                said.get(VERSION),
-                int(said.get("total-records", 0)),
-                int(said.get("total-files-size", 0)),
-            )
-        )
-    return tuple(found)
-
-
 # --- Expire snapshots, and remove files that no snapshot has ---
 
 
 @dataclass(frozen=True)
 class Cleaned:
-    """Counts of removed snapshots, files and bytes."""
+    """Counts of removed snapshots, files and bytes; `waiting` files belong to no snapshot, but not for long enough."""
 
     snapshots: int
     files: int
     bytes: int
+    waiting_files: int = 0
+    waiting_bytes: int = 0
 
 
 def clean(
@@ -191,9 +171,10 @@ def clean(
     dry_run: bool = False,
     remove_newer: bool = False,
 ) -> Cleaned:
-    """Expire snapshots that are older than `keep` and not the newest; then remove files that no snapshot has.
+    """Expire snapshots that were superseded longer than `keep` ago; then remove files that no snapshot has.
 
-    Files that were written within `orphans_after` stay: a load may be about to commit them.
+    Files that were written, or needed by a snapshot, within `orphans_after` stay: a load may be about to commit them,
+    and a reader may still be at that snapshot.
 
     Raises:
         UsageError: if the files may be another database's.
@@ -215,27 +196,42 @@ def clean(
             return Cleaned(0, 0, 0)
         _require_followers(connection, lake)
         known = catalog.load_table(IDENTIFIER)
-        old = [found for found in listed if found.modified_ns < latest]
-        _require_own_files(lake, known, old, remove_newer=remove_newer)
+        old = {found.key for found in listed if found.modified_ns < latest}
+        noted = {f"{lake.place.location}/metadata/{name}": age for name, age in seconds_unused(connection).items()}
+        _require_own_files(
+            lake, known, [found for found in listed if found.key in old], noted, remove_newer=remove_newer
+        )
         with connection.transaction():
             table = catalog.open_table(())
-            expired = _expired(table, datetime.now(UTC) - keep)
+            expired = superseded_before(table.metadata.snapshots, datetime.now(UTC) - keep)
+            gone = {one.manifest_list for one in table.metadata.snapshots if one.snapshot_id in expired}
             if expired and not dry_run:
-                table.maintenance.expire_snapshots().by_ids(expired).commit()
-            used = set(_used(catalog.load_table(IDENTIFIER), without=expired))
+                with table.transaction() as change:
+                    change._apply((RemoveSnapshotsUpdate(snapshot_ids=expired),))
+            used = _used(catalog.load_table(IDENTIFIER), without=gone)
             _require_here(lake, used)
         if lake.follower is not None:
             # Before the files of what expired go; and its own metadata lies beside the table's.
             if not dry_run:
                 lake.publish(connection)
             used |= lake.follower.own_files()
-    files = size = 0
-    for found in old:
-        if _path(lake, found) not in used:
-            files, size = files + 1, size + found.bytes
-            if not dry_run:
-                lake.store.remove(found.key)
-    return Cleaned(len(expired), files, size)
+        unused = [found for found in listed if _path(lake, found) not in used]
+        recent = {path for path, age in noted.items() if age < orphans_after.total_seconds()}
+        if orphans_after:
+            recent |= gone
+        if any(found.key in old for found in unused):
+            there = {_path(lake, found) for found in unused}
+            lists = {path for path in recent & there if path.endswith(".avro")}
+            recent |= _reached(known.io, lists, may_be_lost=True)
+    removed = [found for found in unused if found.key in old and _path(lake, found) not in recent]
+    if not dry_run:
+        for found in removed:
+            lake.store.remove(found.key)
+        names = {path.rpartition("/")[2] for path in noted}
+        forget_unused(connection, names & {found.key.rpartition("/")[2] for found in removed})
+    waiting = len(unused) - len(removed)
+    size = sum(found.bytes for found in removed)
+    return Cleaned(len(expired), len(removed), size, waiting, sum(found.bytes for found in unused) - size)
 
 
 def _path(lake: Lake, found: StoredObject) -> str:
@@ -265,9 +261,11 @@ def _require_here(lake: Lake, used: set[str]) -> None:
         )
 
 
-def _require_own_files(lake: Lake, table: Table, listed: list[StoredObject], *, remove_newer: bool) -> None:
-    """Refuse to clean a place that has files of another table, or of a newer state of this one."""
-    held = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+def _require_own_files(
+    lake: Lake, table: Table, listed: list[StoredObject], noted: Iterable[str], *, remove_newer: bool
+) -> None:
+    """Refuse to clean a place that has files of another table, or of a newer state of this one than is `noted`."""
+    held = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log), *noted}
     if lake.follower is not None:
         held |= lake.follower.own_files()
     updated = datetime.fromtimestamp(table.metadata.last_updated_ms / 1000, UTC)
@@ -292,26 +290,22 @@ def _require_own_files(lake: Lake, table: Table, listed: list[StoredObject], *, 
             )
 
 
-def _expired(table: Table, oldest: datetime) -> list[int]:
-    """The ids of snapshots from before this time, but not of the newest."""
-    current = table.current_snapshot()
-    return [
-        snapshot.snapshot_id
-        for snapshot in table.metadata.snapshots
-        if snapshot != current and snapshot.timestamp_ms < oldest.timestamp() * 1000
-    ]
+def _used(table: Table, *, without: set[str]) -> set[str]:
+    """The table's metadata, and the files of all its snapshots but those with these manifest lists."""
+    named = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    lists = {snapshot.manifest_list for snapshot in table.metadata.snapshots} - without
+    return named | lists | _reached(table.io, lists)
 
 
-def _used(table: Table, *, without: list[int]) -> Iterator[str]:
-    """The files of all snapshots but some, and their metadata."""
-    yield table.metadata_location
-    yield from (entry.metadata_file for entry in table.metadata.metadata_log)
-    manifests = {}
-    for snapshot in table.metadata.snapshots:
-        if snapshot.snapshot_id in without:
-            continue
-        yield snapshot.manifest_list
-        manifests.update({manifest.manifest_path: manifest for manifest in snapshot.manifests(table.io)})
-    for path, manifest in manifests.items():
-        yield path
-        yield from (entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io))
+def _reached(io: FileIO, manifest_lists: Iterable[str], *, may_be_lost: bool = False) -> set[str]:
+    """The manifests of these lists, and their data files."""
+    skipping = suppress(FileNotFoundError) if may_be_lost else nullcontext()
+    manifests: dict[str, ManifestFile] = {}
+    for path in manifest_lists:
+        with skipping:
+            manifests |= {manifest.manifest_path: manifest for manifest in read_manifest_list(io.new_input(path))}
+    files = set(manifests)
+    for manifest in manifests.values():
+        with skipping:
+            files.update(entry.data_file.file_path for entry in manifest.fetch_manifest_entry(io))
+    return files

@@ -14,6 +14,7 @@
     |   |   `-- SchemaVersionError             this program does not know the version of the tables
     |   `-- MonthLockedError                 another load has locked the month
     |-- LocalDiskError                   6   this machine's disk is full, or a permission is missing
+    |-- MachineLimitError                1   this machine has no more memory, threads or open files for the process
     |-- StoreError                      10   the store of files refuses, or is full (ERA5_STORE)
     `-- SourceError                      8   the service refuses (key, licence, limits)
         `-- MonthFailedError             9       only for this month
@@ -29,6 +30,7 @@ from __future__ import annotations
 import errno
 import os
 import pwd
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar
 
@@ -132,6 +134,10 @@ class LocalDiskError(Era5Error):
     exit_code = 6
 
 
+class MachineLimitError(Era5Error):
+    """The system refused the process more memory, threads or open files."""
+
+
 class StoreError(Era5Error):
     """The store of files (ERA5_STORE) is missing, refuses, or is full. A retry would be refused too."""
 
@@ -212,6 +218,50 @@ def _user() -> str:
         return f"the user {pwd.getpwuid(os.geteuid()).pw_name}"
     except KeyError:  # for example in a container
         return f"user number {os.geteuid()}"
+
+
+# What libraries that keep no code say of an allocation, a thread or a mapping that the system refused.
+_NO_MEMORY = re.compile(
+    "cannot allocate memory|memory allocation|unable to allocate|bad_alloc|can't start new thread|can't allocate lock|"
+    "failed to map segment|out of memory",
+    re.IGNORECASE,
+)
+
+
+@contextmanager
+def machine_limits(doing: str) -> Iterator[None]:
+    """Raise a `MachineLimitError` if too little memory or too few open files led to an error in this context.
+
+    Raises:
+        MachineLimitError: in place of these errors, whatever a library made of them; all others pass through.
+    """
+    try:
+        yield
+    except Exception as error:
+        if (limit := machine_limit(error, doing)) is None:
+            raise
+        raise limit from error
+
+
+def machine_limit(error: BaseException, doing: str) -> MachineLimitError | None:
+    """Return the error to raise if too little memory or too few open files led to this one; else None."""
+    cause: BaseException | None = error
+    while cause is not None:
+        number = cause.errno if isinstance(cause, OSError) else None
+        if number in (errno.EMFILE, errno.ENFILE):
+            return MachineLimitError(
+                f"{doing}: no more files can be opened ({os.strerror(number)})",
+                remedy="Raise the limit on open files (ulimit -n), and run it again.",
+            )
+        said = isinstance(cause, RuntimeError | OSError | ImportError) and _NO_MEMORY.search(str(cause))
+        if isinstance(cause, MemoryError) or number == errno.ENOMEM or said:
+            return MachineLimitError(
+                f"{doing}: the memory that this process may use is not enough ({' '.join(str(cause).split())})",
+                remedy="Raise or lift its limit (ulimit -v, or that of the container), end other programs, or load a "
+                "smaller area; then run it again. Nothing was left half-written.",
+            )
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 def is_caused_by(error: BaseException | None, *kinds: type[BaseException]) -> bool:

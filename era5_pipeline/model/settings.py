@@ -152,6 +152,10 @@ class Settings(BaseSettings):
         default="refuse",
         description="Source files: values between the grid points are refused, or taken to the nearest points",
     )
+    trust_files: bool = Field(
+        default=False,
+        description="Source files: take your word that the values are hourly ones of ERA5, not that of the files",
+    )
     force: bool = Field(default=False, description="Load months again even if nothing changed")
     replace: bool = Field(
         default=False, description="Let a load replace more hours, more variables, or a better version"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 # --- The traits of each source: a service, queued, generated, the user's own files ---
 #
@@ -105,6 +105,22 @@ FINAL = "0001"
 PRELIMINARY = "0005"
 
 Version = Literal["final", "preliminary", "mixed", "unknown"]
+
+# Whose word it is that values are hourly ones of ERA5: the source's or the file's own (`stated`); nobody's, because the
+# file does not say (`not stated`); or the user's against the file's (`trusted`). In ascending order of doubt.
+Origin = Literal["stated", "not stated", "trusted"]
+ORIGINS: tuple[Origin, ...] = ("stated", "not stated", "trusted")
+ORIGIN_TEXTS: dict[Origin | None, str] = {
+    "not stated": "origin not stated by the files",
+    "trusted": "ERA5 by the user's word, not by that of the files (--trust-files)",
+}
+
+
+def most_doubtful(origins: Iterable[Origin | None]) -> Origin | None:
+    """The origin of values of all these origins together; None: not recorded, unless another one is in doubt."""
+    found = set(origins)
+    doubtful = next((origin for origin in reversed(ORIGINS[1:]) if origin in found), None)
+    return doubtful or (None if not found or None in found else "stated")
 
 
 def version_of(

@@ -343,11 +343,14 @@ def _members(path: Path, scratch: Path) -> Iterator[NetcdfFile]:
     found = False
     try:
         with zipfile.ZipFile(path) as archive:
+            counts = Counter(info.filename for info in archive.infolist())
             for info in archive.infolist():
                 if info.is_dir():
                     continue
                 with archive.open(info) as member:
                     kind = kind_of_bytes(member.read(HEAD_BYTES))
+                if kind in ("csv", "netcdf", "grib"):
+                    _require_one(path, info.filename, counts)
                 if kind == "csv":
                     yield _converted(CsvFile.at(path, info.filename), scratch)
                 elif kind in ("netcdf", "grib"):
@@ -359,6 +362,15 @@ def _members(path: Path, scratch: Path) -> Iterator[NetcdfFile]:
         raise BadFileError(path, f"is a damaged ZIP ({error})", remedy="Download it again.") from error
     if not found:
         raise BadFileError(path, "is a ZIP without netCDF, GRIB or a point series", remedy="Move it out of the folder.")
+
+
+def _require_one(path: Path, name: str, counts: Mapping[str, int]) -> None:
+    if counts[name] > 1:
+        raise BadFileError(
+            path,
+            f"is a ZIP that contradicts itself: it has {counts[name]} members named {name}",
+            remedy="Download it again; or unzip it, and keep the file that is right.",
+        )
 
 
 def _converted(file: CsvFile, scratch: Path) -> NetcdfFile:

@@ -47,11 +47,19 @@ class ProblemError(Exception):
     """A variable cannot be used; all attributes go into the file's `Problem`.
 
     `area` is the one to request instead, as text; `shift` is that of values between the grid points, which can be used
-    if the user says so.
+    if the user says so. `is_of_origin`: the values are not those of ERA5, by the file's word, which can be used if the
+    user says otherwise.
     """
 
     def __init__(
-        self, kind: ProblemKind, text: str, remedy: str, area: str | None = None, shift: grid.Shift | None = None
+        self,
+        kind: ProblemKind,
+        text: str,
+        remedy: str,
+        area: str | None = None,
+        shift: grid.Shift | None = None,
+        *,
+        is_of_origin: bool = False,
     ) -> None:
         super().__init__(text)
         self.kind = kind
@@ -59,6 +67,7 @@ class ProblemError(Exception):
         self.remedy = remedy
         self.area = area
         self.shift = shift
+        self.is_of_origin = is_of_origin
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 import shlex
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +31,7 @@ from era5_pipeline.model.variables import (
 from era5_pipeline.netcdf.axes import (
     AGAIN,
     FIRST_HOUR,
+    GET_HOURS,
     ProblemError,
     horizontal_axis,
     horizontal_indices,
@@ -42,25 +45,29 @@ from era5_pipeline.netcdf.refusals import (
     STEP_TYPE,
     ForeignDataError,
     aggregates_stated_by,
+    contradiction,
     is_stated_era5,
-    require_hourly_values,
     require_own_data,
     required_bytes,
+    states_era5,
+    variable_states_era5,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
-    from pathlib import Path
 
     import numpy.typing as npt
 
     from era5_pipeline.model.grid import Shift
     from era5_pipeline.model.months import Month
+    from era5_pipeline.model.source_kinds import Origin
     from era5_pipeline.netcdf.archive import NetcdfFile
     from era5_pipeline.netcdf.axes import ProblemKind
     from era5_pipeline.netcdf.refusals import Aggregate
 
 UNKNOWN_EXPVER = "unknown"
+# Packed numbers of more bytes do not overflow.
+_PACKED_BYTES = 2
 _EXPVER = "expver"
 _GET_WHOLE = (
     "Download it from the Climate Data Store, or copy all of it into one file (nccopy IN OUT); or move it out of the "
@@ -82,8 +89,10 @@ class Problem:
     """Why a file, or a variable in it, cannot be used.
 
     `months` are the affected months, if known; `columns` the affected variables, () for the whole file. `area` is the
-    one to request instead, if the points are not those of the grid; with a `shift` the variables are among the file's
-    fields too, for users who take each value to its nearest point.
+    one to request instead, if the points are not those of the grid, and `otherwise` what the remedy says besides; with
+    a `shift` the variables are among the file's fields too, for users who take each value to its nearest point. They
+    also are if the problem `is_of_origin`: the file says that its values are not hourly ones of ERA5, and the user may
+    know better.
     """
 
     file: str
@@ -94,12 +103,19 @@ class Problem:
     columns: tuple[str, ...] = ()
     area: str | None = None
     shift: Shift | None = None
+    is_of_origin: bool = False
+    otherwise: str = ""
 
     def concerns(self, month: Month, columns: Iterable[str]) -> bool:
         """Return True if the problem affects the month and at least one of these columns."""
         return (not self.months or str(month) in self.months) and (
             not self.columns or not set(self.columns).isdisjoint(columns)
         )
+
+    @property
+    def may_be_era5(self) -> bool:
+        """True if the file has variables of the catalogue, or nobody can tell what it has."""
+        return bool(self.columns) or self.kind in ("unreadable", "library")
 
     def __str__(self) -> str:
         return f"{self.file}: {self.text}"
@@ -114,7 +130,10 @@ class Field:
     position along an expver dimension; `half_step` is half the packing step in the table's unit, 0 if not packed;
     `chunks` are the file's own along (time, latitude, longitude), 0 if contiguous; `dimensions` are the names of these
     three, None for a single value without a dimension; `states_step_type`: whether the file's step type says that its
-    values are hourly; `shift` is that of values between the grid points, whose indices are then the nearest.
+    values are hourly; `shift` is that of values between the grid points, whose indices are then the nearest. `origin`
+    says whether the file shows that its values are of ERA5; if it says otherwise, only the user's word can be trusted.
+    `packed_range` is the range of values that its packed numbers can express, in the table's unit; 0 if it is not
+    packed into 16 bits or fewer.
     """
 
     column: str
@@ -129,6 +148,8 @@ class Field:
     expver_position: int | None = None
     states_step_type: bool = False
     shift: Shift | None = None
+    origin: Origin = "stated"
+    packed_range: float = 0.0
 
     @cached_property
     def months(self) -> tuple[str, ...]:
@@ -220,7 +241,9 @@ def _require_complete(path: Path) -> None:
 def _inspect_dataset(dataset: xr.Dataset, shown: str, unwritten: frozenset[str]) -> Contents:
     stated = aggregates_stated_by(dataset.attrs)
     ours = [(dataset[name], variable) for name, variable in _our_variables(dataset)]
-    return describe_fields(ours, dataset.data_vars.values(), shown, stated, unwritten).contents
+    is_era5 = states_era5(dataset.attrs, Path(shown).name)
+    held = dataset.data_vars.values()
+    return describe_fields(ours, held, shown, stated, unwritten, is_era5=is_era5).contents
 
 
 @dataclass(frozen=True)
@@ -237,10 +260,13 @@ def describe_fields(
     shown: str,
     stated: tuple[Aggregate, ...] = (),
     unwritten: frozenset[str] = frozenset(),
+    *,
+    is_era5: bool = False,
 ) -> Described:
     """Describe our variables of a file, by their axes and attributes, and say which cannot be used.
 
-    `held` are all its variables, `stated` is what the file says of all, `unwritten` those without values.
+    `held` are all its variables, `stated` is what the file says of all, `unwritten` those without values. `is_era5`:
+    the file shows that all are of ERA5; otherwise a variable's own attributes may.
     """
     found: list[tuple[xr.DataArray, tuple[Field, ...]]] = []
     problems: list[Problem] = []
@@ -248,10 +274,10 @@ def describe_fields(
         name = array.name
         try:
             _require_written(array, unwritten)
-            fields, off_grid = _fields_of(array, variable, stated)
+            fields, problem = _fields_of(array, variable, stated, is_era5=is_era5)
             found.append((array, fields))
-            if off_grid is not None:
-                problems.append(_problem(shown, array, variable, off_grid))
+            if problem is not None:
+                problems.append(_problem(shown, array, variable, problem))
         except ProblemError as error:
             problems.append(_problem(shown, array, variable, error))
         except Exception as error:  # noqa: BLE001  # reading coordinates of a damaged file raises nearly anything
@@ -268,7 +294,10 @@ def describe_fields(
 
 def _problem(shown: str, array: xr.DataArray, variable: Variable, error: ProblemError) -> Problem:
     months, columns = _months_if_known(array), (variable.column,)
-    return Problem(shown, error.kind, error.text, error.remedy, months, columns, error.area, error.shift)
+    return Problem(
+        *(shown, error.kind, error.text, error.remedy, months, columns),
+        *(error.area, error.shift, error.is_of_origin),
+    )
 
 
 def _merged(problems: Iterable[Problem]) -> Iterator[Problem]:
@@ -280,25 +309,49 @@ def _merged(problems: Iterable[Problem]) -> Iterator[Problem]:
     for problem in merged:
         # One command for all variables of the file, whose months may differ.
         same = [other for other in merged if (other.area, other.shift) == (problem.area, problem.shift)]
-        yield (
-            problem if problem.area is None else replace(problem, remedy=_request_on_grid(problem, problem.area, same))
-        )
+        yield _requesting_on_grid(replace(problem, otherwise=problem.remedy), same) if problem.area else problem
 
 
-def _request_on_grid(problem: Problem, area: str, same: Sequence[Problem]) -> str:
-    """The remedy for points off the grid: the command for the area of the grid around them, or else.
+def _requesting_on_grid(problem: Problem, same: Sequence[Problem]) -> Problem:
+    """The problem of points off the grid with its remedy: the command for the area of the grid around them, or else.
 
-    `same` are all problems of the file with these points, this one among them.
+    `same` are all problems with these points, this one among them.
     """
     months = [month for other in same for month in other.months]
     columns = dict.fromkeys(column for other in same for column in other.columns)
     words = ["era5", "load"]
     if months:
         words += ["--from", min(months), "--to", max(months)]
-    words += ["--source", "cds", "--area", area, "--variables", variable_names(columns)]
-    if problem.shift is None:
-        return f"Request it on the grid: {shlex.join(words)} ({problem.remedy})."
-    return f"Request it on the grid: {shlex.join(words)}; or {problem.remedy}."
+    words += ["--source", "cds", "--area", str(problem.area), "--variables", variable_names(columns)]
+    otherwise = f" ({problem.otherwise})" if problem.shift is None else f"; or {problem.otherwise}"
+    return replace(problem, remedy=f"Request it on the grid: {shlex.join(words)}{otherwise}.")
+
+
+# The most files of one problem that are named.
+_SHOWN_FILES = 3
+
+
+def together(problems: Iterable[Problem]) -> list[Problem]:
+    """Unite equal problems of several files: one with the months and variables of all, whose `file` names the files."""
+    groups: dict[Problem, list[Problem]] = {}
+    for problem in problems:
+        remedy = "" if problem.area else problem.remedy
+        alike = replace(problem, file="", remedy=remedy, months=(), columns=())
+        groups.setdefault(alike, []).append(problem)
+    return [_united(same) for same in groups.values()]
+
+
+def _united(same: Sequence[Problem]) -> Problem:
+    files = list(dict.fromkeys(problem.file for problem in same))
+    shown = [files[0], *(name.rpartition("/")[2] for name in files[1:_SHOWN_FILES])]
+    more = len(files) - len(shown)
+    united = replace(
+        same[0],
+        file=", ".join(shown) + (f" and {more:,} more" if more else ""),
+        months=tuple(sorted({month for problem in same for month in problem.months})),
+        columns=tuple(dict.fromkeys(column for problem in same for column in problem.columns)),
+    )
+    return _requesting_on_grid(united, same) if united.area and len(same) > 1 else united
 
 
 def _described(held: Collection[xr.DataArray]) -> str:
@@ -335,13 +388,32 @@ def _our_variables(dataset: xr.Dataset) -> Iterator[tuple[str, Variable]]:
 
 
 def _fields_of(
-    array: xr.DataArray, variable: Variable, stated: tuple[Aggregate, ...]
+    array: xr.DataArray, variable: Variable, stated: tuple[Aggregate, ...], *, is_era5: bool
 ) -> tuple[tuple[Field, ...], ProblemError | None]:
-    """The fields of one variable: one, or one for each version of an expver dimension; and their problem if shifted."""
+    """The fields of one variable: one, or one for each version of an expver dimension.
+
+    Also their problem if they can be used only where the user says so: if they are shifted, or not of ERA5 by the
+    file's word.
+    """
     _require_units(array, variable)
     latitude, longitude = horizontal_axis(array, "latitude"), horizontal_axis(array, "longitude")
     # Before checking times: those of means may be off the hour, a symptom that hides the cause.
-    require_hourly_values(array, variable, stated, latitude, longitude)
+    doubt = contradiction(array, variable, stated, latitude, longitude)
+    origin: Origin = "stated" if is_era5 or variable_states_era5(array.attrs) else "not stated"
+    if doubt is None:
+        return _fields_on(array, variable, latitude, longitude, origin)
+    with suppress(ProblemError):
+        fields, off_grid = _fields_on(array, variable, latitude, longitude, "trusted")
+        if off_grid is None:
+            return fields, doubt
+    # Something else is wrong with it, too: the user's word would not help.
+    raise ProblemError(doubt.kind, doubt.text, GET_HOURS)
+
+
+def _fields_on(
+    array: xr.DataArray, variable: Variable, latitude: xr.DataArray, longitude: xr.DataArray, origin: Origin
+) -> tuple[tuple[Field, ...], ProblemError | None]:
+    """The fields of one variable on these axes, and their problem if they are shifted."""
     hours = hours_along(array)
     dimensions = (_dimension(time_axis(array)), _dimension(latitude), _dimension(longitude))
     _require_single_level(array, {*time_axis(array).dims, *latitude.dims, *longitude.dims, _EXPVER})
@@ -358,6 +430,8 @@ def _fields_of(
         dimensions=dimensions,
         states_step_type=STEP_TYPE in array.attrs,
         shift=None if indices.off_grid is None else indices.off_grid.shift,
+        origin=origin,
+        packed_range=_packed_range(array, variable),
     )
     if _EXPVER not in array.dims:
         return (replace(field, expver=_expver_of_hours(array, hours.size)),), indices.off_grid
@@ -421,6 +495,13 @@ def levels_of(array: xr.DataArray) -> str | None:
     said = " ".join(map(str, (name, attributes.get("long_name"), attributes.get("standard_name"))))
     kind = "model" if re.search(r"model[ _]level|hybrid", said, re.IGNORECASE) else "pressure"
     return f"{kind} levels ({name})"
+
+
+def _packed_range(array: xr.DataArray, variable: Variable) -> float:
+    stored = np.dtype(array.encoding.get("dtype", np.float32))
+    if stored.kind not in "iu" or stored.itemsize > _PACKED_BYTES:
+        return 0.0
+    return float(abs(_scale_factor(array) * variable.scale) * 2.0 ** (8 * stored.itemsize))
 
 
 def _require_single_level(array: xr.DataArray, known_dimensions: set[Hashable]) -> None:

@@ -35,7 +35,7 @@ from era5_pipeline.model.variables import BY_COLUMN, BY_PARAM_ID
 from era5_pipeline.netcdf.axes import AGAIN, GET_HOURS, times_along
 from era5_pipeline.netcdf.contents import TYPES_OF_LEVEL, Contents, Field, Problem, describe_fields, months_of
 from era5_pipeline.netcdf.decoding import Decoding
-from era5_pipeline.netcdf.refusals import is_long_mean, values_of_class
+from era5_pipeline.netcdf.refusals import NO_CLASS, is_long_mean, values_of_class
 from era5_pipeline.runtime.files import replacing, reserve
 from era5_pipeline.runtime.stores import is_s3
 
@@ -163,7 +163,7 @@ def _c_nowhere() -> int:
 # --- The index: positions and headers of all messages ---
 
 # Increase the number whenever the form of a kept index, or the keys that it has, change.
-_FORM = 3
+_FORM = 4
 _SUFFIX = ".grib.npz"
 # Exceptions that reading a damaged index raises.
 _DAMAGED = (ValueError, KeyError, TypeError, EOFError, BadZipFile)
@@ -174,7 +174,7 @@ _NAMES = ("shortName", "name", "units")
 # Messages with the same values of these keys are one variable at different hours.
 _KEYS = (
     *("paramId", *_NAMES, "class", "stream", "type", "levtype", "typeOfLevel", "level"),
-    *("expver", "stepType", "number", "numberOfForecastsInEnsemble", "edition"),
+    *("expver", "stepType", "number", "numberOfForecastsInEnsemble", "edition", "centre"),
 )
 _GRID = (
     *("gridType", "Ni", "Nj", "iScansNegatively", "jScansPositively", "jPointsAreConsecutive"),
@@ -188,6 +188,7 @@ _ATTRIBUTES = {
     "type": "GRIB_dataType",
     "stream": "GRIB_stream",
     "class": "GRIB_class",
+    "centre": "GRIB_centre",
     "typeOfLevel": "GRIB_typeOfLevel",
     "gridType": "GRIB_gridType",
     "numberOfForecastsInEnsemble": "GRIB_totalNumber",
@@ -485,8 +486,9 @@ def _is_ours(group: Group) -> bool:
 
 def _foreign(group: Group) -> tuple[str, str] | None:
     """Say why values of a group are not hourly values of ERA5's single levels; None if they are."""
-    name = group.key("class") or "unknown"
-    if what := values_of_class(name):
+    name = group.key("class") or NO_CLASS
+    # Of our variables, `describe_fields` decides, and the user may know better.
+    if group.key("paramId") not in BY_PARAM_ID and name != NO_CLASS and (what := values_of_class(name)):
         return f"{what} (class {name})", "of ERA5"
     if (levels := TYPES_OF_LEVEL.get(group.key("typeOfLevel"))) is not None:
         return f"values at {levels}", "of single levels"
@@ -523,6 +525,8 @@ def _arrays(index: Index) -> Iterator[tuple[xr.DataArray, npt.NDArray[np.int64],
         own = np.flatnonzero(index.group == number)
         own = own[np.argsort(index.minutes[own], kind="stable")]
         attributes = {name: group.key(key) for key, name in _ATTRIBUTES.items()}
+        if attributes["GRIB_class"] in (None, "unknown"):
+            attributes["GRIB_class"] = NO_CLASS
         axes = _axes(group)
         times = (index.minutes[own] * 60).astype("datetime64[s]").astype("datetime64[ns]")
         version = {} if group.key("expver") in (None, "unknown") else {"expver": ((), group.key("expver"))}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import re
 import stat
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 Kind = Literal["netcdf", "grib", "zip", "csv", "other"]
@@ -25,6 +27,27 @@ _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _CLAIMS = frozenset(
     {".nc", ".nc3", ".nc4", ".netcdf", ".cdf", ".h5", ".hdf5", ".zip", ".grib", ".grib2", ".grb", ".grb2"}
 )
+# Other formats that weather data come in, by suffix: not read, and counted.
+_OTHER_FORMATS = {
+    ".csv": "CSV",
+    ".tsv": "CSV",
+    ".json": "JSON",
+    ".geojson": "JSON",
+    ".parquet": "Parquet",
+    ".feather": "Feather",
+    ".arrow": "Arrow",
+    ".tif": "TIFF",
+    ".tiff": "TIFF",
+    ".xls": "Excel",
+    ".xlsx": "Excel",
+    ".mat": "MATLAB",
+    ".npy": "NumPy",
+    ".npz": "NumPy",
+    ".pkl": "pickle",
+    ".hdf": "HDF4",
+}
+# Of the first line of a text.
+_SHOWN_CHARACTERS = 60
 _GET_NETCDF = "Download it again as netCDF from the Climate Data Store, or move it out of the folder."
 
 
@@ -89,6 +112,16 @@ def claims_to_be_data(path: Path) -> bool:
     return path.suffix.lower() in _CLAIMS
 
 
+def other_format(name: str) -> str | None:
+    """The format of a data file that is not read, by its suffix; None for notes, scripts and the like."""
+    return _OTHER_FORMATS.get(PurePath(name).suffix.lower())
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Write counts of files by format: `3 CSV, 1 TIFF`."""
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
 def describe_other(path: Path) -> tuple[str, str]:
     """Describe a file that is not netCDF, GRIB, ZIP or a point series: what it is instead, and the remedy."""
     with path.open("rb") as file:
@@ -112,4 +145,9 @@ def describe_other(path: Path) -> tuple[str, str]:
         return "is neither netCDF, GRIB nor ZIP", _GET_NETCDF
     if b"\x00" in head:
         return "is neither netCDF, GRIB nor ZIP", _GET_NETCDF
-    return f"is text, neither netCDF nor a point series as CSV (which has a column {TIME_COLUMN})", _GET_NETCDF
+    first = next((line for line in head.decode("utf-8-sig", errors="ignore").splitlines() if line.strip()), "")
+    return (
+        f"is text, neither netCDF nor a point series as CSV (which has a column {TIME_COLUMN}); it begins with "
+        f"{first.strip()[:_SHOWN_CHARACTERS]!r}",
+        _GET_NETCDF,
+    )

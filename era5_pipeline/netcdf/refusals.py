@@ -1,4 +1,7 @@
-"""Refuse files before reading values: other data, means and sums, external data, impossible sizes, cut-off netCDF-3."""
+"""Refuse files before reading values: other data, means and sums, external data, impossible sizes, cut-off netCDF-3.
+
+Also tells which files show that they are of ERA5.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import netCDF4
+import numpy as np
 
 from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, STEP_DEGREES, TOLERANCE_DEGREES
 from era5_pipeline.netcdf.axes import GET_HOURS, ProblemError
@@ -252,11 +256,14 @@ def _required(header: _Header) -> int | None:
 
 # --- Refuse values of other data sets, and means and sums over days, months, regions or ensembles ---
 #
-# Decided by what a file states: ecCodes' step type, data type, stream, class and steps of the grid (written by cfgrib),
-# `cell_methods` (CF 7.3), names of data sets, and commands of CDO, NCO and earthkit in `history`.
+# Decided by what a file states: ecCodes' step type, data type, stream, class, centre, edition and steps of the grid
+# (written by cfgrib), steps of forecasts, `cell_methods` (CF 7.3), the title, names of data sets, and commands of CDO,
+# NCO and earthkit in `history`. The user may know better (--trust-files), which the ledger then records.
 
 
 STEP_TYPE = "GRIB_stepType"
+# What `GRIB_class` is for a GRIB message without a class.
+NO_CLASS = "none"
 # The aggregated axis, or `data set` if the values are not ERA5's. Latitude and longitude count only if a single value
 # is left along the axis.
 Scope = Literal["time", "ensemble", "latitude", "longitude", "cell", "data set"]
@@ -292,6 +299,35 @@ _CLASSES = {
 _CLASS = re.compile(rf"\bclass[\"']?\s*[=:]\s*[\[\"']*({'|'.join(_CLASSES)})(?![a-z0-9])")
 _DATASET = re.compile(r"era5[\w-]*?-(monthly-means|daily-statistics)")
 _LAND = re.compile(r"reanalysis-era5-land")
+_CENTRE, _CENTRES = "GRIB_centre", ("ecmf", "98")
+_CLASS_OF_ERA5 = "ea"
+# ERA5's types: analyses, and forecasts for what analyses do not have.
+_ANALYSIS, _FORECAST = "an", "fc"
+# ERA5's forecasts start at 06 and 18 UTC and last 18 hours.
+_LAST_STEP_HOURS = 18.0
+_HOURS_PER_UNIT = {"nanoseconds": 1 / 3.6e12, "seconds": 1 / 3600, "minutes": 1 / 60, "hours": 1.0, "days": 24.0}
+# ERA5 is GRIB 1, in which the level of a variable such as t2m is `surface`.
+_EDITION_OF_ERA5 = 1
+_EDITION_2 = "values of GRIB edition 2, which ERA5's are not"
+_LEVEL_OF_EDITION_2 = "heightAboveGround"
+# As of the product types of the Climate Data Store and the folders of NCI's copy.
+_MONTHLY = re.compile(r"monthly[-_ ]averaged|(?<![a-z0-9])era5_moda(?![a-z0-9])", re.IGNORECASE)
+_TITLE_OF_MEANS = re.compile(
+    r"\b(daily|weekly|monthly|seasonal|annual|yearly)[-_ ]"
+    r"(mean|average|averaged|minimum|maximum|sum|total|statistic)s?\b",
+    re.IGNORECASE,
+)
+# Of CMIP and ACDD: `mon`, `day`, `P1M`, `P1D`.
+_FREQUENCY = re.compile(r"(day|mon|monthly|daily|yr|year|P\d+[YMWD])", re.IGNORECASE)
+_FREQUENCIES = ("frequency", "time_coverage_resolution")
+# Global attributes that NCO (ncremap) and xESMF write when they interpolate to another grid.
+_REGRIDDED = ("remap_script", "map_file", "regrid_method")
+_REGRIDDED_TITLE = re.compile(r"\bregridded\b", re.IGNORECASE)
+# Programs of those who serve ERA5, by which a file is known as theirs: the Climate Data Store's until 2024, NCI's and
+# NCAR's.
+_STORE_PROGRAMS = re.compile(r"/opt/ecmwf/|adaptor\.mars|era5_replication_tools|CISL RDA: Conversion from ECMWF GRIB")
+# The data set's id, or its DOI.
+_ERA5 = re.compile(r"reanalysis-era5-(single-levels|complete)(?!-monthly)|10\.24381/cds\.adbb2d47")
 _LAND_STEP_DEGREES = 0.1
 _STEPS = ("GRIB_iDirectionIncrementInDegrees", "GRIB_jDirectionIncrementInDegrees")
 # Whole words only: a part of a path says nothing about the processing.
@@ -300,6 +336,7 @@ _DAILY = re.compile(
 )
 _EARTHKIT = re.compile(r"\bearthkit\.transforms\.(?:aggregate\.)?(temporal|spatial)\.\w*reduce\b")
 
+_INTERPOLATED = "values of another grid, interpolated"
 _STATISTIC = r"(mean|avg|sum|min|max|range|std1?|var1?|median|pctl)"
 # Without hourmean and the like, which leave hourly data unchanged.
 _CDO: tuple[tuple[re.Pattern[str], str, Scope], ...] = (
@@ -314,14 +351,16 @@ _CDO: tuple[tuple[re.Pattern[str], str, Scope], ...] = (
     (re.compile(rf"mer{_STATISTIC}"), "statistics along meridians", "latitude"),
     (re.compile(rf"(fld|gridbox){_STATISTIC}"), "statistics of a region", "cell"),
     # remapnn copies the value of one cell, a common way to extract a place; remapeta is vertical.
-    (re.compile(r"remap(?!nn$|eta$)\w+"), "values of another grid, interpolated", "cell"),
+    (re.compile(r"remap(?!nn$|eta$)\w+"), _INTERPOLATED, "data set"),
 )
 _NCO: dict[str, tuple[str, Scope]] = {
     "ncra": ("averages of records", "time"),
     "ncea": ("averages of files", "ensemble"),
     "nces": ("averages of files", "ensemble"),
-    "ncremap": ("values of another grid, interpolated", "cell"),
+    "ncremap": (_INTERPOLATED, "data set"),
 }
+# Options by which NCO's ncks interpolates to another grid.
+_NCKS_MAPS = ("--map", "--rgr", "--regrid")
 _AXES: dict[str, Scope] = {
     **dict.fromkeys(("time", "valid_time"), "time"),
     **dict.fromkeys(("lat", "latitude"), "latitude"),
@@ -348,9 +387,9 @@ class Aggregate:
 
 
 def aggregates_stated_by(attributes: Mapping[str, Any]) -> tuple[Aggregate, ...]:
-    """Find the aggregations stated in the file's global attributes, which apply to all its values."""
+    """Find what the file's global attributes state against hourly values of ERA5; it applies to all its values."""
     texts = [(str(name), str(text)) for name, text in attributes.items() if isinstance(text, str)]
-    found = []
+    found = [*_other_centre(attributes), *_other_edition(attributes)]
     for name, text in texts:
         if match := _DATASET.search(text):
             found.append(Aggregate(f"values of {match[0]}", "time", f"in its {name}"))
@@ -358,51 +397,105 @@ def aggregates_stated_by(attributes: Mapping[str, Any]) -> tuple[Aggregate, ...]
             found.append(Aggregate("values of ERA5-Land", "data set", f"{match[0]} in its {name}"))
         if match := _CLASS.search(text):
             found.append(Aggregate(f"values of {_CLASSES[match[1]]}", "data set", f"{match[0]} in its {name}"))
+        if match := _MONTHLY.search(text):
+            found.append(Aggregate("monthly means", "time", f"{match[0]} in its {name}"))
+        if name in _FREQUENCIES and _FREQUENCY.fullmatch(text.strip()):
+            found.append(Aggregate("statistics", "time", f"{name} {text.strip()}"))
+        if name in _REGRIDDED:
+            found.append(Aggregate(_INTERPOLATED, "data set", f"{name} {text}"))
+    title = str(attributes.get("title", ""))
+    if match := _TITLE_OF_MEANS.search(title):
+        found.append(Aggregate(f"{match[1].lower()} statistics", "time", f"{match[0]} in its title"))
+    if match := _REGRIDDED_TITLE.search(title):
+        found.append(Aggregate(_INTERPOLATED, "data set", f"{match[0]} in its title"))
     for line in str(attributes.get("history", "")).splitlines():
         found += _in_history(line)
     return tuple(found)
 
 
+def _other_centre(attributes: Mapping[str, Any]) -> Iterator[Aggregate]:
+    if (centre := str(attributes.get(_CENTRE, _CENTRES[0]))) not in _CENTRES:
+        yield Aggregate("values of another centre than ECMWF", "data set", f"{_CENTRE} {centre}")
+
+
+def _other_edition(attributes: Mapping[str, Any]) -> Iterator[Aggregate]:
+    edition = attributes.get("GRIB_edition", _EDITION_OF_ERA5)
+    level = attributes.get("GRIB_typeOfLevel")
+    if str(edition) != str(_EDITION_OF_ERA5):
+        yield Aggregate(_EDITION_2, "data set", f"GRIB_edition {edition}")
+    elif level == _LEVEL_OF_EDITION_2:
+        yield Aggregate(_EDITION_2, "data set", f"GRIB_typeOfLevel {level}")
+
+
+def states_era5(attributes: Mapping[str, Any], shown: str) -> bool:
+    """Return True if the file shows that it comes from those who serve ERA5: by history, or by the data set's id.
+
+    The id may be in its name, as that of a series in CSV is. What single variables state: `variable_states_era5`.
+    """
+    texts = [str(text) for text in attributes.values() if isinstance(text, str)]
+    return any(_STORE_PROGRAMS.search(text) or _ERA5.search(text) for text in texts) or bool(_ERA5.search(shown))
+
+
+def variable_states_era5(attributes: Mapping[str, Any]) -> bool:
+    """Return True if a variable has the attributes that the store's own files have, from GRIB; none may contradict."""
+    return any(str(name).startswith("GRIB_") for name in attributes)
+
+
 def values_of_class(name: str) -> str | None:
     """Name the data set of a class of ECMWF's archive; None for ERA5 itself and for unknown classes."""
-    if name in ("ea", "unknown"):
+    if name in (_CLASS_OF_ERA5, "unknown"):
         return None
+    if name == NO_CLASS:
+        return "values without a class of ECMWF's archive, while ERA5's are of class ea"
     return f"values of {_CLASSES.get(name, 'another data set')}"
 
 
-def require_hourly_values(
+_TRUST = (
+    "If you know that they are hourly values of ERA5, --trust-files (ERA5_TRUST_FILES=true) takes your word for it, "
+    "and the ledger, era5 status and exports say so."
+)
+
+
+def contradiction(
     array: xr.DataArray,
     variable: Variable,
     stated: tuple[Aggregate, ...],
     latitude: xr.DataArray,
     longitude: xr.DataArray,
-) -> None:
-    """Check that nothing in the file says that its values are not hourly values of ERA5 at grid points.
+) -> ProblemError | None:
+    """The problem of a file that says that its values are not hourly values of ERA5 at grid points: what they are.
 
-    Raises:
-        ProblemError: naming what they are and what says so.
+    None if nothing in it says so. The user may contradict in turn.
     """
     has_one = {"latitude": latitude.size == 1, "longitude": longitude.size == 1}
     has_one["cell"] = all(has_one.values())
-    for found in (*_stated_by_variable(array, variable), *stated):
+    # Anyone may convert ERA5 to edition 2, and its class stays.
+    is_converted = array.attrs.get("GRIB_class") == _CLASS_OF_ERA5
+    all_found = (*_stated_by_variable(array, variable), *stated, *_other_type(array, variable))
+    # What it is says more than in which edition.
+    for found in sorted((*all_found, *_other_edition(array.attrs)), key=lambda one: one.what == _EDITION_2):
+        if is_converted and found.what == _EDITION_2:
+            continue
         if has_one.get(found.over, True):
             name, of = f"{array.name} ", "grid points" if found.over in has_one else "hours"
             if found.over == "data set":
                 # Of all variables, so that they are one problem.
                 name, of = "", f"ERA5's single levels, {STEP_DEGREES:g} degrees apart"
             text = f"{name}holds {found.what} ({found.evidence}), not values of {of}"
-            raise ProblemError("aggregate", text, GET_HOURS)
+            return ProblemError("aggregate", text, f"{GET_HOURS} {_TRUST}", is_of_origin=True)
+    return None
 
 
 def _stated_by_variable(array: xr.DataArray, variable: Variable) -> Iterator[Aggregate]:
     attributes = array.attrs
+    yield from _other_centre(attributes)
+    if what := values_of_class(str(attributes.get("GRIB_class", "unknown"))):
+        yield Aggregate(what, "data set", f"GRIB_class {attributes['GRIB_class']}")
     data_type, members = attributes.get("GRIB_dataType"), attributes.get("GRIB_totalNumber", 0)
     if data_type in _DATA_TYPES:
         yield Aggregate(_DATA_TYPES[data_type], "ensemble", f"GRIB_dataType {data_type}")
     if (stream := str(attributes.get("GRIB_stream"))) in _STREAMS:
         yield _of_stream(stream, f"GRIB_stream {stream}")
-    if what := values_of_class(str(attributes.get("GRIB_class", "unknown"))):
-        yield Aggregate(what, "data set", f"GRIB_class {attributes['GRIB_class']}")
     if str(members).isdigit() and int(members) > 1:
         yield Aggregate("values of an ensemble", "ensemble", f"GRIB_totalNumber {members}")
     step_type = attributes.get(STEP_TYPE)
@@ -416,6 +509,31 @@ def _stated_by_variable(array: xr.DataArray, variable: Variable) -> Iterator[Agg
 def is_long_mean(stream: object, step_type: object) -> bool:
     """Return True if ecCodes' stream or step type is one of means over days or months."""
     return step_type in _LONG_MEANS or _STREAMS.get(str(stream), "").startswith("monthly means")
+
+
+def _other_type(array: xr.DataArray, variable: Variable) -> Iterator[Aggregate]:
+    """Values of another type than ERA5's: forecasts of what it has as an analysis, or of other hours than it has."""
+    is_analysis = variable.first_valid.hour == 0
+    data_type = array.attrs.get("GRIB_dataType")
+    if data_type not in (None, _ANALYSIS, _FORECAST, *_DATA_TYPES):
+        yield Aggregate("values of another type", "data set", f"GRIB_dataType {data_type}")
+    elif data_type == _FORECAST and is_analysis:
+        yield Aggregate(
+            "forecasts of a variable that ERA5 has as an analysis", "data set", f"GRIB_dataType {data_type}"
+        )
+    elif (last := _last_step_hours(array)) > (0.0 if is_analysis else _LAST_STEP_HOURS):
+        yield Aggregate("forecasts, and ERA5 has none of such steps", "data set", f"a step of {last:g} hours")
+
+
+def _last_step_hours(array: xr.DataArray) -> float:
+    """The longest step of forecasts in the coordinate that cfgrib writes; 0 without one, or in an unknown unit."""
+    step = array.coords.get("step")
+    if step is None or not step.size:
+        return 0.0
+    if np.issubdtype(step.dtype, np.timedelta64):
+        return float((step.values / np.timedelta64(1, "h")).max())
+    hours = _HOURS_PER_UNIT.get(str(step.attrs.get("units", "hours")), 0.0)
+    return float(step.values.max()) * hours if np.issubdtype(step.dtype, np.number) else 0.0
 
 
 def _of_stream(stream: str, evidence: str) -> Aggregate:
@@ -475,6 +593,9 @@ def _command_aggregates(command: str, arguments: list[str]) -> Iterator[Aggregat
             for pattern, what, over in _CDO:
                 if pattern.fullmatch(operator):
                     yield Aggregate(what, over, f"cdo {operator} in its history")
+    elif command == "ncks":
+        if mapped := next((word for word in arguments if word.startswith(_NCKS_MAPS)), None):
+            yield Aggregate(_INTERPOLATED, "data set", f"ncks {mapped} in its history")
     elif command in _NCO:
         what, over = _NCO[command]
         yield Aggregate(what, over, f"{command} in its history")

@@ -6,8 +6,9 @@ Connecting and creating databases. For the server's version see `server_version`
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -23,9 +24,9 @@ from era5_pipeline.model.errors import (
     UsageError,
 )
 from era5_pipeline.postgres.embedded.data_folder import known_homes
-from era5_pipeline.postgres.embedded.server import EmbeddedServer
+from era5_pipeline.postgres.embedded.server import EmbeddedDatabaseWatch, EmbeddedServer
 from era5_pipeline.postgres.schema_version import VERSION_QUERY, checked_version, require_usable
-from era5_pipeline.postgres.server_errors import connection_remedy, server_errors, translate_error
+from era5_pipeline.postgres.server_errors import connection_remedy, lost_connections, server_errors, translate_error
 from era5_pipeline.postgres.server_version import require_supported
 from era5_pipeline.postgres.urls import (
     database_of,
@@ -37,10 +38,12 @@ from era5_pipeline.postgres.urls import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from era5_pipeline.model.errors import Era5Error
     from era5_pipeline.model.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 DATABASE = "era5"
 DAGSTER_SUFFIX = "_dagster"
@@ -74,11 +77,13 @@ _NONE_FREE = ("too many clients", "too many connections", "connection slots are 
 class Warehouse:
     """The database with the weather. The URL may contain a password and is kept out of `repr`.
 
-    With `upgrades`, databases with older tables are accepted too: the caller upgrades them.
+    With `upgrades`, databases with older tables are accepted too: the caller upgrades them. `revive` starts an embedded
+    server again if it was killed; None for other servers.
     """
 
     url: str
     upgrades: bool = False
+    revive: Callable[[], None] | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"Warehouse({self.shown})"
@@ -99,6 +104,15 @@ class Warehouse:
             ServerUnsuitableError: if the server is too old.
             SchemaVersionError: if this program cannot use the version of the tables.
         """
+        try:
+            return self._connect(session)
+        except ServerUnreachableError as error:
+            if self.revive is None or type(error) is not ServerUnreachableError:
+                raise
+        self.revive()
+        return self._connect(session)
+
+    def _connect(self, session: Mapping[str, str] | None) -> psycopg.Connection:
         given = url_parameters(self.url)
         settings = {"TimeZone": "UTC", **(session or {})}
         own_options = " ".join((given.get("options", ""), *(f"-c {name}={value}" for name, value in settings.items())))
@@ -216,16 +230,34 @@ def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Ware
     if (url := given_warehouse_url(settings)) is not None:
         if create:
             ensure_database(url)
-        yield Warehouse(url, upgrades=create)
+        with lost_connections(f"using {without_password(url)}"):
+            yield Warehouse(url, upgrades=create)
         return
     server = EmbeddedServer(settings.home)
     if not create and not server.exists():
         raise no_database_in(settings.home)
-    with server.lease():
+    with server_kept(settings) as revive:
         url = server.url(DATABASE)
         if create:
             ensure_database(url)
-        yield Warehouse(url, upgrades=create)
+        with lost_connections(f"using {without_password(url)}"):
+            yield Warehouse(url, upgrades=create, revive=revive)
+
+
+@contextmanager
+def server_kept(settings: Settings) -> Iterator[Callable[[], None] | None]:
+    """Keep the embedded server of the settings running in this context; do nothing if they name another server.
+
+    It yields what starts the server again if it was killed, as by a system that is out of memory.
+
+    Raises:
+        WarehouseError: if it cannot be started.
+    """
+    if settings.database_url is not None:
+        yield None
+        return
+    with EmbeddedServer(settings.home).lease():
+        yield EmbeddedDatabaseWatch(settings, _log.warning).look
 
 
 def no_database_in(home: Path) -> NoDatabaseError:

@@ -17,6 +17,8 @@ from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import psycopg
 
 DEFAULT_PREFIX = "era5"
@@ -45,6 +47,30 @@ _LAKE = (
     "(c.oid IN (to_regclass('public.iceberg_tables'), to_regclass('public.iceberg_namespace_properties')) "
     "OR c.relname = 'weather_trend' AND c.relkind = 'r' "
     "AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'weather'::regclass))"
+)
+# What the project makes in the schema era5, each after what it uses. The owner's are only these, whoever made others.
+_FUNCTIONS = (
+    "era5.schema_version()",
+    "era5.refuse_coordinates(double precision, double precision)",
+    "era5.at(double precision, double precision)",
+    "era5.location_id(double precision, double precision)",
+    "era5.nearest(double precision, double precision)",
+)
+_RELATIONS = ("era5.ledger", "era5.load_attempt", "era5.month")
+# Made anew by `era5 db init`: without contents of their own.
+_DERIVED = {
+    "era5.catalogue": "TABLE",
+    "era5.land": "TABLE",
+    "era5.location": "VIEW",
+    "era5.variable": "VIEW",
+    "era5.table_column": "VIEW",
+    "era5.missing_hours": "VIEW",
+    "era5.preliminary_hours": "VIEW",
+}
+# A role that may become the owner of era5, or more: what it made is the project's.
+_IS_TRUSTED = (
+    "EXISTS (SELECT FROM pg_roles WHERE oid = {} AND (rolsuper OR rolname = current_user "
+    "OR pg_has_role(oid, (SELECT nspowner FROM pg_namespace WHERE nspname = 'era5'), 'MEMBER')))"
 )
 _NOTHING_CHANGED = "No role was created, and no privilege or owner was changed."
 
@@ -103,10 +129,62 @@ def require_may_create_roles(connection: psycopg.Connection[Any], roles: Roles) 
         )
 
 
+def remove_what_loaders_made(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
+    """Drop the project's views, functions and catalogues in `era5` that a role made which is not the schema's owner.
+
+    Such a role could have written anything into them, and the owner is given only its own. `ensure_schema` makes them
+    anew. Returns their names.
+
+    Raises:
+        ServerUnsuitableError: if others depend on one of them, or the user may not drop it: nothing was changed.
+    """
+    with server_errors("looking at the schema era5", afterwards=_NOTHING_CHANGED), connection.transaction():
+        functions = _FUNCTIONS[1:]  # the first is the version of tables that hold data
+        kinds: dict[str, LiteralString] = {**_DERIVED, **dict.fromkeys(functions, "FUNCTION")}
+        made = connection.execute(
+            "SELECT name FROM unnest(%s::text[]) WITH ORDINALITY AS own(name, number) "
+            "LEFT JOIN pg_class c ON name !~ '\\(' AND c.oid = to_regclass(name) "
+            "LEFT JOIN pg_proc p ON name ~ '\\(' AND p.oid = to_regprocedure(name) "
+            "WHERE coalesce(relowner, proowner) IS NOT NULL "
+            f"AND NOT {_IS_TRUSTED.format('coalesce(relowner, proowner)')} ORDER BY number DESC",
+            ([*_DERIVED, *functions],),
+        ).fetchall()
+        # Names of our own, none of them from the database.
+        for (name,) in made:
+            connection.execute(sql.SQL("DROP {} {}").format(sql.SQL(kinds[name]), sql.SQL(name)))
+        if any(name in functions for (name,) in made):
+            connection.execute(read_sql("functions"))
+    return tuple(name for (name,) in made)
+
+
+def require_own_code(connection: psycopg.Connection[Any]) -> None:
+    """Check, before a superuser or an owner changes the tables, that no code of loaders would run with its rights.
+
+    Raises:
+        ServerUnsuitableError: naming a table, the function and who made it.
+    """
+    with server_errors("looking for triggers of the warehouse's tables"):
+        is_member_only = connection.execute(
+            "SELECT to_regclass('weather') IS NULL OR relowner = current_user::regrole OR NOT (rolsuper "
+            "OR pg_has_role((SELECT nspowner FROM pg_namespace WHERE nspname = 'era5'), 'MEMBER')) "
+            "FROM pg_roles LEFT JOIN pg_class c ON c.oid = to_regclass('weather') WHERE rolname = current_user"
+        ).fetchone()
+        found = None if is_member_only == (True,) else connection.execute(read_sql("foreign_code")).fetchone()
+    if found is not None:
+        table, function, maker = found
+        raise ServerUnsuitableError(
+            f"a change of {table} runs the function {function}, which {maker} made, and would run it with all rights "
+            f"of {connection.info.user}",
+            remedy="Load as a user who is only a loader, or look at the function and remove it: "
+            f"DROP FUNCTION {function} CASCADE. Nothing was changed.",
+        )
+
+
 def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str, ...]:
     """Create the missing roles, and give each its objects and privileges; return the created ones.
 
-    The tables must exist. Runs in one transaction; a second call changes nothing.
+    The tables must exist. Runs in one transaction; a second call changes nothing. Only what the project itself makes is
+    given to the owner, by name; what others made in `era5` stays theirs.
 
     Raises:
         ServerUnsuitableError: if a privilege is missing; nothing was changed.
@@ -118,13 +196,15 @@ def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str
         created = tuple(name for name in roles.names if name not in _existing(connection, roles))
         for name in created:
             connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(name)))
+        own, functions = _made_by_owners(connection)
         _grant_role(connection, roles.loader, roles.owner)
         _join(connection, roles.owner)
-        _own_tables(connection, roles)
+        _own_tables(connection, roles, own, functions)
         connection.execute(
             sql.SQL(read_sql("roles")).format(
                 database=sql.Identifier(connection.info.dbname),
                 schema=sql.Identifier(_weather_schema(connection)),
+                functions=sql.SQL(", ").join(map(sql.SQL, functions)),
                 **roles.identifiers,
             )
         )
@@ -137,8 +217,8 @@ def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str
     return created
 
 
-def give_database(connection: psycopg.Connection[Any], roles: Roles) -> None:
-    """Give the loader all tables of the connected database: Dagster's own, which records loads as runs.
+def give_database(connection: psycopg.Connection[Any], roles: Roles, tables: Collection[str]) -> None:
+    """Give the loader these tables of the connected database: Dagster's, which records loads as runs.
 
     Raises:
         ServerUnsuitableError: if a privilege is missing: nothing was changed in this database.
@@ -150,7 +230,12 @@ def give_database(connection: psycopg.Connection[Any], roles: Roles) -> None:
                 sql.Identifier(connection.info.dbname), *[sql.Identifier(roles.loader)] * 2
             )
         )
-        _own(connection, roles.loader, "c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v')")
+        named = sql.SQL(", ").join(map(sql.Literal, sorted(tables)))
+        _own(
+            connection,
+            roles.loader,
+            sql.SQL("c.relnamespace = 'public'::regnamespace AND c.relname IN ({})").format(named),
+        )
 
 
 def user_who_may_write(connection: psycopg.Connection[Any]) -> str | None:
@@ -206,38 +291,62 @@ def _join(connection: psycopg.Connection[Any], role: str) -> None:
         connection.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(sql.Identifier(role)))
 
 
-def _own_tables(connection: psycopg.Connection[Any], roles: Roles) -> None:
+def _made_by_owners(connection: psycopg.Connection[Any]) -> tuple[list[LiteralString], list[LiteralString]]:
+    """The project's relations and functions in `era5` that were made by a role that may own the schema."""
+    found: list[list[LiteralString]] = []
+    for names, catalog, column, find in (
+        ((*_RELATIONS, *_DERIVED), "pg_class", "relowner", "to_regclass"),
+        (_FUNCTIONS, "pg_proc", "proowner", "to_regprocedure"),
+    ):
+        rows = connection.execute(
+            f"SELECT name FROM unnest(%s::text[]) name JOIN {catalog} o ON o.oid = {find}(name) "
+            f"WHERE {_IS_TRUSTED.format(column)}",
+            (list(names),),
+        ).fetchall()
+        there = {name for (name,) in rows}
+        found.append([name for name in names if name in there])
+    return found[0], found[1]
+
+
+def _own_tables(
+    connection: psycopg.Connection[Any], roles: Roles, own: list[LiteralString], functions: list[LiteralString]
+) -> None:
     schema = sql.Identifier(_weather_schema(connection))
     owner, loader = sql.Identifier(roles.owner), sql.Identifier(roles.loader)
     database = connection.info.dbname
     connection.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(sql.Identifier(database), owner))
-    if _owner_of(connection, "SELECT nspowner FROM pg_namespace WHERE nspname = 'era5'") != roles.owner:
-        connection.execute(sql.SQL("ALTER SCHEMA era5 OWNER TO {}").format(owner))
+    for name in ("era5", "era5_loads"):
+        if _owner_of(connection, f"SELECT nspowner FROM pg_namespace WHERE nspname = '{name}'") != roles.owner:
+            connection.execute(sql.SQL("ALTER SCHEMA {} OWNER TO {}").format(sql.Identifier(name), owner))
     connection.execute(sql.SQL("GRANT USAGE, CREATE ON SCHEMA {} TO {}").format(schema, owner))
-    # A table's new owner needs CREATE on its schema. Loads create the years of the monthly summaries and their
-    # view; on partitions, also those and the staging tables.
-    connection.execute(sql.SQL("GRANT CREATE ON SCHEMA era5, {} TO {}").format(schema, loader))
+    # Loads create the partitions of months and their views beside the table; staging tables, and the years of the
+    # monthly summaries, in a schema of their own. In `era5` they could shadow functions that owners call.
+    connection.execute(
+        sql.SQL("GRANT USAGE, CREATE ON SCHEMA era5_loads TO {1}; GRANT CREATE ON SCHEMA {0} TO {1}").format(
+            schema, loader
+        )
+    )
+    # A table's new owner needs CREATE on its schema, until the end of this transaction.
+    connection.execute(sql.SQL("GRANT CREATE ON SCHEMA era5 TO {}").format(loader))
     _own(
         connection,
         roles.loader,
-        "c.oid IN (SELECT 'weather'::regclass UNION SELECT relid FROM pg_partition_tree('weather')) OR "
-        "c.relnamespace = 'era5'::regnamespace AND c.relkind IN ('r', 'p') "
-        f"AND c.relname ~ '^(weather|monthly_)' OR {_OWN_VIEWS} OR {_LAKE}",
+        "c.oid IN (SELECT 'weather'::regclass UNION SELECT relid FROM pg_partition_tree('weather') "
+        "UNION SELECT relid FROM pg_partition_tree(to_regclass('era5.monthly_summary')) "
+        "UNION SELECT to_regclass('era5.monthly_last_hour')) OR "
+        # Tables of loads that were killed.
+        "c.relnamespace IN ('era5'::regnamespace, to_regnamespace('era5_loads')) AND c.relkind IN ('r', 'p') "
+        f"AND c.relname ~ '^weather_[0-9]{{4}}_[0-9]{{2}}(_[0-9]+)?$' OR {_OWN_VIEWS} OR {_LAKE}",
     )
-    _own(
-        connection,
-        roles.owner,
-        "c.relnamespace = 'era5'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND c.relname !~ '^(weather|monthly_)'",
-    )
+    names = sql.SQL(", ").join(sql.SQL("{}::regclass").format(sql.Literal(name)) for name in own)
+    _own(connection, roles.owner, sql.SQL("c.oid IN ({})").format(names))
     for function, current in connection.execute(_OWN_FUNCTIONS).fetchall():
         if current != roles.loader:
             connection.execute(sql.SQL("ALTER FUNCTION {} OWNER TO {}").format(sql.SQL(function), loader))
-    for (function,) in connection.execute(
-        "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'era5'::regnamespace AND proowner::regrole "
-        "<> to_regrole(quote_ident(%s))",
-        (roles.owner,),
-    ).fetchall():
-        connection.execute(sql.SQL("ALTER FUNCTION {} OWNER TO {}").format(sql.SQL(function), owner))
+    for function in functions:
+        if _owner_of(connection, f"SELECT proowner FROM pg_proc WHERE oid = '{function}'::regprocedure") != roles.owner:
+            connection.execute(sql.SQL("ALTER FUNCTION {} OWNER TO {}").format(sql.SQL(function), owner))
+    connection.execute(sql.SQL("REVOKE CREATE ON SCHEMA era5 FROM {}").format(loader))
 
 
 def _grant_lake(connection: psycopg.Connection[Any], roles: Roles) -> None:
@@ -251,14 +360,14 @@ def _owner_of(connection: psycopg.Connection[Any], query: LiteralString) -> str 
     return None if row is None else row[0]
 
 
-def _own(connection: psycopg.Connection[Any], role: str, condition: LiteralString) -> None:
+def _own(connection: psycopg.Connection[Any], role: str, condition: LiteralString | sql.Composable) -> None:
     """Give the relations that meet the condition to the role, unless it owns them already."""
     # A hypertable passes its chunks to its new owner itself, so their order does not matter.
     rows = connection.execute(
         sql.SQL(
             "SELECT n.nspname, c.relname, c.relkind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE ({}) AND pg_get_userbyid(c.relowner) <> %s AND c.relkind IN ('r', 'p', 'v') ORDER BY c.oid"
-        ).format(sql.SQL(condition)),
+        ).format(sql.SQL(condition) if isinstance(condition, str) else condition),
         (role,),
     ).fetchall()
     for schema, name, kind in rows:

@@ -42,6 +42,21 @@ def server_errors(doing: str, *, afterwards: str = "") -> Iterator[None]:
         raise translate_error(error, doing, afterwards=afterwards) from error
 
 
+@contextmanager
+def lost_connections(doing: str) -> Iterator[None]:
+    """Translate a lost connection, which any statement may report; other errors that nobody translated are defects.
+
+    Raises:
+        TransientError: the connection was lost.
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        if not _is_lost(error):
+            raise
+        raise translate_error(error, doing) from error
+
+
 def translate_error(error: psycopg.Error, doing: str, *, afterwards: str = "") -> Era5Error:
     """Return the error to raise in place of psycopg's."""
     lines = (error.diag.message_primary or str(error)).strip().splitlines() or [type(error).__name__]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.model.derived_variables import stored_columns
 from era5_pipeline.model.grid import Shift
-from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.model.source_kinds import ORIGIN_TEXTS, ORIGINS, source_kind
 from era5_pipeline.read.held import NO_LEDGER
 from era5_pipeline.runtime.project_files import read_sql
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.model.location_set import LocationSet
+    from era5_pipeline.model.source_kinds import Origin
 
 _COPERNICUS = "Contains modified Copernicus Climate Change Service information"
 SAMPLE_CREDIT = "Generated sample data, not ERA5"
@@ -59,7 +60,7 @@ def read_credit(
     """The credit line for data with `start <= time < end` (aware; None: unlimited) of places and columns (None: all).
 
     Copernicus is credited only if a month came from a source of real data, with the years of those months. It
-    also says if values were interpolated between the grid points.
+    also says if values were interpolated between the grid points, and if files do not show that they are of ERA5.
     """
     first = start.astimezone(UTC).date().replace(day=1) if start else None
     last = (end.astimezone(UTC) - timedelta(microseconds=1)).date().replace(day=1) if end else None
@@ -74,15 +75,21 @@ def read_credit(
     except NO_LEDGER:
         rows = []
     return credit_of(
-        ((source, start.year, end.year) for sources, start, end, _ in rows for source in sources),
-        (Shift.from_json(interpolated) for sources, *_, interpolated in rows if sources),
+        ((source, start.year, end.year) for sources, start, end, *_ in rows for source in sources),
+        (Shift.from_json(interpolated) for sources, _, _, interpolated, _ in rows if sources),
+        (origin for sources, *_, origin in rows if sources),
     )
 
 
-def credit_of(sources: Iterable[tuple[str, int, int]], shifts: Iterable[Shift | None] = ()) -> str:
+def credit_of(
+    sources: Iterable[tuple[str, int, int]],
+    shifts: Iterable[Shift | None] = (),
+    origins: Iterable[Origin | None] = (),
+) -> str:
     """The credit line for data of these sources, each with the first and the last year of its data.
 
-    `shifts` are those of the parts with values between the grid points, None for those on the grid.
+    `shifts` are those of the parts with values between the grid points, None for those on the grid; `origins` say of
+    each part whose word it is that it is of ERA5, None if that was not recorded.
     """
     sources = list(sources)
     real = [years for source, *years in sources if not source_kind(source).is_generated]
@@ -91,6 +98,14 @@ def credit_of(sources: Iterable[tuple[str, int, int]], shifts: Iterable[Shift | 
     credit = era5_credit(min(first for first, _ in real), max(last for _, last in real))
     if len(real) < len(sources):
         credit = f"{credit}; some months are generated sample data, not ERA5"
-    found = list(dict.fromkeys(shifts))
+    found, said = list(dict.fromkeys(shifts)), set(origins)
     some = "some values " if len(found) > 1 else ""
-    return "; ".join([credit, *(f"{some}{shift.text}" for shift in found if shift is not None)])
+    doubts = [ORIGIN_TEXTS[origin] for origin in ORIGINS if origin in said and origin in ORIGIN_TEXTS]
+    some_of = "some values: " if len(said) > 1 else ""
+    return "; ".join(
+        [
+            credit,
+            *(f"{some}{shift.text}" for shift in found if shift is not None),
+            *(f"{some_of}{doubt}" for doubt in doubts),
+        ]
+    )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from era5_pipeline.model.source_kinds import Version
+    from era5_pipeline.model.source_kinds import Origin, Version
     from era5_pipeline.model.variables import Variable
 
 # --- Contents of the table at a place: from the ledger; without one, from the rows ---
@@ -61,7 +61,8 @@ def months_held(
 class PartVersion:
     """The version of a part of a month, with sources and preliminary hours (since 1970) of the columns asked for.
 
-    `interpolated` is the shift of values between the grid points, None on the grid.
+    `interpolated` is the shift of values between the grid points, None on the grid; `origin` says whose word it is that
+    the values are of ERA5, None if that was not recorded.
     """
 
     month: Month
@@ -69,6 +70,7 @@ class PartVersion:
     version: Version
     preliminary: frozenset[int]
     interpolated: grid.Shift | None = None
+    origin: Origin | None = None
 
 
 def part_versions(
@@ -93,8 +95,9 @@ def part_versions(
             version,
             hours_in(run for column in names & runs.keys() for run in runs[column]),
             grid.Shift.from_json(interpolated),
+            origin,
         )
-        for day, sources, version, runs, interpolated in rows
+        for day, sources, version, runs, interpolated, origin in rows
     )
 
 

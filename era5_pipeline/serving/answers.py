@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fastapi import Request
 
     from era5_pipeline.model.location_set import LocationSet
+    from era5_pipeline.model.source_kinds import Origin
 
 # --- The version of an answer, from the ledger: its ETag, so that clients need not read it again ---
 #
@@ -55,14 +56,19 @@ class AnswerOrigin:
     notice: str | None = None
 
     @classmethod
-    def of(cls, parts: Iterable[tuple[str, str | None, int]], shifts: Iterable[Shift | None] = ()) -> AnswerOrigin:
-        """The origin of parts, each given by source, version and year; `shifts` are as in `credit_of`."""
+    def of(
+        cls,
+        parts: Iterable[tuple[str, str | None, int]],
+        shifts: Iterable[Shift | None] = (),
+        origins: Iterable[Origin | None] = (),
+    ) -> AnswerOrigin:
+        """The origin of parts, each given by source, version and year; `shifts`, `origins` are as in `credit_of`."""
         found = [(source, version or "unknown", year) for source, version, year in parts]
         if not found:
             return cls()
         sources = tuple(sorted({source for source, _, _ in found}))
         versions = tuple(sorted({version for _, version, _ in found}))
-        credit = credit_of(((source, year, year) for source, _, year in found), shifts)
+        credit = credit_of(((source, year, year) for source, _, year in found), shifts, origins)
         return cls(sources, versions, credit, sample_notice(sources))
 
     @property
@@ -126,12 +132,12 @@ def read_version(
         row = connection.execute(read_sql("answer_version"), parameters).fetchone()
     except NO_LEDGER:
         return None
-    parts, digest, origins, added, shifts = row or (0, None, None, None, None)
-    of_added = [(source, version, year) for sources, version, year in added or () for source in sources]
+    parts, digest, sources, added, shifts, origins = row or (0, None, None, None, None, None)
+    of_added = [(source, version, year) for of_part, version, year in added or () for source in of_part]
     contents = f"{__version__} {parts} {digest}"
     text = "\n".join((contents, request.url.path, request.url.query, besides))
     tag = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    origin = AnswerOrigin.of([*(origins or ()), *of_added], map(Shift.from_json, shifts or ()))
+    origin = AnswerOrigin.of([*(sources or ()), *of_added], map(Shift.from_json, shifts or ()), origins or ())
     return AnswerVersion(f'W/"{tag}"', contents, origin)
 
 

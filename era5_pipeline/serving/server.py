@@ -17,6 +17,7 @@ from uvicorn.config import LOGGING_CONFIG
 from uvicorn.supervisors import Multiprocess
 
 from era5_pipeline.model.errors import Era5Error, UsageError
+from era5_pipeline.serving.connections import PromptConnection, raise_file_limit
 from era5_pipeline.serving.requests import METRICS_FOLDER
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def run_server(app: ServedApp, bound: socket.socket, workers: int, *, access_log
 
     With several processes, uvicorn starts them, and replaces any that dies.
     """
+    raise_file_limit()
     config = server_config(app, workers, access_log=access_log)
     if workers > 1:
         # The folder where the processes write their metrics, so that any of them can add them up.
@@ -117,6 +119,7 @@ def server_config(app: Callable[[], FastAPI], workers: int, *, access_log: bool)
         server_header=False,
         ws="none",
         timeout_graceful_shutdown=_GRACE_SECONDS,
+        http=PromptConnection,
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,15 +15,25 @@ import numpy as np
 from typing_extensions import override
 
 from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
-from era5_pipeline.model.months import Month
+from era5_pipeline.model.months import Month, spans
+from era5_pipeline.model.times import as_datetime64, hour_of
 from era5_pipeline.model.variables import VARIABLES, in_table_order, named_columns, variable_names
-from era5_pipeline.netcdf.contents import Problem, months_of
-from era5_pipeline.netcdf.recognise import special_kind
+from era5_pipeline.netcdf.contents import Problem, months_of, together
+from era5_pipeline.netcdf.recognise import counts_text, describe_other, other_format, special_kind
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.stores import is_s3
 from era5_pipeline.sources.files_catalogue import Catalogue, CatalogueEntry, fetch_object, files_in, local_copy
-from era5_pipeline.sources.source import SMALL_MONTH_VALUES, FolderSource, RawFile, RawMonth, Request, Source
+from era5_pipeline.sources.source import (
+    SMALL_MONTH_VALUES,
+    FolderSource,
+    FolderUse,
+    RawFile,
+    RawMonth,
+    Refusal,
+    Request,
+    Source,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -47,7 +59,8 @@ class FilesSource(Source, FolderSource):
     source object serves one command.
 
     `sparse_hours`: treat one value per day or month, always at the same hour, as hourly, though the files do not say.
-    `off_grid`: what is done with values between the grid points, see `RawMonth`.
+    `off_grid`: what is done with values between the grid points, `trust_files`: whether files that say that their
+    values are not of ERA5 are taken nevertheless, see `RawMonth`.
     """
 
     folders: tuple[Path, ...]
@@ -57,6 +70,7 @@ class FilesSource(Source, FolderSource):
     file_store: FileStore = LOCAL
     sparse_hours: bool = False
     off_grid: OffGrid = "refuse"
+    trust_files: bool = False
     name: str = "files"
 
     def __post_init__(self) -> None:
@@ -90,19 +104,13 @@ class FilesSource(Source, FolderSource):
 
     def _find(self, month: Month) -> RawMonth:
         self._require_named()
-        entries = self._by_month.get(str(month), ())
-        unreadable = self._unreadable
-        wanted = self._wanted
-        serving = [
-            entry
-            for entry in entries
-            if any(problem.months and problem.concerns(month, wanted) for problem in entry.problems)
-            or not wanted.isdisjoint(entry.columns.get(str(month), ()))
-        ]
+        wanted, serving = self._wanted, self._serving(month)
         for entry in serving:
-            self._require_usable(entry, month)
+            # A grid off 0.25 degrees is left to the check `grid`, which refuses the month with the same text.
+            if (problem := self._refusing(entry, month)) is not None and problem.kind != "grid":
+                raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
         if not serving:
-            raise self._no_data_error(month, unreadable)
+            raise self._no_data_error(month)
         files = []
         for done, entry in enumerate(serving):
             progress.report("raw", done, len(serving), "files")
@@ -114,12 +122,16 @@ class FilesSource(Source, FolderSource):
             files=tuple(files),
             variables=self._variables_of(month, serving),
             area=self.request.area_text,
-            warnings=(*(f"passed over: {problem}" for problem in unreadable), *self._left_out(serving)),
+            warnings=(
+                *(f"passed over: {problem}" for problem in together(self._passed_over_by(month))),
+                *self._left_out(serving),
+            ),
             is_open=self.request.is_open,
-            # Where all is on the grid, the months are the same without the setting.
+            # Where no file needs them, the months are the same without the settings.
             off_grid=self.off_grid
             if any(wanted & set(entry.shifted.get(str(month), ())) for entry in serving)
             else "refuse",
+            trusts_files=self.trust_files and any(wanted & set(entry.doubted.get(str(month), ())) for entry in serving),
         )
 
     def _left_out(self, entries: Iterable[CatalogueEntry]) -> Iterator[str]:
@@ -137,16 +149,25 @@ class FilesSource(Source, FolderSource):
             return self.request.columns
         # With --strict-variables, a month must have every variable found in any file.
         held = _columns_of(entries, month) if self.request.is_open else set(self._all_columns)
+        # Also those off the grid, so that the check `grid` refuses the month.
+        held |= {
+            column
+            for entry in entries
+            for problem in entry.problems
+            if problem.kind == "grid" and str(month) in problem.months
+            for column in problem.columns
+        }
         return tuple(column for column in self.request.columns if column in held)
 
     def _require_named(self) -> None:
         """Refuse a list that names a variable found in no file of any month."""
         held = self._all_columns
-        lacking = [v for v in self.request.wanted if v.column in self.request.named and v.column not in held]
+        # Of variables that are there and cannot be used, the months say why.
+        there = {*held, *self._unusable_columns}
+        lacking = [v for v in self.request.wanted if v.column in self.request.named and v.column not in there]
         if lacking and held:
-            where = ", ".join([*map(str, self.folders), *self.buckets])
             raise NoDataError(
-                f"no file in {where} has data for {', '.join(v.column for v in lacking)}",
+                f"no file in {self._where} has data for {', '.join(v.column for v in lacking)}",
                 remedy=f"The files there hold {', '.join(held)}: --variables all loads all of that, "
                 f"--variables {variable_names(held)} names it.",
             )
@@ -198,17 +219,57 @@ class FilesSource(Source, FolderSource):
 
     def problems(self) -> tuple[Problem, ...]:
         """Unusable data files in the folders, of any month; only problems of wanted variables."""
-        return tuple(
-            problem
-            for entry in self._entries
-            for problem in entry.problems
-            if not problem.columns or not self._wanted.isdisjoint(problem.columns)
-        )
+        return tuple(problem for problem in self._all_problems if self._is_wanted(problem))
+
+    @cached_property
+    def _all_problems(self) -> tuple[Problem, ...]:
+        return tuple(problem for entry in self._entries for problem in entry.problems)
+
+    @cached_property
+    def _unusable_columns(self) -> frozenset[str]:
+        return frozenset(column for problem in self._all_problems for column in problem.columns)
+
+    def _is_wanted(self, problem: Problem) -> bool:
+        return not problem.columns or not self._wanted.isdisjoint(problem.columns)
 
     @cached_property
     def _unreadable(self) -> list[Problem]:
-        """Problems of files of which the months are not known."""
-        return [problem for problem in self.problems() if not problem.months]
+        """Problems of files of which the months are not known; of variables not asked for, only without a list."""
+        problems = self.problems() if self._has_list else self._all_problems
+        return [problem for problem in problems if not problem.months]
+
+    def _serving(self, month: Month) -> list[CatalogueEntry]:
+        return [entry for entry in self._by_month.get(str(month), ()) if self._serves(entry, month)]
+
+    def _passed_over_by(self, month: Month) -> list[Problem]:
+        """Why files that may be of the month are not used for it; of variables not asked for, only without a list."""
+        of_month = self._by_month.get(str(month), ())
+        others = [
+            problem
+            for entry in (() if self._has_list else of_month)
+            for problem in entry.problems
+            if str(month) in problem.months and not self._serves(entry, month)
+        ]
+        return [*self._unreadable, *others]
+
+    @property
+    def _has_list(self) -> bool:
+        """Whether variables are named, and no others are taken."""
+        return self.request.columns is not None and not self.request.is_open
+
+    def _serves(self, entry: CatalogueEntry, month: Month) -> bool:
+        """Whether the month is loaded from the file, or refused for it."""
+        return self._has_wanted(entry, month) or self._refusing(entry, month) is not None
+
+    def _has_wanted(self, entry: CatalogueEntry, month: Month) -> bool:
+        return not self._wanted.isdisjoint(entry.columns.get(str(month), ()))
+
+    def _refusing(self, entry: CatalogueEntry, month: Month) -> Problem | None:
+        """The first problem of the file for which the month is refused."""
+        concerning = [one for one in entry.problems if one.kind != "nothing" and one.concerns(month, self._wanted)]
+        # A damaged member of a ZIP may be of any month that the others have.
+        may_be_of_month = self._has_wanted(entry, month)
+        return next((one for one in concerning if one.months or may_be_of_month), None)
 
     @cached_property
     def _wanted(self) -> frozenset[str]:
@@ -235,21 +296,79 @@ class FilesSource(Source, FolderSource):
         return bool(entries) and size < _SMALL_MONTH_BYTES and values < SMALL_MONTH_VALUES
 
     @override
-    def no_months(self) -> InputError:
-        self._require_named()
-        where = ", ".join([*map(str, self.folders), *self.buckets])
-        if others := self._unrequested_columns():
-            return self._other_variables(where, others)
-        for problem in self.problems():
-            return InputError(str(problem), remedy=problem.remedy)
-        return InputError(
-            f"{where}: there is no ERA5 file in it", remedy="Give --files-dir the folder of your ERA5 files."
+    def months_of_files(self) -> tuple[Month, ...]:
+        months = set()
+        for text in self._by_month:
+            with suppress(UsageError):  # a damaged time, after the year 2261
+                months.add(Month.parse(text))
+        return tuple(sorted(months))
+
+    @override
+    def refusals(self, month: Month) -> tuple[Refusal, ...]:
+        try:
+            self._require_named()
+            serving = self._serving(month)
+            if not serving:
+                raise self._no_data_error(month)
+        except InputError as error:
+            return (Refusal(error),)
+        problems = (self._refusing(entry, month) for entry in serving)
+        return tuple(
+            Refusal(BadFileError(problem.file, problem.text, remedy=problem.remedy), problem)
+            for problem in problems
+            if problem is not None
         )
 
-    def _other_variables(self, where: str, others: tuple[str, ...], month: Month | None = None) -> NoDataError:
+    @override
+    def use(self, asked: Collection[Month], tried: Collection[Month]) -> FolderUse:
+        by_month = {month: self._serving(month) for month in tried}
+        serving = {entry.path for entries in by_month.values() for entry in entries}
+        of_asked, of_tried = set(map(str, asked)), set(map(str, tried))
+
+        def is_passed_over(entry: CatalogueEntry, problem: Problem) -> bool:
+            if not problem.months:
+                return self._is_wanted(problem) or not self._has_list
+            if of_asked.isdisjoint(problem.months):
+                return False
+            if self._is_wanted(problem):
+                # Else the months that are tried are refused for it.
+                return of_tried.isdisjoint(problem.months)
+            return not self._has_list and entry.path not in serving
+
+        return FolderUse(
+            files=tuple(entry.path for entry in self._entries if entry.months or entry.problems),
+            by_month={month: tuple(entry.path for entry in entries) for month, entries in by_month.items()},
+            passed_over=tuple(
+                (entry.path, problem)
+                for entry in self._entries
+                for problem in entry.problems
+                if is_passed_over(entry, problem)
+            ),
+            others=self._formats,
+        )
+
+    @override
+    def no_months(self) -> InputError:
+        self._require_named()
+        if others := self._unrequested_columns():
+            return self._other_variables(others)
+        for problem in together(self._all_problems):
+            return InputError(str(problem), remedy=problem.remedy)
+        formats = self._formats
+        besides = f"; it has files in formats that are not read: {counts_text(formats)}" if formats else ""
+        return InputError(
+            f"{self._where}: there is no ERA5 file in it{besides}",
+            remedy="Give --files-dir the folder of your ERA5 files.",
+        )
+
+    @property
+    def _where(self) -> str:
+        return ", ".join([*map(str, self.folders), *self.buckets])
+
+    def _other_variables(self, others: tuple[str, ...], month: Month | None = None) -> NoDataError:
         wanted = ", ".join(self.request.columns or ()) or "the default variables"
         return NoDataError(
-            f"{f'{month}: ' if month else ''}no file in {where} has data for {wanted}",
+            f"{f'{month}: ' if month else ''}no file in {self._where} has data for {wanted}",
             remedy=f"The files there hold {named_columns(others)}: add --variables {variable_names(others)}.",
         )
 
@@ -276,10 +395,11 @@ class FilesSource(Source, FolderSource):
 
     @cached_property
     def _entries(self) -> tuple[CatalogueEntry, ...]:
-        """The entries of all files, listed once, so that a thousand months do not list a thousand files each."""
-        entries = tuple(self._list_entries())
+        entries = tuple(entry for entry in self._listed if isinstance(entry, CatalogueEntry))
         if self.off_grid == "nearest":
             entries = tuple(entry.with_shifted for entry in entries)
+        if self.trust_files:
+            entries = tuple(entry.with_doubted for entry in entries)
         return entries if self.sparse_hours else tuple(_with_sparse_problems(entries))
 
     @cached_property
@@ -291,17 +411,33 @@ class FilesSource(Source, FolderSource):
                 found.setdefault(month, []).append(entry)
         return {month: tuple(entries) for month, entries in found.items()}
 
-    def _list_entries(self) -> Iterator[CatalogueEntry]:
+    @cached_property
+    def _formats(self) -> Counter[str]:
+        """The number of files in each of the formats that are not read."""
+        names = [one for one in self._listed if isinstance(one, str)]
+        # Objects have entries even if they are no data.
+        names += [one.path for one in self._entries if not (one.months or one.problems)]
+        return Counter(sorted(filter(None, map(other_format, names))))
+
+    @cached_property
+    def _listed(self) -> tuple[CatalogueEntry | str, ...]:
+        """All files, listed once, so that a thousand months do not list a thousand files each: entries, or names."""
+        return tuple(self._list())
+
+    def _list(self) -> Iterator[CatalogueEntry | str]:
         paths = list(self._paths())
         # Processes that start together begin with different files, and so share the work of opening new ones.
         first = os.getpid() % max(1, len(paths))
         found = {path: self._entry_of_path(path) for path in (*paths[first:], *paths[:first])}
-        yield from (entry for path in paths if (entry := found[path]) is not None)
+        yield from (found[path] or path.name for path in paths)
         yield from self._entries_of_objects()
 
     def _entry_of_path(self, path: Path) -> CatalogueEntry | None:
         try:
-            return self._catalogue.entry(path)
+            entry = self._catalogue.entry(path)
+            if entry is None and path in self.folders:
+                # Who names a file says that it is data.
+                return CatalogueEntry(str(path), 0, 0, {}, (Problem(str(path), "unreadable", *describe_other(path)),))
         except FileNotFoundError:
             return None  # removed since the folder was listed
         except OSError as error:
@@ -309,6 +445,7 @@ class FilesSource(Source, FolderSource):
             text = f"cannot be opened ({error.strerror or error})"
             problem = Problem(str(path), "unreadable", text, "Make it readable, or move it away.")
             return CatalogueEntry(str(path), 0, 0, {}, (problem,))
+        return entry
 
     def _entries_of_objects(self) -> Iterator[CatalogueEntry]:
         objects = [found for bucket in self.buckets for found in files_in(bucket)]
@@ -330,50 +467,75 @@ class FilesSource(Source, FolderSource):
                     seen.add(path)
                     yield path
 
-    def _require_usable(self, entry: CatalogueEntry, month: Month) -> None:
-        for problem in entry.problems:
-            # A grid off 0.25 degrees is left to the check `grid`, which refuses the month with the same text.
-            if problem.kind not in ("grid", "nothing") and problem.concerns(month, self._wanted):
-                raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
-
-    def _no_data_error(self, month: Month, unreadable: list[Problem]) -> InputError:
-        where = ", ".join([*map(str, self.folders), *self.buckets])
-        if unreadable:
-            first, *others = unreadable
-            more = f" (and {len(others)} more files that cannot be used)" if others else ""
+    def _no_data_error(self, month: Month) -> InputError:
+        """The error for a month that no file serves: what may be of it and cannot be used, or what there is instead."""
+        unusable = self._passed_over_by(month)
+        if unusable:
+            first = together(unusable)[0]
+            others = len({problem.file for problem in unusable if problem.text != first.text})
+            more = f" (and {others} more files that cannot be used)" if others else ""
             return NoDataError(f"{month}: {first}{more}", remedy=first.remedy)
         held, besides = self.months(), self._unrequested_columns()
-        wanted = ", ".join(self.request.columns) if self.request.columns else "it"
-        has = f"The files there hold {held[0]} to {held[-1]}." if held else "No ERA5 file was found there."
         if besides and not held:
-            return self._other_variables(where, besides, month)
-        return NoDataError(f"{month}: no file in {where} has data for {wanted}", remedy=has)
+            return self._other_variables(besides, month)
+        wanted = ", ".join(self.request.columns) if self.request.columns else "it"
+        has = f"The files there hold {spans(held)}." if held else "No ERA5 file was found there."
+        if self._all_problems and not held:
+            first, *_ = together(self._all_problems)
+            has = f"What is there cannot be used: {first}. {first.remedy}"
+        return NoDataError(f"{month}: no file in {self._where} has data for {wanted}", remedy=has)
 
 
 def _with_sparse_problems(entries: tuple[CatalogueEntry, ...]) -> Iterator[CatalogueEntry]:
-    """Add a problem to entries with one value per day or month, which may be means.
+    """Add a problem to entries with one value per day or month, which may be means, in place of these columns.
 
     Looks at all files together, because each file may hold a single mean.
     """
     days: dict[tuple[str, int], set[int]] = {}
+    of_month: dict[tuple[str, str], set[int]] = {}
+    dense: set[tuple[str, str]] = set()
     for entry in entries:
         for column, hours in entry.sparse.items():
             days.setdefault((column, hours[0] % 24), set()).update(hour // 24 for hour in hours)
+            for hour, month in zip(hours, _months_of_each(hours), strict=True):
+                of_month.setdefault((column, month), set()).add(hour)
+        dense |= {(c, month) for month, columns in entry.columns.items() for c in columns if c not in entry.sparse}
     many = {of for of, found in days.items() if len(found) >= _SPARSE_VALUES}
+    only_first = {
+        of for of, found in of_month.items() if of not in dense and found == {hour_of(Month.parse(of[1]).start)}
+    }
     for entry in entries:
-        suspect = {column: hours for column, hours in entry.sparse.items() if (column, hours[0] % 24) in many}
+        suspect = {
+            column: hours
+            for column, hours in entry.sparse.items()
+            if (column, hours[0] % 24) in many or any((column, month) in only_first for month in _months_of_each(hours))
+        }
         if suspect:
-            yield replace(entry, problems=(*entry.problems, _sparse_problem(entry.path, suspect)))
+            columns = {month: tuple(one for one in held if one not in suspect) for month, held in entry.columns.items()}
+            yield replace(entry, columns=columns, problems=(*entry.problems, _sparse_problem(entry.path, suspect)))
         else:
             yield entry
 
 
+def _months_of_each(hours: tuple[int, ...]) -> list[str]:
+    """The month of each of these hours since 1970, `YYYY-MM`."""
+    return [str(month) for month in as_datetime64(np.array(hours)).astype("datetime64[M]")]
+
+
 def _sparse_problem(path: str, suspect: dict[str, tuple[int, ...]]) -> Problem:
     hours = next(iter(suspect.values()))
-    text = (
-        f"has at most one value a day, always at {hours[0] % 24:02d}:00 UTC, and does not say that these are hours "
-        f"({', '.join(suspect)}): they may be means of days or months"
-    )
+    if len(hours) == len(set(_months_of_each(hours))) and hours == tuple(
+        hour_of(Month.parse(month).start) for month in _months_of_each(hours)
+    ):
+        text = (
+            "has one value a month, always at 00:00 UTC of its first day, and does not say that it is an hour "
+            f"({', '.join(suspect)}): it may be the mean of the month"
+        )
+    else:
+        text = (
+            f"has at most one value a day, always at {hours[0] % 24:02d}:00 UTC, and does not say that these are hours "
+            f"({', '.join(suspect)}): they may be means of days or months"
+        )
     remedy = (
         "If they are hours, add --sparse-hours (ERA5_SPARSE_HOURS=true). Hours come from dataset "
         "reanalysis-era5-single-levels of the Climate Data Store, product type reanalysis."
@@ -397,4 +559,5 @@ def open_source(settings: Settings, request: Request, _: Callable[[str], None]) 
         FileStore.of(settings),
         sparse_hours=settings.sparse_hours,
         off_grid=settings.off_grid,
+        trust_files=settings.trust_files,
     )

@@ -119,7 +119,7 @@ def fetch_object(month: Month, file: RawFile) -> None:
 
 # Increase the number whenever the form of the entries or the rules for inspecting files change. Changes to the
 # catalogue of variables invalidate entries too.
-_FORM = [11, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
+_FORM = [12, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
 
 
 _MOVE_AWAY = "Copy the data into a file, or move it out of the folder."
@@ -131,7 +131,8 @@ _TEXTS = ("file", "text", "remedy")
 class CatalogueEntry:
     """The contents of one file: its columns per month, and its problems. `sha256` is None until needed.
 
-    `shifted` are the columns per month whose values lie between the grid points; they also have a problem.
+    `shifted` are the columns per month whose values lie between the grid points, `doubted` those that are not hourly
+    ones of ERA5 by the file's word; both also have a problem.
     `values` counts those of all its variables, at all places and hours, by month.
     `left_out` are its other variables of ERA5, and why the table cannot hold them.
     `sparse` has, by column, the hours since 1970 of fields with at most one value a day, always at the same hour, which
@@ -148,6 +149,7 @@ class CatalogueEntry:
     shifted: dict[str, tuple[str, ...]] = field(default_factory=dict)
     values: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    doubted: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def months(self) -> frozenset[str]:
@@ -155,17 +157,26 @@ class CatalogueEntry:
         return (
             frozenset(self.columns)
             | frozenset(self.shifted)
+            | frozenset(self.doubted)
             | {month for problem in self.problems for month in problem.months}
         )
 
     @property
     def with_shifted(self) -> Self:
         """The same entry for users who take values between the grid points: they are no problem then."""
+        return self._with(self.shifted, tuple(one for one in self.problems if one.shift is None))
+
+    @property
+    def with_doubted(self) -> Self:
+        """The same entry for users who vouch for values that are not of ERA5 by the file's word."""
+        return self._with(self.doubted, tuple(one for one in self.problems if not one.is_of_origin))
+
+    def _with(self, more: dict[str, tuple[str, ...]], problems: tuple[Problem, ...]) -> Self:
         columns = {
-            month: tuple(sorted({*self.columns.get(month, ()), *self.shifted.get(month, ())}))
-            for month in sorted({*self.columns, *self.shifted})
+            month: tuple(sorted({*self.columns.get(month, ()), *more.get(month, ())}))
+            for month in sorted({*self.columns, *more})
         }
-        return replace(self, columns=columns, problems=tuple(one for one in self.problems if one.shift is None))
+        return replace(self, columns=columns, problems=problems)
 
     def to_json(self) -> dict[str, Any]:
         """Convert to a JSON value; `from_json` is the inverse."""
@@ -194,6 +205,7 @@ class CatalogueEntry:
             shifted={month: tuple(columns) for month, columns in value["shifted"].items()},
             values=value["values"],
             left_out=value["left_out"],
+            doubted={month: tuple(columns) for month, columns in value["doubted"].items()},
         )
 
 
@@ -302,8 +314,9 @@ class Catalogue:
                 problems.append(Problem(str(path), "unreadable", error.problem, error.remedy))
         return replace(
             entry,
-            columns=_columns_by_month(one for one in fields if one.shift is None),
+            columns=_columns_by_month(one for one in fields if one.shift is None and one.origin != "trusted"),
             shifted=_columns_by_month(one for one in fields if one.shift is not None),
+            doubted=_columns_by_month(one for one in fields if one.origin == "trusted"),
             problems=tuple(problems),
             sparse=_sparse(fields),
             values=_values(fields),

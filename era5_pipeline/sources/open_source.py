@@ -1,4 +1,4 @@
-"""Open the source that the settings select, request months early, and list its unusable files."""
+"""Open the source that the settings select, and request months early."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
-    from era5_pipeline.netcdf.contents import Problem
 
 # Sources whose module is not named after them.
 _MODULES = {"cds": "cds.source", "zarr": "zarr.source"}
@@ -92,9 +91,3 @@ def small_months(settings: Settings, months: Collection[Month]) -> frozenset[Mon
         return frozenset(months if kind.is_series else ())
     source = source_of(settings)
     return source.small_months(months) if isinstance(source, FolderSource) else frozenset()
-
-
-def stray_problems(settings: Settings) -> tuple[Problem, ...]:
-    """Problems of unusable files of the source `files` whose month is unknown."""
-    source = source_of(settings)
-    return tuple(p for p in source.problems() if not p.months) if isinstance(source, FolderSource) else ()

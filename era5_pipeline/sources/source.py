@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TextIO, runtime_checkable
 
@@ -17,7 +17,7 @@ from era5_pipeline.runtime.files import digest_of
 from era5_pipeline.runtime.progress import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from era5_pipeline.model.errors import InputError
     from era5_pipeline.model.grid import Area, Location
@@ -59,7 +59,8 @@ class RawMonth:
     `variables` are the columns to take; None: the default ones found in the files. The month must have them all, unless
     `is_open`. `area` is the rectangle to keep, None: everything. `warnings` tell the user which files were not used,
     and why. `points` are the requested points, if the source is asked for points. `off_grid` says what is done with
-    values between the grid points, if the files have any: `nearest` takes them to the nearest points.
+    values between the grid points, if the files have any: `nearest` takes them to the nearest points. `trusts_files`:
+    by the user's word, the values are hourly ones of ERA5, although files say otherwise.
     """
 
     month: Month
@@ -72,6 +73,7 @@ class RawMonth:
     # Not in the fingerprint: it decides whether a month is refused, not its rows.
     is_open: bool = False
     off_grid: OffGrid = "refuse"
+    trusts_files: bool = False
 
     @property
     def wanted_columns(self) -> tuple[str, ...]:
@@ -86,8 +88,9 @@ class RawMonth:
     @property
     def fingerprint(self) -> str:
         """Digest of the contents and the request, independent of file names."""
-        # Only if it is set: months that were loaded before there was such a choice stay as they are.
-        off_grid = {} if self.off_grid == "refuse" else {"off_grid": self.off_grid}
+        # Only if they are set: months that were loaded before there was such a choice stay as they are.
+        choices: dict[str, object] = {} if self.off_grid == "refuse" else {"off_grid": self.off_grid}
+        choices |= {"trusts_files": True} if self.trusts_files else {}
         return digest_of(
             {
                 "month": self.month.key,
@@ -95,13 +98,15 @@ class RawMonth:
                 "sha256": sorted(file.sha256 for file in self.files),
                 "variables": self.variables,
                 "area": self.area,
-                **off_grid,
+                **choices,
             }
         )
 
     def permits(self, problem: Problem) -> bool:
-        """Return True if the values that the problem is about are taken nevertheless, to their nearest points."""
-        return problem.shift is not None and self.off_grid == "nearest"
+        """Return True if the values that the problem is about are taken nevertheless, as the user asked."""
+        return (problem.shift is not None and self.off_grid == "nearest") or (
+            problem.is_of_origin and self.trusts_files
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Convert to a JSON value; `from_json` is the inverse."""
@@ -123,6 +128,7 @@ class RawMonth:
             points=value.get("points"),
             is_open=value.get("is_open", False),
             off_grid=value.get("off_grid", "refuse"),
+            trusts_files=value.get("trusts_files", False),
         )
 
 
@@ -185,6 +191,12 @@ class Request:
                 grid points from a source that has none.
         """
         choice = settings.variable_choice
+        if settings.trust_files and not source_kind(settings.source_name).has_own_files:
+            raise UsageError(
+                f"--trust-files is for your own files: the source {settings.source_name} itself says what it has",
+                remedy=f"Leave it out (--trust-files, ERA5_TRUST_FILES), or load files: --source {SOURCE_OF_FOLDERS} "
+                "--files-dir DIR.",
+            )
         if settings.off_grid != "refuse" and not source_kind(settings.source_name).has_own_files:
             raise UsageError(
                 f"--off-grid {settings.off_grid} is for your own files: the source {settings.source_name} has values "
@@ -257,16 +269,50 @@ class QueuedSource(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """Why a month cannot be loaded: its `error`, and the problem of a file that is the reason, if one is."""
+
+    error: InputError
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True)
+class FolderUse:
+    """What a load of some months does with the files of a folder.
+
+    `files` are all data files; `by_month` those that each month is loaded from, or refused for; `passed_over` says why
+    others are not used; `others` counts files in other formats, by format.
+    """
+
+    files: tuple[str, ...] = ()
+    by_month: Mapping[Month, tuple[str, ...]] = field(default_factory=dict)
+    passed_over: tuple[tuple[str, Problem], ...] = ()
+    others: Mapping[str, int] = field(default_factory=dict)
+
+
 @runtime_checkable
 class FolderSource(Protocol):
     """A source of the user's own files, which determine the months."""
 
     def months(self) -> tuple[Month, ...]:
-        """The months with data of the wanted variables in the files, ascending."""
+        """The months with usable data of the wanted variables in the files, ascending."""
+        ...
+
+    def months_of_files(self) -> tuple[Month, ...]:
+        """All months of the files, usable or not, ascending."""
         ...
 
     def no_months(self) -> InputError:
-        """The error for files without any month: their problem, or what they hold instead."""
+        """The error for files without any month: what they hold instead, or their problem."""
+        ...
+
+    def refusals(self, month: Month) -> tuple[Refusal, ...]:
+        """Why the month cannot be loaded, as far as that is known without reading values; empty: nothing is known."""
+        ...
+
+    def use(self, asked: Collection[Month], tried: Collection[Month]) -> FolderUse:
+        """What becomes of each file if, of the months asked for, some are tried: the others have no usable data."""
         ...
 
     def small_months(self, months: Collection[Month]) -> frozenset[Month]:
@@ -275,10 +321,6 @@ class FolderSource(Protocol):
 
     def columns(self, months: Collection[Month] | None = None) -> tuple[str, ...]:
         """Catalogue columns, wanted or not, in the files of these months (None: of any), in table order."""
-        ...
-
-    def problems(self) -> tuple[Problem, ...]:
-        """Unusable data files, of any month."""
         ...
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.grid import is_same_shift
-from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY, source_kind, version_of
+from era5_pipeline.model.source_kinds import FINAL, ORIGIN_TEXTS, ORIGINS, PRELIMINARY, source_kind, version_of
 from era5_pipeline.model.times import describe_hours, hours_in
 from era5_pipeline.model.variables import DEFAULT_COLUMNS, named_columns
 from era5_pipeline.warehouse.ledger_entry import Revision
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.model.grid import Shift
     from era5_pipeline.model.location_set import LocationSet
-    from era5_pipeline.model.source_kinds import Version
+    from era5_pipeline.model.source_kinds import Origin, Version
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 # Runs of hours named in a message.
@@ -124,7 +124,7 @@ def missing_hours_of(flat: FlatMonth) -> dict[str, tuple[str, ...]]:
 
 
 def losses(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
-    """Describe what the common locations would lose: variables, hours, values, the grid or the version; () if nothing.
+    """Describe what the common locations would lose: variables, hours, values, the grid, the origin or the version.
 
     Hours count as missing if any location misses them, so a flat month with gaps at some of its locations counts as
     having them everywhere.
@@ -138,7 +138,12 @@ def losses(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
     if not lost and before.location_ids == flat.location_ids and not before.is_cut:
         fewer = {column: held[column].values - new[column].values for column in common}
         lost += [f"{count:,} values of {column}" for column, count in fewer.items() if count > 0]
-    return (*lost, *_lost_points(before, flat), *_lost_versions(before, flat, common))
+    return (
+        *lost,
+        *_lost_points(before, flat),
+        *_lost_origins(before, flat, common),
+        *_lost_versions(before, flat, common),
+    )
 
 
 def _lost_points(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
@@ -147,6 +152,21 @@ def _lost_points(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
         return ()
     held = "on the grid" if before.interpolated is None else f"shifted by {before.interpolated}"
     return (f"values {held}: the new ones are {flat.shift.text}",)
+
+
+def _lost_origins(before: LedgerEntry, flat: FlatMonth, columns: list[str]) -> tuple[str, ...]:
+    """Describe values known to be of ERA5 that values of less certain origin would replace."""
+    held = {facts.column: facts.origin for facts in before.columns}
+    new = {facts.column: facts.origin for facts in flat.columns}
+    worse = [column for column in columns if _doubt(new[column]) > _doubt(held[column]) and held[column] is not None]
+    if not worse:
+        return ()
+    said = dict.fromkeys(ORIGIN_TEXTS[origin] for column in worse if (origin := new[column]) is not None)
+    return (f"the origin of {', '.join(worse)}: that of the new ones is {' or '.join(said)}",)
+
+
+def _doubt(origin: Origin | None) -> int:
+    return 0 if origin is None else ORIGINS.index(origin)
 
 
 def _lost_hours(by_column: dict[str, frozenset[int]]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -17,7 +17,7 @@ from era5_pipeline.model.grid import Shift
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.package_version import __version__
-from era5_pipeline.model.source_kinds import version_of
+from era5_pipeline.model.source_kinds import most_doubtful, version_of
 from era5_pipeline.model.times import hour_of, hours_of_month
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.postgres.server_errors import server_errors
@@ -140,7 +140,7 @@ def write_entry(
         "expver": Jsonb(flat.expver),
         "columns": Jsonb([asdict(facts) for facts in flat.columns]),
         "files": Jsonb(list(map(asdict, _files_of(flat)))),
-        "warnings": [_storable(text) for text in flat.raw.warnings],
+        "warnings": [_storable(text) for text in flat.warnings],
         "raw_bytes": flat.raw.bytes,
         "flat_bytes": flat.row_bytes,
         "flat_file": Jsonb(asdict(_flat_file_of(flat))),
@@ -155,6 +155,7 @@ def write_entry(
         "revision": None if revision is None else Jsonb(asdict(revision)),
         "has_summaries": has_summaries,
         "interpolated": None if flat.shift is None else Jsonb(asdict(flat.shift)),
+        "origin": flat.origin,
     }
     if before is not None and keeps:
         values |= _with_kept_columns(connection, before, flat)
@@ -184,7 +185,8 @@ def _with_kept_columns(connection: psycopg.Connection[Any], before: LedgerEntry,
         "columns": Jsonb([asdict(by_column[variable.column]) for variable in in_table_order(by_column)]),
         "preliminary_hours": Jsonb(kept.preliminary_hours | flat.preliminary_hours),
         "version": version_of(expver),
-        "warnings": list(dict.fromkeys((*before.warnings, *map(_storable, flat.raw.warnings)))),
+        "origin": most_doubtful(facts.origin for facts in by_column.values()),
+        "warnings": list(dict.fromkeys((*before.warnings, *map(_storable, flat.warnings)))),
     }
     additions = [addition for addition in before.additions if not own & set(addition.columns)]
     if own != set(before.first_columns):
@@ -390,7 +392,14 @@ def _software_versions(server: str) -> dict[str, str]:
 
 @cache
 def _library_versions() -> dict[str, str]:
-    return {name: version(name) for name in _LIBRARIES}
+    return {name: found for name in _LIBRARIES if (found := _version(name)) is not None}
+
+
+def _version(library: str) -> str | None:
+    try:
+        return version(library)
+    except PackageNotFoundError:  # pgpq, which not every system has
+        return None
 
 
 def _revision(before: LedgerEntry | None, flat: FlatMonth) -> tuple[datetime | sql.SQL | None, Revision | None]:

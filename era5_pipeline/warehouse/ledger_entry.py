@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.source_kinds import version_of
+from era5_pipeline.model.source_kinds import most_doubtful, version_of
 from era5_pipeline.model.times import describe_hours, hours_in
 from era5_pipeline.model.variables import BY_COLUMN
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import ColumnFacts
     from era5_pipeline.model.grid import Shift
     from era5_pipeline.model.months import Month
-    from era5_pipeline.model.source_kinds import Version
+    from era5_pipeline.model.source_kinds import Origin, Version
 
 PartState = Literal["loaded", "incomplete", "dropped"]
 MonthState = Literal["loaded", "incomplete", "dropped", "loading", "failed"]
@@ -151,6 +151,11 @@ class LedgerEntry:
         return version_of(self.expver)
 
     @property
+    def origin(self) -> Origin | None:
+        """Whose word it is that the values are hourly ones of ERA5: the most doubtful of its columns; None: unknown."""
+        return most_doubtful(facts.origin for facts in self.columns)
+
+    @property
     def is_preliminary(self) -> bool:
         """True if any of its hours are preliminary."""
         return self.version in ("preliminary", "mixed")
@@ -198,6 +203,7 @@ class LedgerEntry:
             "place": str(self.location_ids),
             "columns": [_in_stored_order(facts) for facts in value["columns"]],
             "version": self.version,
+            "origin": self.origin,
         }
         for name in ("loaded_at", "checked_at", "revised_at"):
             value[name] = value[name].isoformat() if value[name] else None
@@ -265,6 +271,11 @@ class MonthContents:
         return next(iter(versions), None)
 
     @property
+    def origin(self) -> Origin | None:
+        """Whose word it is that the values are hourly ones of ERA5: the most doubtful of its parts; None: unknown."""
+        return most_doubtful(part.origin for part in self.parts)
+
+    @property
     def is_preliminary(self) -> bool:
         """True if any part has preliminary hours."""
         return any(part.is_preliminary for part in self.parts)
@@ -311,6 +322,7 @@ class MonthContents:
             "missing_hours": {column: list(runs) for column, runs in self.missing_hours.items()},
             "source": ", ".join(self.sources) or None,
             "version": self.version,
+            "origin": self.origin,
             "interpolated": [asdict(shift) for shift in self.interpolated],
             "variables": list(self.column_names),
             "loaded_at": self.loaded_at.isoformat() if self.loaded_at else None,

@@ -21,6 +21,7 @@ from era5_pipeline.model.errors import (
 )
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import variable_names
+from era5_pipeline.postgres.roles import require_own_code
 from era5_pipeline.postgres.server_errors import LOST_REMEDY, server_errors
 from era5_pipeline.runtime.progress import Counter
 from era5_pipeline.warehouse import ledger
@@ -410,13 +411,17 @@ def _notes(
 
 
 def prepare_session(connection: psycopg.Connection[Any], lock_timeout_seconds: int) -> None:
-    """Disable statement timeouts, set the lock timeout, and make commits wait for the disk.
+    """Disable statement timeouts, set the lock timeout, and make commits wait for the disk; first check triggers.
 
     Users and databases may have statement and transaction timeouts; pg_dump disables them too. The lock timeout is at
     least a second, because loads hold short locks that delay each other.
 
     `synchronous_commit = off` is advised for bulk loads, but could lose a month already reported as loaded.
+
+    Raises:
+        ServerUnsuitableError: as in `require_own_code`.
     """
+    require_own_code(connection)
     connection.execute(
         "SELECT set_config(name, 'on', false) FROM pg_settings WHERE name = 'synchronous_commit' AND setting = 'off'"
     )

@@ -115,7 +115,7 @@ def holder_of_tables(connection: psycopg.Connection[Any]) -> str:
         "WITH RECURSIVE parts (oid) AS (SELECT to_regclass('weather')::oid "
         "UNION SELECT inhrelid FROM pg_inherits JOIN parts ON inhparent = oid), "
         "ours (oid) AS (SELECT oid FROM parts UNION SELECT c.oid FROM pg_class c "
-        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'era5') "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname IN ('era5', 'era5_loads')) "
         "SELECT a.pid, a.usename, host(a.client_addr), a.backend_start "
         "FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
         "WHERE l.locktype = 'relation' AND l.granted AND a.pid <> pg_backend_pid() "

@@ -15,7 +15,14 @@ from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
 from era5_pipeline.warehouse.load_month import prepare_session
 from era5_pipeline.warehouse.locks import month_lock
 from era5_pipeline.warehouse.monthly_rows import analyze_summaries, delete_summaries, month_before
-from era5_pipeline.warehouse.monthly_tables import LAST_HOURS, last_hour_name, make_ready, year_partition
+from era5_pipeline.warehouse.monthly_tables import (
+    LAST_HOURS,
+    SUMMARIES,
+    has_year,
+    last_hour_name,
+    make_ready,
+    year_partition,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -84,14 +91,66 @@ def _fill_part(
     make_ready(connection, part.month, held, timeout_seconds=lock_timeout_seconds, on_wait=on_wait)
     with connection.transaction():
         delete_summaries(connection, part.month, part.location_ids)
-        connection.execute(_insert(part, held))
+        connection.execute(_insert(connection, part, held))
         connection.execute(_insert_last_hours(part, held))
-        index_new_pages(connection, year_partition(part.month))
+        index_new_pages(connection, year_partition(connection, part.month))
         ledger.record_summaries(connection, part)
 
 
-def _insert(part: LedgerEntry, held: Sequence[str]) -> sql.Composed:
-    """Compose the statement that computes the part's summaries."""
+def count_other_summaries(connection: psycopg.Connection[Any], part: LedgerEntry) -> int:
+    """Count the part's locations whose stored summaries are not those of their hours. Reads the hours once."""
+    there = {variable.column for variable in variables_in_table(connection)}
+    held = [column for column in part.column_names if column in there]
+    names, computed = _summaries(part, held)
+    columns, firsts = _last_hours(part, held)
+    row = connection.execute(
+        sql.SQL(
+            "SELECT count(DISTINCT location_id) FROM ("
+            "SELECT location_id FROM ({computed}) c({names}) FULL JOIN "
+            "(SELECT {names} FROM {year} WHERE month = {month} AND {locations}) s USING (location_id) WHERE {differ} "
+            "UNION ALL SELECT location_id FROM ({firsts}) c({columns}) FULL JOIN "
+            "(SELECT {columns} FROM {hours} WHERE month = {before} AND {locations}) s USING (location_id) "
+            "WHERE {hours_differ}) AS other"
+        ).format(
+            computed=computed,
+            names=sql.SQL(", ").join(map(sql.Identifier, names)),
+            year=year_partition(connection, part.month) if has_year(connection, part.month) else SUMMARIES,
+            month=sql.Literal(part.month.start.date()),
+            locations=locations_where(part.location_ids),
+            differ=_differ(names),
+            firsts=firsts,
+            columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
+            hours=LAST_HOURS,
+            before=sql.Literal(month_before(part.month)),
+            hours_differ=_differ(columns),
+        )
+    ).fetchone()
+    return int(row[0]) if row is not None else 0
+
+
+def _differ(names: Sequence[str]) -> sql.Composable:
+    """The condition that any statistic differs, by more than the order in which a mean or sum is added up."""
+    terms = [
+        sql.SQL(
+            "(c.{0} IS NULL) <> (s.{0} IS NULL) "
+            "OR abs(c.{0}::float8 - s.{0}::float8) > 1e-9 * greatest(1, abs(c.{0}::float8))"
+        ).format(sql.Identifier(name))
+        for name in names
+        if name not in KEYS
+    ]
+    return sql.SQL(" OR ").join([sql.SQL("c.month IS NULL OR s.month IS NULL"), *terms])
+
+
+def _insert(connection: psycopg.Connection[Any], part: LedgerEntry, held: Sequence[str]) -> sql.Composed:
+    """Compose the statement that stores the part's summaries."""
+    names, computed = _summaries(part, held)
+    return sql.SQL("INSERT INTO {} ({}) {}").format(
+        year_partition(connection, part.month), sql.SQL(", ").join(map(sql.Identifier, names)), computed
+    )
+
+
+def _summaries(part: LedgerEntry, held: Sequence[str]) -> tuple[list[str], sql.Composed]:
+    """The names of the part's summaries, and the query that computes them."""
     columns = [column for column in summary_columns(held) if column.statistic != "first"]
     names = [*KEYS, *(column.name for column in columns)]
     expressions = [
@@ -102,9 +161,7 @@ def _insert(part: LedgerEntry, held: Sequence[str]) -> sql.Composed:
     if has_wind(held):
         names.append(WIND_SPEED)
         expressions.append(sql.SQL(_WIND_SPEED).format(*map(sql.Identifier, WIND)))
-    return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE {} AND {} GROUP BY location_id").format(
-        year_partition(part.month),
-        sql.SQL(", ").join(map(sql.Identifier, names)),
+    return names, sql.SQL("SELECT {} FROM {} WHERE {} AND {} GROUP BY location_id").format(
         sql.SQL(", ").join(expressions),
         WEATHER,
         month_where(part.month),
@@ -114,17 +171,22 @@ def _insert(part: LedgerEntry, held: Sequence[str]) -> sql.Composed:
 
 def _insert_last_hours(part: LedgerEntry, held: Sequence[str]) -> sql.Composed:
     """Compose the statement that stores the part's first hour as the last one of the previous month."""
+    names, query = _last_hours(part, held)
+    return sql.SQL("INSERT INTO {} ({}) {}").format(LAST_HOURS, sql.SQL(", ").join(map(sql.Identifier, names)), query)
+
+
+def _last_hours(part: LedgerEntry, held: Sequence[str]) -> tuple[list[str], sql.Composed]:
+    """The names of the previous month's last hours, and the query for them."""
     columns = [column for column in summary_columns(held) if column.statistic == "first"]
     values = [_expression(column, part.month) for column in columns]
-    return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} WHERE time = {} AND {} AND num_nonnulls({}) > 0").format(
-        LAST_HOURS,
-        sql.SQL(", ").join(map(sql.Identifier, ("month", "location_id", *map(last_hour_name, columns)))),
+    query = sql.SQL("SELECT {} FROM {} WHERE time = {} AND {} AND num_nonnulls({}) > 0").format(
         sql.SQL(", ").join([sql.Literal(month_before(part.month)), sql.SQL("location_id"), *values]),
         WEATHER,
         sql.Literal(part.month.start),
         locations_where(part.location_ids),
         sql.SQL(", ").join(values or [sql.SQL("NULL")]),
     )
+    return ["month", "location_id", *map(last_hour_name, columns)], query
 
 
 def _expression(column: SummaryColumn, month: Month) -> sql.Composable:

@@ -9,7 +9,6 @@ from functools import reduce
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import pgpq
 import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +18,7 @@ from psycopg import sql
 
 from era5_pipeline.flat.monthly import summaries_schema, summary_columns
 from era5_pipeline.model.errors import BadFileError
+from era5_pipeline.warehouse.binary_copy import binary_copy
 from era5_pipeline.warehouse.layouts.layout import index_new_pages, locations_where
 from era5_pipeline.warehouse.monthly_tables import (
     LAST_HOURS,
@@ -59,7 +59,7 @@ def replace_summaries(connection: psycopg.Connection[Any], flat: FlatMonth, loca
         return
     schema, last_hours = summaries_schema(flat.column_names), _LastHours(flat)
     own = [name for name in schema.names if name not in last_hours.firsts]
-    partition = year_partition(flat.month)
+    partition = year_partition(connection, flat.month)
     # Read the file once, keeping the other table's share meanwhile, a few bytes per location.
     batches = (last_hours.taken_from(batch).select(own) for batch in _batches(flat.summaries, schema))
     _copy(connection, partition, own, batches)
@@ -81,7 +81,7 @@ def merge_summaries(connection: psycopg.Connection[Any], flat: FlatMonth) -> Non
     schema, last_hours = summaries_schema(flat.column_names), _LastHours(flat)
     keys = ("location_id", "month")
     own = [name for name in schema.names if name not in last_hours.firsts]
-    partition = year_partition(flat.month)
+    partition = year_partition(connection, flat.month)
     connection.execute(sql.SQL("CREATE TEMP TABLE {} (LIKE {}) ON COMMIT DROP").format(_MERGED, partition))
     batches = (last_hours.taken_from(batch).select(own) for batch in _batches(flat.summaries, schema))
     _copy(connection, _MERGED, own, batches)
@@ -135,12 +135,9 @@ def _copy(
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(
         table, sql.SQL(", ").join(map(sql.Identifier, columns))
     )
-    encoder = pgpq.ArrowToPostgresBinaryEncoder(first.schema)
     with connection.cursor() as cursor, cursor.copy(statement) as copy:
-        copy.write(encoder.write_header())
-        for batch in chain((first,), batches):
-            copy.write(encoder.write_batch(batch))
-        copy.write(encoder.finish())
+        for chunk in binary_copy(first.schema, chain((first,), batches)):
+            copy.write(chunk)
 
 
 class _LastHours:
@@ -181,7 +178,7 @@ def delete_summaries(connection: psycopg.Connection[Any], month: Month, location
 
 
 def _delete(connection: psycopg.Connection[Any], month: Month, locations: LocationSet | None) -> None:
-    for table, of in ((LAST_HOURS, month_before(month)), (year_partition(month), month.start.date())):
+    for table, of in ((LAST_HOURS, month_before(month)), (year_partition(connection, month), month.start.date())):
         connection.execute(sql.SQL("DELETE FROM {} WHERE {}").format(table, _where(of, locations)))
 
 
@@ -190,7 +187,9 @@ def count_summaries(connection: psycopg.Connection[Any], month: Month, locations
     if not has_year(connection, month):
         return 0
     row = connection.execute(
-        sql.SQL("SELECT count(*) FROM {} WHERE {}").format(year_partition(month), _where(month.start.date(), locations))
+        sql.SQL("SELECT count(*) FROM {} WHERE {}").format(
+            year_partition(connection, month), _where(month.start.date(), locations)
+        )
     ).fetchone()
     return int(row[0]) if row is not None else 0
 
@@ -198,7 +197,9 @@ def count_summaries(connection: psycopg.Connection[Any], month: Month, locations
 def analyze_summaries(connection: psycopg.Connection[Any], month: Month) -> None:
     """After the commit, update the planner's row count. Autovacuum would do so later, and for every column."""
     with suppress(psycopg.Error):
-        connection.execute(sql.SQL("ANALYZE (SKIP_LOCKED) {} (location_id, month)").format(year_partition(month)))
+        connection.execute(
+            sql.SQL("ANALYZE (SKIP_LOCKED) {} (location_id, month)").format(year_partition(connection, month))
+        )
 
 
 def _where(month: date, locations: LocationSet | None) -> sql.Composable:

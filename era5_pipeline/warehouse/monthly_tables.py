@@ -9,6 +9,7 @@ from psycopg import sql
 from era5_pipeline.flat.monthly import is_total, summary_columns
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.runtime.project_files import read_sql
+from era5_pipeline.warehouse.layouts.layout import LOADS_SCHEMA, loads_schema
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table, with_short_lock
 from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK
 from era5_pipeline.warehouse.views import grant_to_table_readers, transfer_to_table_owner
@@ -169,9 +170,18 @@ def has_summaries_table(connection: psycopg.Connection[Any]) -> bool:
     return _exists(connection, _NAME)
 
 
-def year_partition(month: Month) -> sql.Identifier:
-    """The partition with the month's summaries, such as `era5.monthly_summary_2023`."""
-    return sql.Identifier(_SCHEMA, _year_name(month))
+def year_partition(connection: psycopg.Connection[Any], month: Month) -> sql.Identifier:
+    """The partition with the month's summaries, such as `era5_loads.monthly_summary_2023`; it must exist.
+
+    Older databases have them in the schema `era5`.
+    """
+    row = connection.execute(
+        "SELECT nspname FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid "
+        "JOIN pg_namespace n ON n.oid = relnamespace "
+        "WHERE inhparent = 'era5.monthly_summary'::regclass AND relname = %s",
+        (_year_name(month),),
+    ).fetchone()
+    return sql.Identifier(str(row[0]) if row is not None else _SCHEMA, _year_name(month))
 
 
 def has_year(connection: psycopg.Connection[Any], month: Month) -> bool:
@@ -227,8 +237,8 @@ def _lacking(connection: psycopg.Connection[Any], table: str, columns: Iterable[
     """The variables of these columns that are not in the table, if it exists."""
     rows = connection.execute(
         "SELECT attname FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped AND attrelid = "
-        "(SELECT oid FROM pg_class WHERE relname = %s AND relnamespace = to_regnamespace(%s))",
-        (table, _SCHEMA),
+        "(SELECT oid FROM pg_class WHERE relname = %s AND relnamespace IN (to_regnamespace(%s), to_regnamespace(%s)))",
+        (table, _SCHEMA, LOADS_SCHEMA),
     ).fetchall()
     held = {name for (name,) in rows}
     return tuple(variable for variable in in_table_order(columns) if f"{variable.column}_mean" not in held)
@@ -261,7 +271,7 @@ def _make_year(connection: psycopg.Connection[Any], month: Month) -> None:
     connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCK_CLASS, SCHEMA_LOCK))
     if has_year(connection, month):  # another load created it in the meantime
         return
-    partition = year_partition(month)
+    partition = sql.Identifier(loads_schema(connection), _year_name(month))
     # Create it separately and attach it: CREATE TABLE ... PARTITION OF would wait for every reader.
     connection.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(partition, SUMMARIES))
     connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(partition, sql.Literal(_YEAR_COMMENT)))
@@ -324,6 +334,7 @@ def _year_name(month: Month) -> str:
 def _exists(connection: psycopg.Connection[Any], name: str) -> bool:
     # Not by to_regclass, which may cache within a transaction that the table did not exist.
     return connection.execute(
-        "SELECT EXISTS (SELECT FROM pg_class WHERE relname = %s AND relnamespace = to_regnamespace(%s))",
-        (name, _SCHEMA),
+        "SELECT EXISTS (SELECT FROM pg_class WHERE relname = %s "
+        "AND relnamespace IN (to_regnamespace(%s), to_regnamespace(%s)))",
+        (name, _SCHEMA, LOADS_SCHEMA),
     ).fetchone() == (True,)

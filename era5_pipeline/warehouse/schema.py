@@ -13,6 +13,7 @@ from psycopg import sql
 from era5_pipeline.flat.formats import KEYS
 from era5_pipeline.model.errors import SchemaVersionError, ServerUnsuitableError
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
+from era5_pipeline.postgres.roles import require_own_code
 from era5_pipeline.postgres.schema_version import STEPS, require_usable, schema_version, take_step
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.postgres.server_version import Server, describe_server
@@ -20,6 +21,7 @@ from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts import LAYOUTS, Layout, layout_for
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable
+from era5_pipeline.warehouse.layouts.layout import LOADS_SCHEMA, create_loads_schema
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.layouts.variable_columns import comments_on, table_columns
 from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK, require_no_loads
@@ -62,8 +64,10 @@ def ensure_schema(connection: psycopg.Connection[Any], *, steps: Sequence[Step] 
 
     Raises:
         SchemaVersionError: if the tables have a newer version, no version, or one that cannot be upgraded.
-        ServerUnsuitableError: if a privilege is missing, or the table `weather` belongs to another project.
+        ServerUnsuitableError: if a privilege is missing, or the table `weather` belongs to another project, or as in
+            `require_own_code`.
     """
+    require_own_code(connection)
     with _schema_lock(connection):
         return _ensure(connection, steps)
 
@@ -160,6 +164,9 @@ def _ensure(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> Schem
     if not _exists(connection, "weather"):
         layout_for(server).create(connection)
     schema = Schema(server, _existing_layout(connection, server))
+    if not _has_schema(connection, LOADS_SCHEMA):
+        with _brief_attempt(connection):
+            create_loads_schema(connection)
     _describe(connection)
     # These statements call era5.at(), which is missing if the attempt above failed: the next load creates both.
     with suppress(*_MAY_FAIL, psycopg.errors.UndefinedFunction):
@@ -200,6 +207,10 @@ def weather_comments() -> sql.Composed:
 
 def _exists(connection: psycopg.Connection[Any], name: str) -> bool:
     return connection.execute("SELECT to_regclass(%s)", (name,)).fetchone() != (None,)
+
+
+def _has_schema(connection: psycopg.Connection[Any], name: str) -> bool:
+    return connection.execute("SELECT to_regnamespace(%s)", (name,)).fetchone() != (None,)
 
 
 def _ensure_timescaledb(connection: psycopg.Connection[Any]) -> None:

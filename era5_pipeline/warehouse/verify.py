@@ -1,13 +1,22 @@
-"""Compare a month's table rows with its flat file: row count, each column's count, range and checksum, summaries."""
+"""Compare a month's table rows with its flat file: row count, each column's count, range and checksum, summaries.
+
+And rows of a month, read from wherever they are, with the digests of the ledger (`PartRows`).
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from psycopg import sql
 
 from era5_pipeline.flat.checks import Difference
+from era5_pipeline.flat.flat_month import FLAT_FORM
+from era5_pipeline.flat.statistics import digest_of_rows, digest_text
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where, month_where
@@ -16,12 +25,13 @@ from era5_pipeline.warehouse.ledger import count_other_locations, read_overlappi
 from era5_pipeline.warehouse.monthly_rows import count_summaries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     import psycopg
 
     from era5_pipeline.flat.checks import DifferenceKind, Number
     from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth
+    from era5_pipeline.model.months import Month
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
@@ -127,3 +137,55 @@ def _measures_of_table(
         binary=True,
     ).fetchone()
     return dict(zip(aggregates, row or (), strict=True))
+
+
+# --- Rows of a month, of the table or the lake, compared with the ledger ---
+
+
+class PartRows:
+    """Row counts and digests of a month's parts, added up from its rows in any order.
+
+    A part of which later loads took locations has no digests: its rows are counted.
+    """
+
+    def __init__(self, parts: Sequence[LedgerEntry]) -> None:
+        self._parts = parts
+        self._rows: dict[int, int] = defaultdict(int)
+        self._digests: dict[tuple[int, str], int] = defaultdict(int)
+
+    @property
+    def total(self) -> int:
+        """The rows that belong to a part."""
+        return sum(self._rows.values())
+
+    def add(self, batch: pa.Table) -> None:
+        """Add rows: columns location_id, time and those of variables, NULL or NaN where missing."""
+        for part in self._parts:
+            own = batch.filter(self.own(batch, part))
+            self._rows[part.part] += own.num_rows
+            if part.is_cut or not own.num_rows:
+                continue
+            times, ids = own.column("time").to_numpy(), own.column("location_id").to_numpy()
+            for facts in part.columns:
+                if facts.column in own.column_names:
+                    values = pc.fill_null(own.column(facts.column), np.float32("nan")).to_numpy()
+                    self._digests[part.part, facts.column] += digest_of_rows(times, ids, values)
+
+    @staticmethod
+    def own(batch: pa.Table, part: LedgerEntry) -> pa.Array:
+        """Which of the rows belong to the part."""
+        ids = batch.column("location_id").to_numpy()
+        if not part.location_ids.count_between(int(ids.min(initial=1)), int(ids.max(initial=1))):
+            return pa.array(np.zeros(ids.size, dtype=bool))
+        return pa.array(np.isin(ids, part.location_ids.ids()))
+
+    def differences(self, month: Month, where: str) -> Iterator[str]:
+        """A line for each difference of the rows `where` they were read from the ledger."""
+        for part in self._parts:
+            named = f"{month}, part {part.part}"
+            if self._rows[part.part] != part.rows:
+                yield f"{named}: {self._rows[part.part]:,} rows in the {where}, {part.rows:,} in the ledger"
+            elif not part.is_cut:
+                for facts in part.columns:
+                    if digest_text(FLAT_FORM + self._digests[part.part, facts.column]) != facts.digest:
+                        yield f"{named}: other values of {facts.column} in the {where}"

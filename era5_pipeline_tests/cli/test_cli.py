@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 COMMANDS = (
     *(("load",), ("status",), ("series",), ("map",), ("climate",), ("up",), ("demo",), ("doctor",), ("watch",)),
     *(("metrics",), ("places",), ("report",), ("export",), ("serve",)),
-    *(("plan",), ("revise",), ("drop",)),
+    *(("plan",), ("revise",), ("drop",), ("verify",)),
     *(("db", "url"), ("db", "start"), ("db", "stop"), ("db", "init"), ("bench", "run")),
 )
 READ_ONLY = (

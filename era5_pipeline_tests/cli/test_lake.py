@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,9 +54,44 @@ def test_a_month_is_loaded_verified_and_cleaned(here: InProcess, tmp_path: Path)
     assert cleaned == would
     assert cleaned["snapshots"] == 1
     assert cleaned["files"] > 0
-    assert here.run(*left, "--json").json() == {"snapshots": 0, "files": 0, "bytes": 0}
+    nothing = {"snapshots": 0, "files": 0, "bytes": 0, "waiting_files": 0, "waiting_bytes": 0}
+    assert here.run(*left, "--json").json() == nothing
     assert len(list((tmp_path / "lake").rglob("*.parquet"))) == 1
     assert here.run("lake", "verify", "--json").json() == [{"month": "2023-07", "rows": 6696, "differences": []}]
+
+
+def test_clean_says_what_follows_later(here: InProcess, tmp_path: Path) -> None:
+    load(here)
+    load(here, "--force")
+    first, second = here.run("lake", "clean", "--keep-days", "0").out.splitlines()
+    assert first == "removed 1 snapshots and 0 files with 0 bytes"
+    assert re.fullmatch(
+        r"[1-9]\d* files with [\d,]+ bytes belong to no snapshot, but not for 24 hours yet \(--orphan-hours\): "
+        "era5 lake clean removes them after that",
+        second,
+    )
+    # Readers of the first version: its file, however old, is there for as long.
+    for path in (tmp_path / "lake").rglob("*"):
+        os.utime(path, (1e9, 1e9))
+    assert here.run("lake", "clean", "--keep-days", "0").out.startswith("removed 0 snapshots and 0 files")
+    assert len(list((tmp_path / "lake").rglob("*.parquet"))) == 2
+    here.run("lake", "clean", "--orphan-hours", "0")
+    assert len(list((tmp_path / "lake").rglob("*.parquet"))) == 1
+
+
+def test_a_lost_file_is_named_and_a_load_repairs_it(here: InProcess, tmp_path: Path) -> None:
+    for month in ("2023-07", "2023-08"):
+        here.run("load", "--from", month, "--source", "sample", "--area", "10/10/9.5/10.5")
+    (lost,) = (tmp_path / "lake").rglob("2023-07-*.parquet")
+    lost.unlink()
+    differing = here.run("lake", "verify", code=RefusedError.exit_code)
+    assert differing.out.splitlines() == [
+        f"2023-07: the file {lost.name} with 6,696 rows is lost",
+        "2023-08: 6,696 rows are equal",
+    ]
+    assert_explained(differing, "differs from the warehouse in 1 of 2 months", "era5 load --from 2023-07 --force")
+    load(here, "--force")
+    assert here.run("lake", "verify").out == "2023-07: 6,696 rows are equal\n2023-08: 6,696 rows are equal\n"
 
 
 def test_status_shows_how_large_it_is(here: InProcess, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from era5_pipeline_tests.commands import (
     in_a_terminal,
     new_home,
 )
+from era5_pipeline_tests.era5_files import joined_months
 from era5_pipeline_tests.pipelines import SMALL, dagster_beside
 from era5_pipeline_tests.stores import free_port
 from era5_pipeline_tests.zarr_stores import BOXES, hours_between, write_store
@@ -57,6 +58,22 @@ def home() -> Iterator[Home]:
 @pytest.fixture
 def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
     return InProcess(capsys, monkeypatch, tmp_path)
+
+
+def test_values_that_wrapped_are_named_by_the_load_and_kept_in_the_ledger(
+    here: InProcess, warehouse: Warehouse, tmp_path: Path
+) -> None:
+    (tmp_path / "era5").mkdir()
+    joined_months(tmp_path / "era5" / "x.nc", "t2m", wraps=True)
+    here.set(ERA5_DATABASE_URL=warehouse.url)
+    done = here.run("load", "--files-dir", str(tmp_path / "era5"), "--json")
+    june, july = done.json()
+    assert june["warnings"] == []
+    (warning,) = july["warnings"]
+    assert "temperature_2m jumps by about the range of its packed numbers" in warning
+    (_, part) = here.run("status", "--json").json()
+    assert part["parts"][0]["warnings"] == [warning]
+    assert f"era5: 2023-07: {warning}" in here.run("load", "--files-dir", str(tmp_path / "era5"), "--force").err
 
 
 @pytest.fixture

@@ -40,10 +40,7 @@ def home() -> Iterator[Home]:
 
 @pytest.fixture
 def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Home) -> InProcess:
-    """The command in this process, for what is not interrupted: a process takes seconds to start.
-
-    For a load, name the server's URL: without it, this process keeps the embedded server running until its end.
-    """
+    """The command in this process, for what is not interrupted: a process takes seconds to start."""
     return InProcess(capsys, monkeypatch, home.path)
 
 
@@ -65,6 +62,22 @@ def wait_for_copy(home: Home, process: subprocess.Popen[str]) -> None:
 def assert_nothing_half_written(home: Home) -> None:
     assert era5_files.left_behind(home.path) == []
     assert home.processes() == []
+
+
+def test_a_load_stops_its_server_before_it_ends(home: Home, here: InProcess) -> None:
+    """In the command, not in Python's exit handlers: these may start no thread in Python 3.12."""
+    printed = home.run(*SMALL_LOAD, "--allow-incomplete")
+    assert "2020-03  incomplete" in printed.out
+    assert [line.split()[0] for line in printed.err.splitlines()] == ["source", "loading"]
+    assert home.processes() == []
+    here.run(*SMALL_LOAD, "--allow-incomplete", "--force")
+    assert not home.server.is_running()
+    # After a failed month, too.
+    (home.path / "files").mkdir()
+    (home.path / "files/bad.nc").write_bytes(b"no netCDF")
+    here.run("load", "--from", "2020-03", "--files-dir", str(home.path / "files"), code=3)
+    assert not home.server.is_running()
+    assert_nothing_half_written(home)
 
 
 def test_interrupted_and_killed_loads_leave_nothing_behind(home: Home, here: InProcess) -> None:
@@ -111,16 +124,44 @@ def test_interrupted_and_killed_loads_leave_nothing_behind(home: Home, here: InP
     assert_nothing_half_written(home)
 
 
-def test_a_load_that_waits_for_a_server_that_is_gone_ends_at_an_interrupt(home: Home) -> None:
-    process = home.start(*LARGE, "--force")
-    wait_for_copy(home, process)
+def kill_server(home: Home) -> None:
+    """Kill the postmaster, as a system does that is out of memory."""
     (running,) = home.path.rglob("postmaster.pid")
     os.kill(int(running.read_text().split()[0]), signal.SIGKILL)
-    assert process.stderr is not None
-    while "Dagster's database does not answer" not in (line := process.stderr.readline()):
-        assert line, ended(process)
-    process.send_signal(signal.SIGINT)
+
+
+def starts(home: Home) -> int:
+    return (home.path / "postgres.log").read_text().count("starting PostgreSQL")
+
+
+def test_a_load_starts_its_killed_server_again_and_goes_on(home: Home) -> None:
+    process = home.start(*LARGE, "--force")
+    wait_for_copy(home, process)
+    before = starts(home)
+    kill_server(home)
     printed = ended(process, _HANGING_SECONDS)
+    assert printed.code == 0, printed
+    assert "2020-02  incomplete" in printed.out
+    assert "the embedded PostgreSQL does not answer: starting it again\n" in printed.err
+    assert "sqlalchemy" not in printed.err
+    assert "Traceback" not in printed.err
+    assert starts(home) == before + 1
+    assert_nothing_half_written(home)
+    with home.server.lease():
+        assert home.ask("era5", "SELECT count(*) FROM weather WHERE time < '2020-03-01'") == ROWS
+
+
+def test_a_load_that_waits_for_a_server_that_is_gone_ends_at_an_interrupt(home: Home) -> None:
+    with home.server.lease():
+        # A server that the load does not start itself.
+        process = home.start(*LARGE, "--force", ERA5_DATABASE_URL=home.server.url("era5"))
+        wait_for_copy(home, process)
+        kill_server(home)
+        assert process.stderr is not None
+        while "Dagster's database does not answer" not in (line := process.stderr.readline()):
+            assert line, ended(process)
+        process.send_signal(signal.SIGINT)
+        printed = ended(process, _HANGING_SECONDS)
     assert printed.code == 130
     assert "era5: interrupted" in printed.err
     assert "does not answer" not in printed.err
@@ -128,6 +169,25 @@ def test_a_load_that_waits_for_a_server_that_is_gone_ends_at_an_interrupt(home: 
     # The server starts again, and recovers.
     assert "2020-02  incomplete" in home.run(*LARGE, "--force").out
     assert_nothing_half_written(home)
+
+
+def test_a_load_whose_session_is_ended_as_it_looks_at_the_warehouse_goes_on(home: Home, here: InProcess) -> None:
+    lake = str(home.path / "lake")
+    (home.path / "lake").mkdir()
+    with home.server.lease():
+        here.set(ERA5_LAKE=lake)
+        here.run(*SMALL_LOAD, "--allow-incomplete")
+        with psycopg.connect(home.server.url("era5")) as holder:
+            # Read first of all that a load reads of the lake.
+            holder.execute("LOCK TABLE public.iceberg_tables IN ACCESS EXCLUSIVE MODE")
+            process = home.start(*SMALL_LOAD, "--allow-incomplete", "--force", ERA5_LAKE=lake)
+            wait_until_blocked(home, process, holder.info.backend_pid)
+            end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
+            with psycopg.connect(home.server.url("postgres"), autocommit=True) as admin:
+                assert admin.execute(end, (holder.info.backend_pid,)).fetchall() == [(True,)]
+        printed = ended(process)
+    assert (printed.code, "Traceback" in printed.err) == (0, False), printed
+    assert "terminating connection due to administrator command: trying again in 1 s" in printed.err
 
 
 # Held by another session while a load is interrupted that waits for it.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
+import netCDF4
+import psycopg
 import pytest
 import typer
 from hypothesis import given
@@ -15,12 +18,17 @@ from rich.table import Table
 from rich.text import Text
 
 from era5_pipeline.cli import app
-from era5_pipeline.cli.output import ResultsCommand, grouped_problems, print_table
-from era5_pipeline_tests.commands import InProcess, assert_explained
+from era5_pipeline.cli.output import ResultsCommand, escaped, grouped_problems, print_table
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline_tests import era5_files
+from era5_pipeline_tests.commands import InProcess, assert_explained, in_a_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from era5_pipeline_tests.flat_months import FlatMonths
 
 words = st.sampled_from("abcd")
 
@@ -148,3 +156,73 @@ def test_a_table_folds_between_words_and_becomes_paragraphs_before_a_word_is_cut
     assert "…" not in printed
     assert ("rows: 4,464" in " ".join(printed.split())) is (width < 40)
     assert ("one two three four five six" in printed) is (width == 200)
+
+
+# What a terminal obeys: erase the screen, set the title, turn the direction of text, start a line over.
+HOSTILE = "\x1b[2J\x1b]0;mine\x07\x9b31m\u202e\rloaded"
+
+
+def controls(text: str) -> set[str]:
+    return {
+        sign for sign in text if sign not in "\n\t" and (ord(sign) < 32 or 127 <= ord(sign) < 160 or sign == "\u202e")
+    }
+
+
+def test_control_characters_of_files_are_shown_and_not_sent(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (path,) = era5_files.write(tmp_path / "files", era5_files.weather(era5_files.hours_from("2023-07-01T00", 744)))
+    with netCDF4.Dataset(path, "a") as dataset:
+        dataset["t2m"].units = f"{HOSTILE}\nera5: loaded"
+    name = "\x1b]0;mine\x07\nera5: loaded \x9b31m.nc"
+    path.rename(path.with_name(name))
+    here = InProcess(capsys, monkeypatch, tmp_path)
+    printed = here.run("load", "--source", "files", "--files-dir", str(tmp_path / "files"), code=3)
+    assert controls(printed.out + printed.err) == set()
+    assert r"\u001b]0;mine\u0007\u000aera5: loaded \u009b31m.nc" in printed.err
+    assert r"\u001b]0;mine\u0007\u009b31m\u202e\u000dloaded\u000aera5: loaded" in printed.err
+    assert [line for line in printed.err.splitlines() if line.startswith("era5: loaded")] == []
+
+
+def test_control_characters_in_the_ledger_are_shown_and_not_sent(
+    database_url: str, flat_months: FlatMonths, tmp_path: Path
+) -> None:
+    load_month(Warehouse(database_url), flat_months())
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE era5.ledger SET source = %s, area = %s, warnings = ARRAY[%s]", (HOSTILE,) * 3)
+        connection.execute(
+            "INSERT INTO era5.load_attempt (month, outcome, error) VALUES ('2023-08-01', 'failed', %s)", (HOSTILE,)
+        )
+    for arguments in (("status",), ("drop", "--from", "2023-07")):
+        with in_a_terminal(tmp_path, *arguments, ERA5_DATABASE_URL=database_url) as (_, terminal):
+            terminal.read_until("Remove" if "drop" in arguments else "\r\n")
+            if "drop" not in arguments:
+                terminal.read_all()
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal.written.replace("\r\n", "\n"))  # rich's own colours
+        assert controls(plain) == set(), arguments
+        assert r"\u001b]0;mine" in re.sub(r"\s", "", plain), arguments
+
+
+def test_json_is_that_of_the_texts(
+    database_url: str,
+    flat_months: FlatMonths,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    load_month(Warehouse(database_url), flat_months())
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE era5.ledger SET area = %s", (HOSTILE,))
+    here = InProcess(capsys, monkeypatch, tmp_path)
+    here.set(ERA5_DATABASE_URL=database_url)
+    printed = here.run("status", "--json")
+    assert controls(printed.out) == set()
+    assert printed.json()[0]["parts"][0]["area"] == HOSTILE
+
+
+@given(st.text())
+def test_escaped_text_has_no_control_characters_and_is_itself_otherwise(text: str) -> None:
+    shown = escaped(text)
+    assert controls(shown) == set()
+    if not controls(text):
+        assert "\\u" in shown or shown == text

@@ -92,13 +92,14 @@ def test_what_the_table_holds_and_lacks_is_said(on_server: InProcess) -> None:
 def test_files_with_other_variables_say_what_they_hold(on_server: InProcess, era5_samples: Path) -> None:
     folder = str(era5_samples / "wind100-expver-dim")
     on_server.set(ERA5_AREA="")
-    error = on_server.run("load", "--files-dir", folder, code=NoDataError.exit_code).err
-    assert "has data for the default variables" in error
+    # One value a month, of a file that does not say what it is: it looks like monthly means, whatever is asked for.
     remedy = ("--variables", "u100,v100")
+    for asked in ((), remedy):
+        error = on_server.run("load", "--files-dir", folder, *asked, code=BadFileError.exit_code).err
+        assert "--sparse-hours" in error
+    error = on_server.run("load", "--files-dir", folder, "--sparse-hours", code=NoDataError.exit_code).err
+    assert "has data for the default variables" in error
     assert " ".join(remedy) in error
-    # One value a month, of a file that does not say what it is: it looks like monthly means.
-    load = ("load", "--files-dir", folder, "--from", "2020-02", *remedy, "--allow-incomplete")
-    assert "--sparse-hours" in on_server.run(*load, code=BadFileError.exit_code).err
-    on_server.run(*load, "--sparse-hours")
+    on_server.run("load", "--files-dir", folder, "--from", "2020-02", *remedy, "--allow-incomplete", "--sparse-hours")
     (month,) = on_server.run("status", "--json").json()
     assert month["variables"] == ["zonal_wind_100m", "meridional_wind_100m"]

@@ -53,10 +53,11 @@ class Watched:
         """Evaluate the sensor `after` seconds after the last time; return its messages."""
         self.later += after
         with time_machine.travel(datetime.now(tz=UTC) + timedelta(seconds=self.later)):
-            context = dg.build_sensor_context(
-                instance=self.pipeline.instance, cursor=self.cursor, resources={"era5": Era5Resource()}
-            )
-            data = alert_on_failure.evaluate_tick(context)
+            resources = {"era5": Era5Resource()}
+            with dg.build_sensor_context(
+                instance=self.pipeline.instance, cursor=self.cursor, resources=resources
+            ) as context:
+                data = alert_on_failure.evaluate_tick(context)
         self.cursor = data.cursor
         assert not data.run_requests
         assert SECRET not in str(data)

@@ -30,8 +30,8 @@ def pipeline(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def ticked(pipeline: Pipeline) -> dg.AssetObservation:
     """Evaluate the sensor, and record what it reports, as the daemon does; return what Dagster has then."""
-    context = dg.build_sensor_context(instance=pipeline.instance, resources={"era5": Era5Resource()})
-    tick = freshness.evaluate_tick(context)
+    with dg.build_sensor_context(instance=pipeline.instance, resources={"era5": Era5Resource()}) as context:
+        tick = freshness.evaluate_tick(context)
     (event,) = tick.asset_events
     assert isinstance(event, dg.AssetObservation)
     assert tick.skip_message == event.description

@@ -17,6 +17,7 @@ from sqlalchemy import event, text
 from era5_pipeline.defs import storage as storages
 from era5_pipeline.defs.instance import dagster_home, open_instance
 from era5_pipeline.model.errors import ServerUnreachableError, TransientError, WarehouseError
+from era5_pipeline.postgres.embedded.server import EmbeddedServer
 from era5_pipeline.postgres.urls import database_of
 from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.pipelines import Pipeline, dagster_dropped, new_pipeline, settings_of
@@ -231,3 +232,14 @@ def test_missing_privilege_to_create_tables_is_explained(server_url: str, tmp_pa
     ):
         pass
     assert "ERA5_DAGSTER_DATABASE_URL" in raised.value.remedy
+
+
+def test_an_embedded_server_runs_until_the_instance_is_closed(tmp_path: Path) -> None:
+    server = EmbeddedServer(tmp_path)
+    with settings_of(tmp_path, ""):
+        with open_instance(tmp_path) as instance:
+            assert instance.get_runs_count() == 0
+            with open_instance(tmp_path):
+                pass
+            assert server.is_running()
+        assert not server.is_running()

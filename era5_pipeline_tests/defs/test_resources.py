@@ -6,16 +6,20 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import dagster as dg
 import pytest
 
 from era5_pipeline.defs import resources
+from era5_pipeline.defs.assets import raw
 from era5_pipeline.defs.instance import open_instance
 from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline_tests.era5_files import CURRENT, hours_from, left_behind, weather, write
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
 from era5_pipeline_tests.warehouse.loads import wait_until
 
@@ -173,3 +177,15 @@ def test_a_load_waits_for_the_only_slot_until_another_process_ends_its_load_or_i
     with open_instance(pipeline.home):
         assert storage.get_concurrency_info(resources.WAREHOUSE).active_slot_count == 0
     assert pipeline.run("2020-04", **SMALL).errors == ()
+
+
+def test_a_run_of_the_stage_raw_alone_leaves_no_unpacked_files(pipeline: Pipeline) -> None:
+    """They are kept for the stage `flat` of the same run."""
+    folder = pipeline.home / "files"
+    zipped = replace(CURRENT, zipped=True, suffix=".zip")
+    write(folder, weather(hours_from("2023-07-01T00", 2), names=["t2m", "tp"]), zipped)
+    era5 = Era5Resource(source="files", files_dir=str(folder), allow_incomplete=True)
+    ran = dg.materialize([raw], partition_key="2023-07-01", instance=pipeline.instance, resources={"era5": era5})
+    assert ran.success
+    assert (pipeline.home / "scratch").is_dir()
+    assert left_behind(pipeline.home) == []

@@ -56,13 +56,13 @@ class World:
         self.server.today = time
         schedule = next(schedule for schedule in SCHEDULES if schedule.name == name)
         with time_machine.travel(time):
-            context = dg.build_schedule_context(
+            with dg.build_schedule_context(
                 instance=self.pipeline.instance,
                 scheduled_execution_time=time,
                 resources={"era5": Era5Resource()},
                 repository_def=defs.get_repository_def(),
-            )
-            data = schedule.evaluate_tick(context)
+            ) as context:
+                data = schedule.evaluate_tick(context)
             requests = list(data.run_requests or [])
             results = [self._run(request) for request in requests] if run else []
         return Ticked(data.skip_message, requests, results)

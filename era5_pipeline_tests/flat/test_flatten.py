@@ -50,6 +50,7 @@ from era5_pipeline_tests.era5_files import (
     hour,
     hours_from,
     into_zip,
+    joined_months,
     left_behind,
     location_id,
     raw_month,
@@ -239,8 +240,8 @@ def test_a_real_file_becomes_its_rows_or_is_refused_with_a_remedy(path: Path, tm
     if not source.months() and not source.problems():
         # It has none of the default variables.
         others = variable_names(source._unrequested_columns())
-        assert f"--variables {others}" in source.no_months().remedy
         # One of them has one value a month, and does not say of what.
+        assert any(words in source.no_months().remedy for words in (f"--variables {others}", "--sparse-hours"))
         source = FilesSource((path,), tmp_path, Request(find_variables(others)), sparse_hours=True)
         known = OTHER_VARIABLES
     assert source.months() or source.problems()
@@ -505,6 +506,30 @@ def test_hours_of_some_locations_only_are_missing_at_the_others(tmp_path: Path) 
     assert_facts_are_those_of_the_rows(flat, flat_rows(flat.path))
     assert facts.missing == 2
     assert facts.first_missing == "latitude 9.75, longitude 20, 2023-07-01T02:00Z"
+
+
+WARM, COLD = "2023-07", "2023-06"
+
+
+def test_values_that_wrapped_in_packed_numbers_are_named(tmp_path: Path) -> None:
+    path, wrapped = joined_months(tmp_path / "x.nc", "t2m", wraps=True)
+    assert wrapped > 100
+    before, after = flatten([path], COLD, tmp_path / "cold"), flatten([path], WARM, tmp_path / "warm")
+    assert before.warnings == ()
+    (facts,), (warning,) = after.columns, after.warnings
+    # They are possible: nothing else tells.
+    assert facts.out_of_bounds == 0
+    assert 0 < facts.jumps <= 2 * wrapped
+    assert f"temperature_2m jumps by about the range of its packed numbers {facts.jumps:,} times, first at" in warning
+    assert f"{facts.first_jump}" in warning
+    assert read_flat_month(tmp_path / "warm" / "flat", Month(2023, 7)) == after
+
+
+@pytest.mark.parametrize("name", ["t2m", "tcc"])
+def test_values_that_fit_their_packed_numbers_are_no_warning(tmp_path: Path, name: str) -> None:
+    path, wrapped = joined_months(tmp_path / "x.nc", name, wraps=False)
+    assert wrapped == 0
+    assert flatten([path], WARM, tmp_path).warnings == ()
 
 
 @pytest.mark.parametrize(

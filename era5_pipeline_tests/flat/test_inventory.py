@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -258,20 +255,4 @@ def test_a_month_that_cannot_be_read_is_not_kept(tmp_path: Path, raw: RawMonth) 
     with pytest.raises(BadFileError):
         keeper.take(raw, tmp_path)
     assert keeper.claim().of(raw) is None
-    assert list((tmp_path / "scratch").iterdir()) == []
-
-
-KEEP = """
-import json, sys
-from pathlib import Path
-from era5_pipeline.flat.inventory import InventoryKeeper
-from era5_pipeline.sources.source import RawMonth
-keeper = InventoryKeeper()
-keeper.take(RawMonth.from_json(json.loads(sys.argv[1])), Path(sys.argv[2]))
-assert any((Path(sys.argv[2]) / "scratch").iterdir())
-"""
-
-
-def test_the_unpacked_files_are_removed_when_the_process_exits(tmp_path: Path, raw: RawMonth) -> None:
-    subprocess.run([sys.executable, "-c", KEEP, json.dumps(raw.to_json()), str(tmp_path)], check=True)
     assert list((tmp_path / "scratch").iterdir()) == []

@@ -1,22 +1,26 @@
 """Tests of programs that are not in the environment are collected where these were installed for them.
 
 `.ci/spark DIR`, then ERA5_TEST_SPARK=DIR; `pip install --no-deps --target DIR -r .ci/clickhouse.lock`, then
-ERA5_TEST_CLICKHOUSE=DIR; `.ci/versitygw/build FILE`, then ERA5_TEST_VERSITYGW=FILE.
+ERA5_TEST_CLICKHOUSE=DIR; `.ci/versitygw/build FILE`, then ERA5_TEST_VERSITYGW=FILE;
+`.ci/lake-pages DIR`, then ERA5_TEST_PAGES=DIR.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
 from era5_pipeline_tests.commands import new_home
 from era5_pipeline_tests.servers import fresh_warehouse
-from era5_pipeline_tests.stores import free_port
+from era5_pipeline_tests.stores import KEY, SECRET, aws_environment, free_port, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from benchmarks.engines import Subject
 
@@ -27,6 +31,37 @@ _APART = {
     "test_versitygw.py": "ERA5_TEST_VERSITYGW",
 }
 collect_ignore = [file for file, variable in _APART.items() if not os.environ.get(variable)]
+
+
+REGION = "eu-central-1"
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """The server's address and the folder that its buckets are folders of."""
+
+    url: str
+    folder: Path
+
+    def bucket(self, name: str) -> str:
+        (self.folder / name).mkdir()
+        return name
+
+    @contextmanager
+    def environment(self, *, region: str = REGION, secret: str = SECRET) -> Iterator[None]:
+        with aws_environment(self.url, secret=secret), pytest.MonkeyPatch.context() as patch:
+            patch.setenv("AWS_REGION", region)
+            yield
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    folder, port = tmp_path_factory.mktemp("versitygw"), free_port()
+    (folder / "buckets").mkdir()
+    command = [os.environ["ERA5_TEST_VERSITYGW"], "--port", f"127.0.0.1:{port}", "--region", REGION]
+    keys = {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
+    with running([*command, "posix", str(folder / "buckets")], port, **keys) as server:
+        yield Gateway(server.url, folder / "buckets")
 
 
 @pytest.fixture(scope="session")

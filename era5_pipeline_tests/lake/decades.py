@@ -12,14 +12,15 @@ import pyarrow.csv
 from benchmarks.engines import Subject
 from era5_pipeline.flat.formats import ParquetSink, schema_of
 from era5_pipeline.lake.catalog import WarehouseCatalog
-from era5_pipeline.lake.months import commit_files
+from era5_pipeline.lake.commits import commit_files
 from era5_pipeline.model.grid import location_of
 from era5_pipeline.model.months import Month
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from era5_pipeline.lake.months import Lake, StagedFile
+    from era5_pipeline.lake.commits import StagedFile
+    from era5_pipeline.lake.months import Lake
     from era5_pipeline.postgres.connect import Warehouse
 
 YEARS = range(1940, 2025)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -19,13 +21,13 @@ from era5_pipeline.lake.catalog import (
 from era5_pipeline.lake.pointer import prepare
 from era5_pipeline.model.errors import StoreError, TransientError
 from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline_tests.lake.test_months import assert_same, lake_at, load
 from era5_pipeline_tests.servers import fresh_role
 from era5_pipeline_tests.stores import aws_environment
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.flat_months import FlatMonths
 
 
 @pytest.fixture
@@ -95,6 +97,34 @@ def test_a_commit_based_on_an_older_state_is_refused(embedded_warehouse: Warehou
         connection.execute("DELETE FROM iceberg_tables")
         with pytest.raises((CommitFailedException, NoSuchTableError)), older.transaction() as change:
             change.set_properties(by="a third")
+
+
+@pytest.mark.parametrize("fault", ["truncated", "empty", "another file", "lost"])
+def test_damaged_metadata_is_named_and_the_remedy_helps(
+    embedded_warehouse: Warehouse, flat_months: FlatMonths, tmp_path: Path, fault: str
+) -> None:
+    (tmp_path / "lake").mkdir()
+    lake = lake_at(str(tmp_path / "lake"), tmp_path / "home")
+    load(lake, embedded_warehouse, flat_months())
+    with embedded_warehouse.connect() as connection:
+        opened = lake.open(connection)
+        assert opened is not None
+        metadata = Path(opened.metadata_location)
+        content = {"truncated": metadata.read_bytes()[:900], "empty": b"", "another file": b"{}", "lost": None}[fault]
+        metadata.unlink()
+        if content is not None:
+            metadata.write_bytes(content)
+        for look in (lambda: lake.open(connection), lambda: load(lake, embedded_warehouse, flat_months(seed=2))):
+            with pytest.raises(StoreError, match=metadata.name) as caught:
+                look()
+            assert ("lost" if fault == "lost" else "damaged") in caught.value.message
+        # As the remedy says.
+        (statement,) = re.findall(r"DELETE FROM .* = 'era5'", caught.value.remedy)
+        connection.execute(statement.encode())
+    (tmp_path / "new").mkdir()
+    again = lake_at(str(tmp_path / "new"), tmp_path / "home")
+    load(again, embedded_warehouse, flat_months())
+    assert_same(again, embedded_warehouse)
 
 
 def test_who_may_load_may_load_into_the_lake(embedded_warehouse: Warehouse, server_url: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from contextlib import nullcontext
+import subprocess
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -18,14 +20,20 @@ from era5_pipeline_tests.stores import aws_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.flat_months import FlatMonths
+    from era5_pipeline_tests.lake.conftest import Gateway
+    from era5_pipeline_tests.stores import S3Server
 
 
 def blocks_of(page: str, language: str, first_line: str = "") -> list[str]:
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    return re.findall(rf"```{language}\n{first_line}(.*?)```", text, re.DOTALL)
+    return re.findall(rf"```{language}\n{first_line}(.*?)```", page_text(page), re.DOTALL)
+
+
+def page_text(page: str) -> str:
+    return (ROOT / "docs" / page).read_text(encoding="utf-8")
 
 
 # Those of Spark and ClickHouse run in `test_spark` and `test_clickhouse`.
@@ -43,16 +51,33 @@ SQL = [
 (SECRET,) = blocks_of("lake-duckdb.md", "sql", "-- duckdb, S3\n")
 
 
-@pytest.fixture(scope="module", params=["folder", "s3"])
+@contextmanager
+def place_of(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    """An address for a lake: a folder, or in a bucket of moto or of versitygw, whose region and keys are checked."""
+    if request.param == "folder":
+        (folder / "lake").mkdir()
+        yield str(folder / "lake")
+    elif request.param == "s3":
+        server: S3Server = request.getfixturevalue("s3_server")
+        with aws_environment(server.url):
+            yield f"s3://{server.bucket()}/lake"
+    else:
+        gateway: Gateway = request.getfixturevalue("gateway")
+        with gateway.environment():
+            yield f"s3://{gateway.bucket('pages')}/lake"
+
+
+PLACES = ["folder", "s3", *(["versitygw"] if os.environ.get("ERA5_TEST_VERSITYGW") else [])]
+
+
+@pytest.fixture(scope="module", params=PLACES)
 def lake_path(
     request: pytest.FixtureRequest, server_url: str, flat_months: FlatMonths, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Warehouse]]:
     """The metadata file of a lake with two Julys at the place that the pages ask for, and around it."""
     folder = tmp_path_factory.mktemp("page")
-    (folder / "lake").mkdir()
-    server = request.getfixturevalue("s3_server") if request.param == "s3" else None
-    with fresh_warehouse(server_url) as warehouse, nullcontext() if server is None else aws_environment(server.url):
-        lake = lake_at(str(folder / "lake") if server is None else f"s3://{server.bucket()}/lake", folder / "home")
+    with fresh_warehouse(server_url) as warehouse, place_of(request, folder) as address:
+        lake = lake_at(address, folder / "home")
         for seed, month in enumerate(("2022-07", "2023-07")):
             load(lake, warehouse, flat_months(month, points=(3, 3), north=8.5, west=10.0, seed=seed))
         yield table_of(lake, warehouse).metadata_location, warehouse
@@ -65,12 +90,10 @@ def of_warehouse(warehouse: Warehouse, query: str) -> list[tuple[Any, ...]]:
 
 def secret_of(path: str) -> str:
     """The page's statement for keys, with the test server's address; for a folder, one that does nothing."""
-    endpoint = S3Environment.read().endpoint
-    return (
-        SECRET.replace("127.0.0.1:9000", urlsplit(endpoint).netloc)
-        if path.startswith("s3://") and endpoint
-        else "SELECT 1"
-    )
+    s3 = S3Environment.read()
+    if not path.startswith("s3://") or not s3.endpoint:
+        return "SELECT 1"
+    return SECRET.replace("127.0.0.1:9000", urlsplit(s3.endpoint).netloc).replace("us-east-1", s3.region or "us-east-1")
 
 
 @pytest.mark.parametrize("program", PYTHON)
@@ -82,8 +105,9 @@ def test_python(program: str, lake_path: tuple[str, Warehouse], monkeypatch: pyt
     names: dict[str, Any] = {}
     if "load_catalog" in PYTHON[program]:
         # "Those above", on the page.
-        endpoint = S3Environment.read().endpoint
-        names["properties"] = {"s3.endpoint": endpoint, "s3.region": "us-east-1"} if endpoint else {}
+        s3 = S3Environment.read()
+        own = {"s3.endpoint": s3.endpoint, "s3.region": s3.region or "us-east-1"}
+        names["properties"] = own if s3.endpoint else {}
     names["secret"] = secret_of(path)
     exec(
         PYTHON[program].replace("(answer,) =", "connection.execute(secret)\n(answer,) ="), names
@@ -95,6 +119,26 @@ def test_python(program: str, lake_path: tuple[str, Warehouse], monkeypatch: pyt
     assert names["answer"] == pytest.approx(wanted, rel=1e-6)
 
 
+if PAGES := os.environ.get("ERA5_TEST_PAGES"):
+
+    @pytest.mark.parametrize("page", ["lake-duckdb", "lake-polars", "lake-pyarrow"])
+    def test_what_the_page_installs_is_enough(page: str, lake_path: tuple[str, Warehouse]) -> None:
+        path, warehouse = lake_path
+        program = "\n".join(blocks_of(f"{page}.md", "python"))
+        program = program.replace("(answer,) =", f"connection.execute({secret_of(path)!r})\n(answer,) =")
+        ran = subprocess.run(
+            [f"{PAGES}/{page}/bin/python", "-I", "-c", f"{program}\nprint(answer)"],
+            env={**os.environ, "LAKE": path, "WAREHOUSE": warehouse.url},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+        query = "SELECT avg(temperature_2m::double precision) FROM weather WHERE location_id = 565240"
+        ((wanted,),) = of_warehouse(warehouse, query)
+        assert float(ran.stdout) == pytest.approx(wanted, rel=1e-6)
+
+
 @pytest.mark.parametrize("number", range(len(SQL)))
 def test_sql(number: int, lake_path: tuple[str, Warehouse]) -> None:
     path, warehouse = lake_path
@@ -102,7 +146,8 @@ def test_sql(number: int, lake_path: tuple[str, Warehouse]) -> None:
     assert table in SQL[number]
     secret = secret_of(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("AWS_ENDPOINT_URL", raising=False)  # no secret but the page's
+        for name in ("AWS_ENDPOINT_URL", "AWS_REGION"):
+            patch.delenv(name, raising=False)  # no secret but the page's
         with open_duckdb() as connection:
             connection.execute(secret)
             # getenv is a function of DuckDB's own command.
@@ -112,6 +157,15 @@ def test_sql(number: int, lake_path: tuple[str, Warehouse]) -> None:
     for one, other in zip(found, wanted, strict=True):
         assert one[0] == other[0]
         assert list(map(float, one[1:])) == pytest.approx(list(map(float, other[1:])))
+
+
+def test_the_address_for_java_is_that_of_the_warehouse() -> None:
+    (command,) = re.findall(r"export JDBC=\$\((.*)\)\n", page_text("lake-spark.md"))
+    url = "postgresql://postgres:a%2Bb-C@127.0.0.1:5433/era5"
+    ran = subprocess.run(
+        ["bash", "-c", command], check=True, env={**os.environ, "URL": url}, capture_output=True, text=True
+    )
+    assert ran.stdout == "jdbc:postgresql://127.0.0.1:5433/era5?user=postgres&password=a%2Bb-C\n"
 
 
 def test_the_pages_show_each_engine() -> None:

@@ -14,14 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from era5_pipeline.flat.bands import BAND_LOCATIONS
-from era5_pipeline.lake.catalog import LakePlace, WarehouseCatalog
-from era5_pipeline.lake.months import Committed, Lake, commit_files, files_of
-from era5_pipeline.lake.upkeep import clean, read_both, verify_month
+from era5_pipeline.lake.catalog import LakePlace
+from era5_pipeline.lake.months import Lake, files_of
+from era5_pipeline.lake.upkeep import LakeVerifier, clean, read_both, verify_month
 from era5_pipeline.model.errors import RefusedError, StoreError, TransientError
 from era5_pipeline.model.grid import Shift
 from era5_pipeline.model.location_set import LocationSet
@@ -34,8 +32,10 @@ from era5_pipeline_tests.flat_months import COLUMNS, rows_of_table
 
 if TYPE_CHECKING:
     import psycopg
+    import pyarrow as pa
 
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.lake.commits import Committed
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.warehouse.load_month import Loaded
     from era5_pipeline_tests.flat_months import FlatMonths, Row
@@ -204,6 +204,85 @@ def test_a_month_that_is_replaced_whole_is_not_read(
     assert_same(local_lake, embedded_warehouse)
 
 
+def spoil(lake: Lake, month: Month, fault: str) -> list[Path]:
+    """Remove or damage the month's data files."""
+    files = sorted((Path(lake.place.address) / "weather" / "data" / str(month)).glob("*.parquet"))
+    for path in files:
+        content = path.read_bytes()
+        path.unlink()
+        if fault != "lost":
+            middle = len(content) // 2
+            path.write_bytes(
+                content[:middle] if fault == "cut off" else b"PAR1" + bytes(middle) + content[middle + 4 :]
+            )
+    return files
+
+
+@pytest.mark.parametrize("fault", ["lost", "cut off", "damaged within"])
+def test_a_lost_file_does_not_lock_its_month(
+    local_lake: Lake, embedded_warehouse: Warehouse, flat_months: FlatMonths, fault: str
+) -> None:
+    lake, september = local_lake, Month(2023, 9)
+    for month in (JULY, AUGUST, september):
+        load(lake, embedded_warehouse, flat_months(str(month), points=(3, 3)))
+    (of_july,), (of_august,) = spoil(lake, JULY, fault), spoil(lake, AUGUST, fault)
+    with embedded_warehouse.connect() as connection:
+        table, held = read_both(connection, lake)
+        verifier = LakeVerifier(lake, table)
+        found = [verifier.differences(contents) for contents in held]
+    what = "lost" if fault == "lost" else "damaged"
+    assert [len(lines) for lines in found] == [1, 1, 0]
+    assert f"2023-07: the file {of_july.name} with" in found[0][0]
+    assert found[1][0].endswith(f"rows is {what}")
+    assert of_august.name in found[1][0]
+    # The same files again, other values, and drops.
+    _, committed = load(lake, embedded_warehouse, flat_months(points=(3, 3)), force=True)
+    assert committed.lost == (of_july.name,)
+    load(lake, embedded_warehouse, flat_months("2023-08", points=(3, 3), seed=2), replace_more=True)
+    assert_same(lake, embedded_warehouse)
+    spoil(lake, AUGUST, fault)
+    drop_month(embedded_warehouse, AUGUST, alongside=partial(lake.remove, AUGUST))
+    spoil(lake, september, fault)
+    some = LocationSet.of_ids(flat_months(points=(3, 3)).location_ids.ids()[:4])
+    drop_month(embedded_warehouse, september, some, alongside=partial(lake.remove, september))
+    load(lake, embedded_warehouse, flat_months("2023-09", points=(3, 3)), force=True)
+    assert_same(lake, embedded_warehouse)
+
+
+def test_a_lost_file_that_had_other_places_too(
+    local_lake: Lake, embedded_warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
+    west, east = flat_months(points=(3, 3)), flat_months(points=(3, 3), west=20.25, seed=2)
+    load(local_lake, embedded_warehouse, west)
+    load(local_lake, embedded_warehouse, east, replace_more=True)
+    spoil(local_lake, JULY, "lost")
+    waiting = local_lake.prepared(embedded_warehouse, east, force=True)
+    load_month(embedded_warehouse, east, alongside=waiting, force=True)
+    assert len(waiting.notes) == 2
+    assert all("was lost or damaged" in note and "era5 lake verify --from 2023-07" in note for note in waiting.notes)
+    with embedded_warehouse.connect() as connection:
+        table, (contents,) = read_both(connection, local_lake)
+        assert verify_month(local_lake, table, contents) != ()
+    # As verify advises, both.
+    load(local_lake, embedded_warehouse, west, force=True, replace_more=True)
+    load(local_lake, embedded_warehouse, east, force=True, replace_more=True)
+    assert_same(local_lake, embedded_warehouse)
+
+
+def test_columns_cannot_be_added_to_a_lost_file(
+    local_lake: Lake, embedded_warehouse: Warehouse, flat_months: FlatMonths
+) -> None:
+    load(local_lake, embedded_warehouse, flat_months(names=("t2m",)))
+    spoil(local_lake, JULY, "lost")
+    with pytest.raises(
+        StoreError, match="a file of the month in the lake is lost or damaged, and with it columns beside"
+    ) as caught:
+        load(local_lake, embedded_warehouse, flat_months(names=("tcc",)))
+    assert "--replace" in caught.value.remedy
+    load(local_lake, embedded_warehouse, flat_months(names=("t2m", "tcc")), replace_more=True)
+    assert_same(local_lake, embedded_warehouse)
+
+
 def test_verify_sees_ledger_and_lake_of_one_moment(
     local_lake: Lake, embedded_warehouse: Warehouse, flat_months: FlatMonths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,40 +357,6 @@ def test_months_loaded_at_the_same_time(local_lake: Lake, warehouse: Warehouse, 
         list(threads.map(partial(load, local_lake, warehouse), months))
     assert_same(local_lake, warehouse)
     assert snapshots(local_lake, warehouse) == 7
-
-
-def manifests(table: Any) -> int:
-    return len(table.current_snapshot().manifests(table.io))
-
-
-def test_manifests_are_merged_whether_months_come_or_are_replaced(
-    local_lake: Lake, embedded_warehouse: Warehouse, flat_months: FlatMonths, tmp_path: Path
-) -> None:
-    source = flat_months(names=("t2m",), hours=1).row_files[0].path
-    rows = pq.read_table(source)
-    months = [Month.from_number(Month(2015, 1).number + number) for number in range(42)]
-
-    def commit(connection: psycopg.Connection[Any], month: Month) -> None:
-        times = pa.array([month.start] * len(rows), rows.schema.field("time").type)
-        path = tmp_path / "rows.parquet"
-        pq.write_table(rows.set_column(0, rows.schema.field("time"), times), path)
-        staged = list(local_lake.upload(month, "0123456789abcdef", [path]))
-        with connection.transaction():
-            table = WarehouseCatalog(connection, local_lake.place).open_table(["temperature_2m"])
-            commit_files(table, month, files_of(table, month), staged, {})
-
-    with embedded_warehouse.connect() as connection:
-        local_lake.require(connection)
-        for month in months:
-            commit(connection, month)
-        assert manifests(table_of(local_lake, embedded_warehouse)) < 30
-        for month in months[::4]:
-            commit(connection, month)
-    table = table_of(local_lake, embedded_warehouse)
-    assert manifests(table) < 30
-    assert [len(files_of(table, month)) for month in months] == [1] * 42
-    assert table.scan().count() == 42 * len(rows)
-    assert table.metadata.snapshots[-1].summary["deleted-data-files"] == "1"
 
 
 def test_the_first_months_at_the_same_time(local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths) -> None:

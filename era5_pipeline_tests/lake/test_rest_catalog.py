@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
@@ -22,7 +23,7 @@ from era5_pipeline.lake.pointer import forget_followers
 from era5_pipeline.lake.rest_catalog import RestFollower
 from era5_pipeline.lake.upkeep import clean
 from era5_pipeline.model.errors import StoreError, TransientError, UsageError
-from era5_pipeline_tests.commands import new_home
+from era5_pipeline_tests.commands import ROOT, new_home
 from era5_pipeline_tests.docker_stack import wait_for
 from era5_pipeline_tests.lake.test_lake_page import blocks_of
 from era5_pipeline_tests.lake.test_months import lake_at, load, table_of
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.flat_months import FlatMonths
 
 JARS = Path(os.environ["ERA5_TEST_SPARK"]) / "rest"
+(PROGRAM,) = blocks_of("lake.md", "python")
 (REST_OF_PAGE,) = blocks_of("lake-duckdb.md", "sql", "-- duckdb, REST\n")
 
 
@@ -59,18 +61,9 @@ class RestServer:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        env = {
-            "CATALOG_WAREHOUSE": str(self.folder / "warehouse"),
-            "CATALOG_REST_PORT": str(self.port),
-            "CATALOG_URI": f"jdbc:sqlite:{self.folder / 'catalog.db'}",
-        }
+        serve = [str(ROOT / ".ci" / "iceberg-rest" / "serve"), str(JARS.parent), str(self.folder), str(self.port)]
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                ["java", "-cp", f"{JARS}/*", "org.apache.iceberg.rest.RESTCatalogServer"],
-                env={**os.environ, **QUICK_JAVA, **env},
-                stdout=log,
-                stderr=log,
-            )
+            self.process = subprocess.Popen(serve, env={**os.environ, **QUICK_JAVA}, stdout=log, stderr=log)
         wait_for(self._answers, "the REST catalog answers", 60)
 
     def _answers(self) -> bool:
@@ -152,7 +145,7 @@ def test_each_snapshot_is_told_once(
 ) -> None:
     load(lake, warehouse, flat_months("2023-07"))
     first = published(lake, warehouse)
-    assert (first.snapshots, first.added, first.removed) == (1, 0, 0)  # registered whole
+    assert (first.snapshots, first.added, first.removed) == (1, 1, 0)
     load(lake, warehouse, flat_months("2023-08"))
     load(lake, warehouse, flat_months("2023-07", seed=2), replace_more=True)
     assert replace(published(lake, warehouse), snapshots=0).added == 2
@@ -185,6 +178,25 @@ def test_duckdb_attaches_the_catalog(
     assert [(rows, values, pytest.approx(mean))] == wanted
 
 
+def test_only_this_machine_reaches_the_server(rest: RestServer) -> None:
+    assert rest.process is not None
+    listening = [one.laddr for one in psutil.Process(rest.process.pid).net_connections("tcp") if one.status == "LISTEN"]
+    assert {(one.ip.removeprefix("::ffff:"), one.port) for one in listening} == {("127.0.0.1", rest.port)}
+
+
+def test_the_program_of_the_page_reads_by_it(
+    lake: Lake, warehouse: Warehouse, rest: RestServer, flat_months: FlatMonths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(lake, warehouse, flat_months("2023-07", points=(3, 3), north=8.5, west=10.0))
+    published(lake, warehouse)
+    monkeypatch.setenv("ERA5_LAKE_CATALOG", rest.url)
+    names: dict[str, Any] = {}
+    exec(PROGRAM, names)  # the page's own text
+    with warehouse.connect() as own:
+        ((wanted,),) = own.execute("SELECT avg(temperature_2m::float8) FROM weather WHERE location_id = 565240")
+    assert names["answer"] == pytest.approx(wanted)
+
+
 def test_columns_that_are_added_later_are_told(
     lake: Lake, warehouse: Warehouse, rest: RestServer, flat_months: FlatMonths
 ) -> None:
@@ -205,10 +217,10 @@ def test_a_catalog_that_does_not_answer_ends_no_load_and_learns_of_the_month_lat
     lake: Lake, warehouse: Warehouse, rest: RestServer, flat_months: FlatMonths
 ) -> None:
     load(lake, warehouse, flat_months("2023-07"))
-    assert lake.publish_or_say(warehouse) == ()
+    assert lake.after_commit(warehouse, 24) == ()
     rest.stop()
     load(lake, warehouse, flat_months("2023-08"))
-    (note,) = lake.publish_or_say(warehouse)
+    (note,) = lake.after_commit(warehouse, 24)
     assert rest.url in note
     assert "era5 lake publish" in note
     rest.start()
@@ -226,7 +238,7 @@ def test_loads_that_end_together_are_all_told(
 
     def one(flat: FlatMonth) -> None:
         load(lake, warehouse, flat)
-        notes.extend(lake.publish_or_say(warehouse))
+        notes.extend(lake.after_commit(warehouse, 24))
 
     flats = [flat_months(f"2023-{month:02d}") for month in (7, 8, 9, 10)]
     threads = [threading.Thread(target=one, args=(flat,)) for flat in flats]
@@ -297,7 +309,7 @@ def test_loads_do_not_wait_for_a_catalog_that_hangs(
 
     monkeypatch.setattr(RestFollower, "publish", hang)
     notes: list[str] = []
-    first = threading.Thread(target=lambda: notes.extend(lake.publish_or_say(warehouse)))
+    first = threading.Thread(target=lambda: notes.extend(lake.after_commit(warehouse, 24)))
     first.start()
     assert asked.wait(60)
     with warehouse.connect() as connection:
@@ -307,7 +319,7 @@ def test_loads_do_not_wait_for_a_catalog_that_hangs(
         ).fetchall()
         assert open_ones == 0
     load(lake, warehouse, flat_months("2023-08"))
-    assert lake.publish_or_say(warehouse) == ()  # at once
+    assert lake.after_commit(warehouse, 24) == ()  # at once
     answers.set()
     first.join()
     assert notes == []
@@ -381,6 +393,10 @@ def test_by_the_commands(rest: RestServer, tmp_path: Path) -> None:
         sample = ("--source", "sample", "--area", "10/100/9.5/100.5")
         home.run("load", "--from", "2023-07", "--to", "2023-08", *sample, code=0, **settings)
         assert rows_by_rest(rest) == (744 + 744) * 9
+        with catalog_at(rest) as catalog:
+            catalog.drop_table("era5.weather")
+        told = home.run("lake", "publish", code=0, **settings).out
+        assert told == f"{rest.url}: 2 snapshots, 2 added, 0 removed\n"
         told = home.run("lake", "publish", code=0, **settings).out
         assert told == f"{rest.url}: 2 snapshots, 0 added, 0 removed\n"
         home.run("drop", "--from", "2023-08", "--yes", code=0, **settings)

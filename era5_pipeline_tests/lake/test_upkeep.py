@@ -13,7 +13,8 @@ import pytest
 
 from benchmarks.engines import open_duckdb
 from era5_pipeline.lake.catalog import LakePlace
-from era5_pipeline.lake.upkeep import Cleaned, clean, list_snapshots
+from era5_pipeline.lake.snapshots import list_snapshots
+from era5_pipeline.lake.upkeep import Cleaned, clean
 from era5_pipeline.model.errors import Era5Error, RefusedError, UsageError
 from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.lake.test_months import assert_same, lake_at, load, table_of

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -16,44 +14,13 @@ from era5_pipeline.runtime.stores import open_store
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline_tests.flat_months import rows_of_table
 from era5_pipeline_tests.lake.test_months import assert_same, lake_at, load, table_of
-from era5_pipeline_tests.stores import KEY, SECRET, aws_environment, free_port, running
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.flat_months import FlatMonths
-
-REGION = "eu-central-1"
-
-
-@dataclass(frozen=True)
-class Gateway:
-    """The server's address and the folder that its buckets are folders of."""
-
-    url: str
-    folder: Path
-
-    def bucket(self, name: str) -> str:
-        (self.folder / name).mkdir()
-        return name
-
-    @contextmanager
-    def environment(self, *, region: str = REGION, secret: str = SECRET) -> Iterator[None]:
-        with aws_environment(self.url, secret=secret), pytest.MonkeyPatch.context() as patch:
-            patch.setenv("AWS_REGION", region)
-            yield
-
-
-@pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    folder, port = tmp_path_factory.mktemp("versitygw"), free_port()
-    (folder / "buckets").mkdir()
-    command = [os.environ["ERA5_TEST_VERSITYGW"], "--port", f"127.0.0.1:{port}", "--region", REGION]
-    keys = {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
-    with running([*command, "posix", str(folder / "buckets")], port, **keys) as server:
-        yield Gateway(server.url, folder / "buckets")
+    from era5_pipeline_tests.lake.conftest import Gateway
 
 
 def test_months_are_loaded_replaced_compared_and_cleaned_up(

@@ -86,6 +86,10 @@ def contents_of(path: Path, scratch: Path) -> Contents:
     return inspect(file)
 
 
+# The name that the service gives, which shows the data set: a CSV has no attributes.
+AS_SERVED = "reanalysis-era5-single-levels-timeseries-sfc.csv"
+
+
 def put(folder: Path, content: str | bytes, name: str = "series.csv") -> Path:
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -141,7 +145,7 @@ def test_a_series_gives_the_same_rows_as_csv_and_as_netcdf(point_series: Path, t
         place = [str(float(dataset[axis][...])) for axis in ("latitude", "longitude")]
     lines = [",".join((*row, *place)) for row in zip(stamps, *columns, strict=True)]
     text = "\n".join([",".join(("valid_time", *names, "latitude", "longitude")), *lines, ""])
-    path = put(tmp_path, text)
+    path = put(tmp_path, text, AS_SERVED)
     for month in ("2024-01", "2024-07", "2024-12"):
         of_csv = flatten([path], month, tmp_path / "csv")
         of_netcdf = flatten([archive], month, tmp_path / "netcdf")
@@ -215,7 +219,10 @@ def test_an_empty_cell_is_a_missing_value(tmp_path: Path) -> None:
 
 def test_versions_are_read_where_a_file_has_them(tmp_path: Path) -> None:
     text = TWO_HOURS.replace("t2m,", "t2m,expver,").replace("300.0,", "300.0,0001,").replace("300.5,", "300.5,5,")
-    assert flatten([put(tmp_path, text)], "2023-07", tmp_path).expver == {"temperature_2m": {"0001": 1, "0005": 1}}
+    served, unnamed = put(tmp_path, text, AS_SERVED), put(tmp_path, text)
+    assert flatten([served], "2023-07", tmp_path).expver == {"temperature_2m": {"0001": 1, "0005": 1}}
+    # Nothing shows that it is ERA5: never final.
+    assert flatten([unnamed], "2023-07", tmp_path).expver == {"temperature_2m": {"unknown": 1, "0005": 1}}
 
 
 def test_a_series_may_be_split_over_files_and_months(tmp_path: Path) -> None:
@@ -370,15 +377,6 @@ def test_member_names_cannot_lead_out_of_the_scratch_folder(tmp_path: Path, netc
     assert not Path("/tmp/evil-era5.nc").exists()
 
 
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_two_members_of_the_same_name_become_two_files(tmp_path: Path, netcdf: Path) -> None:
-    path = tmp_path / "twice.zip"
-    with zipfile.ZipFile(path, "w") as target:
-        for _ in range(2):
-            target.writestr("a.nc", netcdf.read_bytes())
-    assert len({file.path for file in unpacked(path, tmp_path / "scratch")}) == 2
-
-
 @pytest.mark.parametrize("members", [{}, {"readme.txt": b"hello"}, {"inner.zip": b"PK\x05\x06" + bytes(18)}])
 def test_a_zip_without_netcdf_is_refused(tmp_path: Path, members: dict[str, bytes]) -> None:
     path = zip_of(tmp_path / "notes.zip", members)
@@ -405,6 +403,18 @@ def test_a_damaged_zip_is_reported_or_unpacks_correctly(tmp_path: Path, netcdf: 
                 assert error.remedy  # noqa: PT017
             else:
                 assert [file.path.read_bytes() for file in files] == [content]
+
+
+def test_a_zip_with_two_members_of_one_name_is_refused(tmp_path: Path, netcdf: Path) -> None:
+    path = zip_of(tmp_path / "twice.zip", {"a.nc": netcdf.read_bytes(), "readme.txt": b"one"})
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("readme.txt", b"another")
+    assert len(unpacked(path, tmp_path / "scratch")) == 1  # which of two such texts is right does not matter
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("a.nc", b"something else")
+    with pytest.raises(BadFileError, match=r"it has 2 members named a\.nc") as refused:
+        unpacked(path, tmp_path / "scratch")
+    assert str(refused.value.path) == str(path)
 
 
 def test_an_encrypted_zip_is_refused(tmp_path: Path, netcdf: Path) -> None:

@@ -636,7 +636,7 @@ def test_messages_name_the_member_not_the_scratch_file(tmp_path: Path) -> None:
     [
         ("bad/truncated-hdf5.nc", "unreadable", "cut off or damaged"),
         ("bad/sf-is-streamfunction.nc", "units", "sf is Stream function in m**2 s**-1, not in m of water"),
-        ("bad/latlon-allfill.nc", "grid", "latitude holds only fill values"),
+        ("bad/latlon-allfill.nc", "aggregate", "values of another grid, interpolated (remap_script ncremap)"),
         ("delhi-2018-offgrid/delhi_weather_2018_01.nc", "grid", "latitude 28.9 is not on"),
         ("alps-2020-01-packed-offgrid/SURF_202001.nc", "grid", "latitude 47.201 is not on"),
         ("land-t2m-expver-dim/nz_20222023.nc", "grid", "latitude -41.1 is not on"),

@@ -218,19 +218,16 @@ def test_a_loader_loads_into_a_lake(
             run(server_url, f"DROP DATABASE IF EXISTS {database_of(url)}_dagster WITH (FORCE)")
 
 
-def test_a_warehouse_without_tables_of_summaries_gets_them_from_its_loaders(
-    roled: RoledWarehouse, host: Host, caplog: pytest.LogCaptureFixture
+def test_a_warehouse_without_tables_of_summaries_gets_them_from_its_owner(
+    roled: RoledWarehouse, caplog: pytest.LogCaptureFixture
 ) -> None:
     month = ("load", "--from", "2023-01", *SMALL)
     rows = "SELECT count(*) FROM weather_monthly"
     roled.era5("alice", *month)
     run(roled.url, "DROP VIEW weather_monthly", "DROP TABLE era5.monthly_summary, era5.monthly_last_hour")
-    if host.layout != "partitions":
-        # There, the loader was not allowed to create tables.
-        run(roled.url, f"REVOKE CREATE ON SCHEMA era5, public FROM {ROLES.loader}")
-        roled.era5("alice", *month, "--force")
-        assert "loaded without monthly summaries: their table is missing" in caplog.text
-        roled.init()
+    roled.era5("alice", *month, "--force")
+    assert "loaded without monthly summaries: their table is missing" in caplog.text
+    roled.init()
     for name in ("bob", "alice"):
         roled.era5(name, *month, "--force")
         assert ask(roled.as_user("ann"), rows) == 9
@@ -247,15 +244,17 @@ def test_views_that_were_missing_are_the_readers_too(roled: RoledWarehouse) -> N
     # Installed later; the loader may not change era5.location, which is the owner's.
     maps = ("weather_monthly_map",) if has_postgis(roled.url) else ()
     names = "era5.table_column, era5.variable, era5.missing_hours, era5.preliminary_hours, weather_daily"
+    run(roled.url, f"DROP VIEW {names} CASCADE", "DROP TABLE era5.catalogue")
+    roled.era5("bob", *month, "--force")
+    # In the schema era5 a loader makes nothing.
+    assert ask(roled.url, "SELECT to_regclass('era5.catalogue')") is None
+    readable = ["weather_daily", *maps]
     for made_by in ("a loader", "era5 db init --roles"):
-        run(roled.url, f"DROP VIEW {names} CASCADE", "DROP TABLE era5.catalogue")
-        if made_by == "a loader":
-            roled.era5("bob", *month, "--force")
-        else:
-            roled.init()
-        for name in (*names.split(", "), *maps):
+        for name in readable:
             assert ask(roled.as_user("ann"), f"SELECT count(*) >= 0 FROM {name}") is True, (made_by, name)
         assert ask(roled.as_user("ann"), "SELECT count(*) FROM weather_daily('2023-01-05', '2023-01-05')") == 9
+        roled.init()
+        readable = [*names.split(", "), *maps]
     # Whoever made them: the next loader adds a variable to them.
     roled.era5("alice", *month, "--variables", "default,d2m")
     assert ask(roled.as_user("ann"), "SELECT count(dewpoint_2m_mean) FROM weather_daily") == 9 * 31
@@ -368,12 +367,138 @@ def test_what_a_reader_cannot_do(quiet: str, statement: str) -> None:
             connection.execute(statement.encode())
 
 
-def test_loaders_create_the_tables_of_months_and_years(quiet: str) -> None:
-    with psycopg.connect(with_user(quiet, login("alice", SHARED))) as connection:
-        row = connection.execute(
-            "SELECT has_schema_privilege('public', 'CREATE'), has_schema_privilege('era5', 'CREATE')"
-        ).fetchone()
-    assert row == (True, True)
+@pytest.mark.parametrize(
+    ("name", "schema", "may_create"),
+    [
+        ("alice", "public", True),
+        ("alice", "era5_loads", True),
+        ("alice", "era5", False),
+        ("ann", "era5_loads", False),
+        ("ann", "era5", False),
+    ],
+)
+def test_loaders_create_tables_beside_the_table_and_in_a_schema_of_their_own(
+    quiet: str, name: str, schema: str, *, may_create: bool
+) -> None:
+    with psycopg.connect(with_user(quiet, login(name, SHARED))) as connection:
+        row = connection.execute("SELECT has_schema_privilege(%s, 'CREATE')", (schema,)).fetchone()
+    assert row == (may_create,)
+
+
+EVIL = (
+    "CREATE FUNCTION {name}({arguments}) RETURNS {kind} LANGUAGE plpgsql SECURITY {security} AS "
+    "$$BEGIN {body}; RETURN {returned}; END$$"
+)
+
+
+def test_functions_and_tables_that_a_loader_made_are_never_given_to_the_owner(roled: RoledWarehouse) -> None:
+    """As in a warehouse whose loaders could still create objects in the schema era5."""
+    roled.era5("alice", "load", "--from", "2023-01", *SMALL)
+    run(
+        roled.url,
+        f"GRANT CREATE ON SCHEMA era5 TO {ROLES.loader}",
+        "DROP FUNCTION era5.location_id(double precision, double precision)",
+        "DROP VIEW era5.variable, era5.table_column",
+        "DROP TABLE era5.catalogue",
+    )
+    own = EVIL.format(
+        name="era5.location_id",
+        arguments="latitude double precision, longitude double precision",
+        kind="integer",
+        security="DEFINER",
+        body="PERFORM 1",
+        returned="1",
+    )
+    other = own.replace("location_id", "become_owner")
+    run(
+        roled.as_user("alice"),
+        own,
+        other,
+        other.replace("double precision", "integer"),
+        "CREATE TABLE era5.catalogue (column_name text PRIMARY KEY, mine int)",
+        "CREATE TABLE era5.mine (i int)",
+    )
+    printed = roled.init()
+    assert "era5.location_id(double precision, double precision): made anew, because a loader had made it" in printed
+    assert "era5.catalogue: made anew" in printed
+    functions = (
+        "SELECT string_agg(proname || ' ' || proowner::regrole || ' ' || prosecdef, ', ' ORDER BY proname, oid) "
+        "FROM pg_proc WHERE pronamespace = 'era5'::regnamespace AND proname IN ('become_owner', 'location_id', 'at')"
+    )
+    mine = f"become_owner {login('alice')} true"
+    assert ask(roled.url, functions) == f"at {ROLES.owner} false, {mine}, {mine}, location_id {ROLES.owner} false"
+    assert ask(roled.as_user("ann"), "SELECT era5.location_id(-6, 106)") == 484984
+    owners = "SELECT string_agg(DISTINCT pg_get_userbyid(relowner), ' ') FROM pg_class WHERE oid = ANY(%s::regclass[])"
+    with psycopg.connect(roled.url) as connection:
+        for tables, owner in ((["era5.mine"], login("alice")), (["era5.catalogue", "era5.variable"], ROLES.owner)):
+            assert connection.execute(owners, (tables,)).fetchone() == (owner,)
+    with psycopg.connect(roled.as_user("alice")) as connection, pytest.raises(pg.InsufficientPrivilege):
+        connection.execute("CREATE TABLE era5.again (i int)")
+
+
+@pytest.mark.parametrize(
+    "attached",
+    [
+        "CREATE TRIGGER mine BEFORE INSERT ON weather FOR EACH ROW EXECUTE FUNCTION public.mine()",
+        "CREATE TRIGGER mine BEFORE DELETE ON era5.monthly_last_hour FOR EACH ROW EXECUTE FUNCTION public.mine()",
+        "ALTER TABLE weather ADD CONSTRAINT mine CHECK (public.is_mine(location_id))",
+        "CREATE INDEX mine ON weather (public.is_mine(location_id))",
+        "CREATE DOMAIN public.mine AS int CHECK (public.is_mine(VALUE)); ALTER TABLE weather ADD mine public.mine",
+    ],
+)
+def test_a_superuser_does_not_run_code_that_a_loader_attached_to_the_tables(
+    attached: str, host_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with server_without_our_roles(host_url), fresh_database(host_url) as url:
+        made = RoledWarehouse(url, InProcess(capsys, monkeypatch, tmp_path))
+        try:
+            made.init()
+            run(url, *create_logins(ROLES))
+            become = "IF current_setting('is_superuser') = 'on' THEN RAISE 'ran with all rights'; END IF"
+            run(
+                made.as_user("alice"),
+                EVIL.format(
+                    name="public.mine", arguments="", kind="trigger", security="INVOKER", body=become, returned="NEW"
+                ),
+                EVIL.format(
+                    name="public.is_mine",
+                    arguments="i int",
+                    kind="boolean",
+                    security="INVOKER IMMUTABLE",
+                    body=become,
+                    returned="true",
+                ),
+                f"SET ROLE {ROLES.loader}; {attached}",
+            )
+            made.here.set(ERA5_DATABASE_URL=url)
+            for arguments in (
+                ("load", "--from", "2023-01", *SMALL),
+                ("db", "init", "--roles", "--role-prefix", PREFIX),
+            ):
+                printed = made.here.run(*arguments, code=5)
+                assert_explained(
+                    printed,
+                    f"mine(integer), which {login('alice')} made".replace(
+                        "(integer)", "()" if "TRIGGER" in attached else "(integer)"
+                    ),
+                    "remove it: DROP FUNCTION",
+                )
+            assert ask(url, "SELECT count(*) FROM weather") == 0
+            # The loader itself goes on, at its own risk.
+            made.era5("bob", "load", "--from", "2023-01", *SMALL)
+        finally:
+            run(host_url, f"DROP DATABASE IF EXISTS {database_of(url)}_dagster WITH (FORCE)")
+
+
+def test_only_dagsters_tables_of_its_database_are_the_loaders(roled: RoledWarehouse) -> None:
+    url = with_database(roled.url, f"{database_of(roled.url)}_dagster")
+    run(url, "CREATE TABLE public.mine (i int)")
+    roled.init()
+    owners = (
+        "SELECT string_agg(DISTINCT tableowner, ' ') FROM pg_tables WHERE schemaname = 'public' AND tablename {} 'mine'"
+    )
+    assert ask(url, owners.format("<>")) == ROLES.loader
+    assert ask(url, owners.format("=")) != ROLES.loader
 
 
 def test_a_reader_has_functions_and_a_time_limit(quiet: str) -> None:

@@ -350,13 +350,98 @@ def test_a_bad_file_without_good_ones_is_an_error_with_a_remedy(tmp_path: Path, 
     assert left_behind(tmp_path / "home") == []
 
 
-def test_the_error_names_the_first_bad_file_and_counts_the_others(tmp_path: Path) -> None:
+def test_the_error_names_bad_files_of_one_kind_and_counts_the_others(tmp_path: Path) -> None:
     folder = tmp_path / "era5"
     folder.mkdir()
-    for number in range(3):
+    for number in range(5):
         (folder / f"{number}.nc").write_bytes(b"")
-    with pytest.raises(NoDataError, match=r"0\.nc: is empty \(and 2 more files that cannot be used\)"):
+    for number in (6, 7):
+        (folder / f"{number}.nc").write_bytes(b"<html>no</html>")
+    said = r"era5/0\.nc, 1\.nc, 2\.nc and 2 more: is empty \(and 2 more files that cannot be used\)"
+    with pytest.raises(NoDataError, match=said):
         source_of(folder).fetch(JULY)
+
+
+# Faults of dew point, which a load without a list of variables leaves out.
+FAULTS: dict[str, tuple[Weather, dict[str, object], str]] = {
+    "units": (weather(OF_JULY, names=["d2m"]), {"units": "degC"}, "in degC"),
+    "another data set": (weather(OF_JULY, names=["d2m"]), {"GRIB_class": "l5"}, "ERA5-Land"),
+    "off the grid": (weather(OF_JULY, [10.1, 9.85], names=["d2m"]), {}, "0.25 degree grid"),
+    "levels": (weather(OF_JULY, names=["d2m"]), {"GRIB_typeOfLevel": "isobaricInhPa"}, "at pressure levels"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_another_variable_is_told_as_if_it_were_asked_for(tmp_path: Path, fault: str) -> None:
+    of, attributes, said = FAULTS[fault]
+    (tmp_path / "era5").mkdir()
+    write_netcdf(tmp_path / "era5" / "d2m.nc", of, replace(CURRENT, attributes=attributes))
+    by_default, everything = chosen(tmp_path / "era5", None), chosen(tmp_path / "era5", "all")
+    for source in (by_default, everything):
+        assert source.months() == ()
+        assert said in source.no_months().message
+        assert source.no_months().remedy == everything.no_months().remedy
+        (refusal,) = source.refusals(JULY)
+        assert said in refusal.error.message
+        # Of a month that the files do not have.
+        (refusal,) = source.refusals(JUNE)
+        assert said in refusal.error.remedy
+    with pytest.raises(NoDataError, match=f"2023-07: .*d2m.nc: .*{said}"):
+        by_default.fetch(JULY)
+
+
+def test_of_all_variables_those_off_the_grid_are_left_to_the_check_of_the_grid(tmp_path: Path) -> None:
+    (tmp_path / "era5").mkdir()
+    write_netcdf(tmp_path / "era5" / "d2m.nc", FAULTS["off the grid"][0])
+    raw = chosen(tmp_path / "era5", "all").fetch(JULY)
+    with scratch_folder(tmp_path) as scratch:
+        outcomes = raw_outcomes(raw, take_inventory(raw, scratch), allow_incomplete=True)
+    refused = next(one for one in outcomes if not one.passed)
+    assert refused.name == "grid_aligned"
+    assert "d2m.nc: latitude 10.1 is not on ERA5's 0.25 degree grid" in refused.description
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_variable_that_is_named_and_has_a_fault_is_not_said_to_be_absent(folder: Path, fault: str) -> None:
+    of, attributes, said = FAULTS[fault]
+    write_netcdf(folder / "d2m.nc", of, replace(CURRENT, attributes=attributes))
+    (refusal,) = chosen(folder, "t2m,d2m").refusals(JULY)
+    assert said in refusal.error.message
+    # Who does not name it is told of it as a file that is passed over; who names others is not.
+    raw = chosen(folder, None).fetch(JULY)
+    (warning,) = raw.warnings
+    assert warning.startswith(f"passed over: {folder / 'd2m.nc'}: ")
+    assert said in warning
+    assert chosen(folder, "t2m").fetch(JULY).warnings == ()
+
+
+def test_what_becomes_of_each_file_is_told(folder: Path) -> None:
+    shifted = weather(hours_from("2018-01-01T00", 3), [10.1, 9.85])
+    bad = write_netcdf(folder / "shifted.nc", shifted)
+    other = write_netcdf(folder / "sp.nc", weather(OF_JULY, names=["sp"]))
+    (folder / "notes.md").write_text("# notes")
+    (folder / "points.CSV").write_text("time,t2m\n")
+    source = source_of(folder)
+    assert source.months() == (JUNE, JULY)
+    assert source.months_of_files() == (Month(2018, 1), JUNE, JULY)
+    use = source.use(source.months_of_files(), source.months())
+    assert {Path(path).name for path in use.files} == {"june.nc", "july.nc", bad.name, other.name}
+    assert use.by_month[JULY] == (str(folder / "t2m" / "july.nc"), str(folder / "tp" / "july.nc"))
+    ((path, problem),) = use.passed_over
+    assert (path, problem.months) == (str(bad), ("2018-01",))
+    assert use.others == {"CSV": 1}
+    # Months that were not asked for are not missed.
+    assert source.use((JULY,), (JULY,)).passed_over == ()
+
+
+def test_a_file_that_is_named_is_data_by_what_its_name_says(tmp_path: Path) -> None:
+    path = tmp_path / "weather.csv"
+    path.write_text("\ntime,temperature_2m_mean\n2014-01-01,-0.8\n")
+    error = FilesSource((path,), tmp_path / "home").no_months()
+    assert error.message.startswith(f"{path}: is text")
+    assert "'time,temperature_2m_mean'" in error.message
+    beside = FilesSource((tmp_path,), tmp_path / "home").no_months()
+    assert beside.message.endswith("there is no ERA5 file in it; it has files in formats that are not read: 1 CSV")
 
 
 def test_a_bad_file_of_a_known_month_stops_only_that_month(folder: Path) -> None:
@@ -415,7 +500,7 @@ def test_real_bad_files_are_classified_and_good_ones_beside_them_are_used(folder
     assert kinds == {
         "csv-named-nc.nc": "unreadable",
         "era5-land.grib": "aggregate",
-        "latlon-allfill.nc": "grid",
+        "latlon-allfill.nc": "aggregate",
         "lfs-pointer.nc": "unreadable",
         "sf-is-streamfunction.nc": "units",
         "truncated-hdf5.nc": "unreadable",
@@ -536,6 +621,26 @@ def test_hours_that_cannot_be_taken_for_means_need_no_option(
     tmp_path: Path, of: Weather, attributes: dict[str, object]
 ) -> None:
     write(tmp_path / "era5", of, replace(LEGACY, attributes=attributes))
+    assert source_of(tmp_path / "era5").problems() == ()
+
+
+@pytest.mark.parametrize("others", [(), ("2023-07-02T12",)], ids=["alone", "of two"])
+def test_the_only_value_of_a_month_at_its_first_hour_may_be_its_mean(tmp_path: Path, others: tuple[str, ...]) -> None:
+    write(tmp_path / "era5", at("2023-07-01T00"), UNPACKED)
+    for time in others:
+        write(tmp_path / "era5", at(time), UNPACKED, stem="other")
+    source = source_of(tmp_path / "era5")
+    if others:
+        assert source.problems() == ()
+        return
+    with pytest.raises(BadFileError, match=r"one value a month, always at 00:00 UTC .* may be the mean") as refused:
+        source.fetch(JULY)
+    assert "--sparse-hours" in refused.value.remedy
+    assert replace(source_of(tmp_path / "era5"), sparse_hours=True).problems() == ()
+
+
+def test_the_last_hour_of_a_month_before_is_no_mean(tmp_path: Path) -> None:
+    write(tmp_path / "era5", weather(hours_from("2023-06-30T01", 24)), UNPACKED)
     assert source_of(tmp_path / "era5").problems() == ()
 
 

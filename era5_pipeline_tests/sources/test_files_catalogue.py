@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from era5_pipeline.cli.folder_files import FolderReport
 from era5_pipeline.model.errors import BadFileError, NoDataError, StoreError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
@@ -21,7 +22,7 @@ from era5_pipeline.planning.current_contents import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.stores import open_store
 from era5_pipeline.sources.files_catalogue import Catalogue, CatalogueEntry
-from era5_pipeline.sources.open_source import source_of, stray_problems
+from era5_pipeline.sources.open_source import source_of
 from era5_pipeline.sources.source import FolderSource
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline.warehouse.ledger import read_ledger
@@ -86,7 +87,7 @@ def test_months_of_a_bucket_are_loaded(settings: Making, s3_address: str, tmp_pa
     with warehouse.connect() as connection:
         (part,) = read_ledger(connection)[0].parts
     assert [file.path for file in part.files] == [july]
-    assert stray_problems(settings()) == ()
+    assert FolderReport.of(settings(), []).use.passed_over == ()
     assert unchanged_months(settings(), warehouse, (JULY_OBJECTS, AUGUST)) == {JULY_OBJECTS}
 
 
@@ -147,8 +148,8 @@ def test_an_object_that_changed_between_the_stages_is_detected(
 
 def test_problems_name_the_object(settings: Making, s3_address: str) -> None:
     open_store(s3_address).write("broken.nc", b"<html>no</html>")
-    (problem,) = stray_problems(settings())
-    assert problem.file == f"{s3_address}/broken.nc"
+    ((path, problem),) = FolderReport.of(settings(), []).use.passed_over
+    assert path == problem.file == f"{s3_address}/broken.nc"
     with pytest.raises(NoDataError, match="broken"):
         run_raw(settings(), JULY_OBJECTS)
 

@@ -61,6 +61,7 @@ def count(connection: psycopg.Connection[Any]) -> int:
     return int(row[0])
 
 
+@pytest.mark.usefixtures("encoder")
 @pytest.mark.parametrize("flat_format", FORMATS)
 def test_rows_are_stored_in_the_order_of_the_file(
     connection: psycopg.Connection[Any], shared_database_url: str, flat_months: FlatMonths, flat_format: FlatFormat
@@ -103,6 +104,7 @@ def test_every_row_that_is_sent_is_reported(
     assert sum(reported) == flat.rows
 
 
+@pytest.mark.usefixtures("encoder")
 @pytest.mark.parametrize("shares", [1, 2, 3, 7])
 def test_shares_together_are_the_whole_month_without_duplicates(
     connection: psycopg.Connection[Any], large: FlatMonth, shares: int, monkeypatch: pytest.MonkeyPatch
@@ -147,6 +149,7 @@ def test_overlapping_row_groups_are_divided_without_gap_or_overlap(
     assert all(before < after for before, after in pairwise(border for border in borders if border is not None))
 
 
+@pytest.mark.usefixtures("encoder")
 def test_a_file_of_several_row_groups_is_copied_whole(
     connection: psycopg.Connection[Any], shared_database_url: str, flat_months: FlatMonths, tmp_path: Path
 ) -> None:

@@ -84,8 +84,8 @@ def test_an_entry_describes_the_files_the_rows_and_the_load(warehouse: Warehouse
     assert 0 < entry.seconds["load"] <= loaded.seconds
     assert entry.software_versions["era5-pipeline"] == __version__
     assert entry.software_versions["server"] == loaded.server
-    assert {name: entry.software_versions[name] for name in ("numpy", "pgpq")} == {
-        name: version(name) for name in ("numpy", "pgpq")
+    assert {name: entry.software_versions[name] for name in ("numpy", "psycopg")} == {
+        name: version(name) for name in ("numpy", "psycopg")
     }
     assert entry.fingerprint == flat.fingerprint == month_fingerprint(flat.raw)
     assert entry.loaded_at is not None

@@ -46,6 +46,7 @@ def without_summaries(flat: FlatMonth) -> FlatMonth:
     return replace(flat, summaries=None)
 
 
+@pytest.mark.usefixtures("encoder")
 def test_summaries_are_those_of_the_hours(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     for flat in (
         flat_months("2023-06", names=ALL),

@@ -55,7 +55,7 @@ def filled(host_url: str) -> Iterator[str]:
                 make_ready(connection, Month(year, 1), (), timeout_seconds=10, on_wait=print)
                 values = {"first": f"{year}-01-01", "last": f"{year}-12-01", "places": PLACES}
                 connection.execute(_FILL, values)
-                connection.execute(f"VACUUM (ANALYZE) era5.monthly_summary_{year}".encode())
+                connection.execute(f"VACUUM (ANALYZE) era5_loads.monthly_summary_{year}".encode())
             connection.execute("VACUUM (ANALYZE) era5.monthly_last_hour")
         yield url
 

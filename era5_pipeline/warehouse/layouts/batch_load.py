@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pgpq
 import psycopg
 from psycopg import sql
 
 from era5_pipeline.flat.formats import KEYS, schema_of
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.runtime.project_files import read_sql
+from era5_pipeline.warehouse.binary_copy import CopyData, binary_copy
 from era5_pipeline.warehouse.layouts.batch_codec import BATCH_COLUMNS
-from era5_pipeline.warehouse.layouts.batches import BatchError, BatchReader, CopyData, MonthEncoder
+from era5_pipeline.warehouse.layouts.batches import BatchError, BatchReader, MonthEncoder
 from era5_pipeline.warehouse.layouts.columnstore import apply_settings
 from era5_pipeline.warehouse.layouts.hypertable import chunks_of
 from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where
@@ -165,16 +165,13 @@ def batch_table(connection: psycopg.Connection[Any], month: Month) -> BatchTable
 
 def copy_rows(connection: psycopg.Connection[Any], columns: Sequence[str], locations: Iterable[Rows]) -> None:
     """Send rows with these columns, for the server to compress."""
-    encoder = pgpq.ArrowToPostgresBinaryEncoder(schema_of(columns))
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)")
     with (
         connection.cursor() as cursor,
         cursor.copy(statement.format(WEATHER, _names((*KEYS, *columns)))) as copy,
     ):
-        copy.write(encoder.write_header())
-        for rows in locations:
-            copy.write(encoder.write_batch(rows.to_arrow(columns)))
-        copy.write(encoder.finish())
+        for chunk in binary_copy(schema_of(columns), (rows.to_arrow(columns) for rows in locations)):
+            copy.write(chunk)
 
 
 def require_same(

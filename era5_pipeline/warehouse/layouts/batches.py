@@ -21,6 +21,7 @@ from era5_pipeline.flat.statistics import digest_text, hour_weights, location_we
 from era5_pipeline.model.grid import N_LATITUDES, N_LOCATIONS, N_LONGITUDES, latitudes_of, longitudes_of
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import POSTGRES_EPOCH_SECONDS, hours_of_month
+from era5_pipeline.warehouse.binary_copy import CopyData
 from era5_pipeline.warehouse.layouts import batch_codec as codec
 
 if TYPE_CHECKING:
@@ -255,13 +256,6 @@ def load_compiled() -> None:
     reader.add(CopyData.HEADER + rows.tuple())
     with suppress(BatchError):  # the batch is of no location
         reader.finish()
-
-
-class CopyData:
-    """The parts of a binary COPY beside its tuples."""
-
-    HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-    TRAILER = b"\xff\xff"
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
 
 WEATHER = sql.Identifier("weather")
+# Where loads create tables: staging tables of months, and the years of the monthly summaries. Loaders may create there,
+# but not in `era5`, where programs and owners call functions by name.
+LOADS_SCHEMA = "era5_loads"
 # More rectangles than this are deleted differently: see `delete_rows`.
 _MOST_RECTANGLES = 64
 _IDS = 1000
@@ -151,6 +154,29 @@ class Layout(Protocol):
         `replaced` says whether rows were deleted, `is_whole` whether the whole month was replaced.
         """
         ...
+
+
+def create_loads_schema(connection: psycopg.Connection[Any]) -> None:
+    """Create the schema for tables of loads, within a transaction; the owner of `weather` may create tables there."""
+    schema = sql.Identifier(LOADS_SCHEMA)
+    comment = "Tables that loads create: months on their way into weather, and the years of era5.monthly_summary"
+    connection.execute(
+        sql.SQL("CREATE SCHEMA IF NOT EXISTS {0}; COMMENT ON SCHEMA {0} IS {1}").format(schema, sql.Literal(comment))
+    )
+    row = connection.execute(
+        "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'weather'::regclass "
+        "AND relowner <> current_user::regrole"
+    ).fetchone()
+    if row is not None:
+        connection.execute(sql.SQL("GRANT USAGE, CREATE ON SCHEMA {} TO {}").format(schema, sql.Identifier(row[0])))
+
+
+def loads_schema(connection: psycopg.Connection[Any]) -> str:
+    """The schema in which this user's loads create tables: `era5` in a database that has no other for it yet."""
+    row = connection.execute(
+        "SELECT nspname FROM pg_namespace WHERE nspname = %s AND has_schema_privilege(oid, 'CREATE')", (LOADS_SCHEMA,)
+    ).fetchone()
+    return "era5" if row is None else str(row[0])
 
 
 def create_weather(connection: psycopg.Connection[Any], partitioning: sql.Composable) -> None:

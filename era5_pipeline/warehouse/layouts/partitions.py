@@ -12,12 +12,14 @@ from psycopg import sql
 from era5_pipeline.model.errors import WarehouseError
 from era5_pipeline.warehouse.layouts.layout import (
     EVERYWHERE,
+    LOADS_SCHEMA,
     WEATHER,
     LocationSpan,
     create_location_index,
     create_weather,
     delete_rows,
     index_new_pages,
+    loads_schema,
     month_where,
 )
 from era5_pipeline.warehouse.layouts.variable_columns import with_short_lock
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
     from era5_pipeline.warehouse.layouts.layout import Removal, Replacement, Shares
 
-# --- Staging tables: a month is loaded in the ledger's schema, unseen by readers, as one table or several shares ---
+# --- Staging tables: a month is loaded in a schema of loads, unseen by readers, as one table or several shares ---
 #
 # COPY FREEZE works only in the transaction that empties the table: with `wal_level=minimal` it writes no WAL, and its
 # rows never need vacuuming. Several connections cannot do that to one table. So each fills its own table, with its
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
 # see the month as a whole.
 
 
-_SCHEMA = "era5"
+# Loads of older versions left theirs in the first.
+_SCHEMAS = ("era5", LOADS_SCHEMA)
 # Suffix of the constraint that saves ATTACH PARTITION a scan of all rows; dropped once attached.
 _BOUNDS = "bounds"
 # These commits need not be synced: that of the exchange is, which includes all before it.
@@ -51,38 +54,38 @@ def partition_of(month: Month) -> str:
 def drop_staging(connection: psycopg.Connection[Any], month: Month) -> None:
     """Drop the month's staging tables, left behind by loads that are killed before attaching them."""
     rows = connection.execute(
-        "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "WHERE n.nspname = %s AND c.relkind IN ('r', 'p') AND c.relname ~ %s",
-        (_SCHEMA, f"^{partition_of(month)}(_[0-9]+)?$"),
+        "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = ANY(%s) AND c.relkind IN ('r', 'p') AND c.relname ~ %s",
+        (list(_SCHEMAS), f"^{partition_of(month)}(_[0-9]+)?$"),
     ).fetchall()
-    for (name,) in rows:
+    for names in rows:
         # Dropping the month's table drops its shares.
-        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(_SCHEMA, name)))
+        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(*names)))
 
 
-def fill_staging(connection: psycopg.Connection[Any], replacement: Replacement) -> int:
-    """Copy the month into staging tables and commit them; return the number of rows."""
+def fill_staging(connection: psycopg.Connection[Any], replacement: Replacement, schema: str) -> int:
+    """Copy the month into staging tables in `schema` and commit them; return the number of rows."""
     month = replacement.month
     if replacement.shares is None:
-        _create_table(connection, month, partition_of(month), EVERYWHERE)
-        return _fill(connection, replacement, partition_of(month), EVERYWHERE)
-    spans = {f"{partition_of(month)}_{n}": span for n, span in enumerate(replacement.shares.spans, start=1)}
-    for name, span in spans.items():
-        _create_table(connection, month, name, span)
+        whole = sql.Identifier(schema, partition_of(month))
+        _create_table(connection, month, whole, EVERYWHERE)
+        return _fill(connection, replacement, whole, EVERYWHERE)
+    spans = [
+        (sql.Identifier(schema, f"{partition_of(month)}_{n}"), span)
+        for n, span in enumerate(replacement.shares.spans, start=1)
+    ]
+    for share, span in spans:
+        _create_table(connection, month, share, span)
     rows = _fill_shares(replacement, replacement.shares, spans)
-    _join_shares(connection, month, spans)
+    _join_shares(connection, sql.Identifier(schema, partition_of(month)), spans)
     return rows
 
 
-def add_missing_columns(connection: psycopg.Connection[Any], month: Month) -> None:
-    """Within a transaction, add columns to the month's staging table that `weather` got in the meantime.
+def _add_missing_columns(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
+    """Within a transaction, add columns to a staging table that `weather` got in the meantime.
 
     Another month's load may have introduced a variable; a partition needs all columns.
     """
-    _add_missing_columns(connection, sql.Identifier(_SCHEMA, partition_of(month)))
-
-
-def _add_missing_columns(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
     rows = connection.execute(
         "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute a WHERE attrelid = 'weather'::regclass "
         "AND attnum > 0 AND NOT attisdropped AND NOT EXISTS (SELECT FROM pg_attribute s "
@@ -95,11 +98,11 @@ def _add_missing_columns(connection: psycopg.Connection[Any], table: sql.Identif
         )
 
 
-def move_staging_to(connection: psycopg.Connection[Any], month: Month, schema: str) -> None:
-    """Within a transaction, move the month and any shares into `schema`."""
-    for name in _members(connection, _SCHEMA, month):
+def move_staging_to(connection: psycopg.Connection[Any], month: Month, staging: str, schema: str) -> None:
+    """Within a transaction, move the month and any shares from the schema `staging` into `schema`."""
+    for name in _members(connection, staging, month):
         connection.execute(
-            sql.SQL("ALTER TABLE {} SET SCHEMA {}").format(sql.Identifier(_SCHEMA, name), sql.Identifier(schema))
+            sql.SQL("ALTER TABLE {} SET SCHEMA {}").format(sql.Identifier(staging, name), sql.Identifier(schema))
         )
 
 
@@ -128,20 +131,20 @@ def _like_weather() -> sql.Composable:
     return sql.SQL("LIKE {} INCLUDING ALL EXCLUDING INDEXES EXCLUDING IDENTITY").format(WEATHER)
 
 
-def _create_table(connection: psycopg.Connection[Any], month: Month, name: str, span: LocationSpan) -> None:
+def _create_table(connection: psycopg.Connection[Any], month: Month, table: sql.Identifier, span: LocationSpan) -> None:
     # In its own transaction: LIKE locks weather until the transaction ends. Replacing another month would wait for that
     # lock, and all readers behind it.
     with connection.transaction():
         connection.execute(_NO_WAIT)
         connection.execute(
             sql.SQL("CREATE TABLE {} ({}, CONSTRAINT {} CHECK ({}))").format(
-                sql.Identifier(_SCHEMA, name),
+                table,
                 _like_weather(),
-                sql.Identifier(f"{name}_{_BOUNDS}"),
+                sql.Identifier(f"{_name_of(table)}_{_BOUNDS}"),
                 sql.SQL(" AND ").join([month_where(month), *_span_where(span)]),
             )
         )
-        _transfer_to_table_owner(connection, sql.Identifier(_SCHEMA, name))
+        _transfer_to_table_owner(connection, table)
 
 
 def _transfer_to_table_owner(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
@@ -157,6 +160,10 @@ def _transfer_to_table_owner(connection: psycopg.Connection[Any], table: sql.Ide
         connection.execute(sql.SQL("ALTER TABLE {} OWNER TO {}").format(table, sql.Identifier(row[0])))
 
 
+def _name_of(table: sql.Identifier) -> str:
+    return table.as_string().rpartition(".")[2].strip('"')
+
+
 def _span_where(span: LocationSpan) -> Iterable[sql.Composable]:
     if span == EVERYWHERE:
         return
@@ -167,8 +174,9 @@ def _span_where(span: LocationSpan) -> Iterable[sql.Composable]:
         yield sql.SQL("location_id < {}").format(sql.Literal(span.end))
 
 
-def _fill(connection: psycopg.Connection[Any], replacement: Replacement, name: str, span: LocationSpan) -> int:
-    table = sql.Identifier(_SCHEMA, name)
+def _fill(
+    connection: psycopg.Connection[Any], replacement: Replacement, table: sql.Identifier, span: LocationSpan
+) -> int:
     with connection.transaction():
         connection.execute(_NO_WAIT)
         connection.execute(sql.SQL("TRUNCATE {}").format(table))  # required by FREEZE in the same transaction
@@ -178,15 +186,15 @@ def _fill(connection: psycopg.Connection[Any], replacement: Replacement, name: s
     return rows
 
 
-def _fill_shares(replacement: Replacement, shares: Shares, spans: dict[str, LocationSpan]) -> int:
-    """Fill the staging tables, one per named span, from one connection each; return the number of rows."""
+def _fill_shares(replacement: Replacement, shares: Shares, spans: list[tuple[sql.Identifier, LocationSpan]]) -> int:
+    """Fill the staging tables, one per span, from one connection each; return the number of rows."""
 
-    def fill(number: int, name: str, span: LocationSpan) -> int:
+    def fill(number: int, table: sql.Identifier, span: LocationSpan) -> int:
         with shares.connect(f"worker {number}") as connection:
-            return _fill(connection, replacement, name, span)
+            return _fill(connection, replacement, table, span)
 
     with ThreadPoolExecutor(max_workers=len(spans)) as pool:
-        fills = [pool.submit(fill, number, *table) for number, table in enumerate(spans.items(), start=1)]
+        fills = [pool.submit(fill, number, *table) for number, table in enumerate(spans, start=1)]
         try:
             return sum(one.result() for one in as_completed(fills))
         except BaseException:
@@ -194,21 +202,22 @@ def _fill_shares(replacement: Replacement, shares: Shares, spans: dict[str, Loca
             raise
 
 
-def _join_shares(connection: psycopg.Connection[Any], month: Month, spans: dict[str, LocationSpan]) -> None:
+def _join_shares(
+    connection: psycopg.Connection[Any], whole: sql.Identifier, spans: list[tuple[sql.Identifier, LocationSpan]]
+) -> None:
     """Make the filled tables partitions of one staging table of the month."""
-    whole = sql.Identifier(_SCHEMA, partition_of(month))
     with connection.transaction():
         connection.execute(
             sql.SQL("CREATE TABLE {} ({}) PARTITION BY RANGE (location_id)").format(whole, _like_weather())
         )
         _transfer_to_table_owner(connection, whole)
         create_location_index(connection, whole)
-        for name, span in spans.items():
-            _add_missing_columns(connection, sql.Identifier(_SCHEMA, name))
+        for share, span in spans:
+            _add_missing_columns(connection, share)
             connection.execute(
                 sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
                     whole,
-                    sql.Identifier(_SCHEMA, name),
+                    share,
                     sql.SQL("MINVALUE") if span.first is None else sql.Literal(span.first),
                     sql.SQL("MAXVALUE") if span.end is None else sql.Literal(span.end),
                 )
@@ -239,11 +248,12 @@ class MonthPartitions:
         if replacement.locations is not None and _has_partition(connection, replacement.month):
             return _replace_within(connection, replacement)
         drop_staging(connection, replacement.month)
+        staging = loads_schema(connection)
         try:
-            rows = fill_staging(connection, replacement)
+            rows = fill_staging(connection, replacement, staging)
 
             def exchange() -> None:
-                _exchange(connection, replacement.month)
+                _exchange(connection, replacement.month, staging)
                 replacement.finish(rows)
 
             _when_unused(connection, replacement, exchange)
@@ -317,11 +327,11 @@ def _when_unused(
         )
 
 
-def _exchange(connection: psycopg.Connection[Any], month: Month) -> None:
+def _exchange(connection: psycopg.Connection[Any], month: Month, staging: str) -> None:
     schema = _weather_schema(connection)
     _drop_partition(connection, month, schema)
-    add_missing_columns(connection, month)
-    move_staging_to(connection, month, schema)
+    _add_missing_columns(connection, sql.Identifier(staging, partition_of(month)))
+    move_staging_to(connection, month, staging, schema)
     connection.execute(
         sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
             WEATHER,

@@ -51,6 +51,11 @@ def test_a_disk_that_is_inaccessible_is_unknown() -> None:
     assert machine.memory_bytes
 
 
+def test_a_machine_without_control_groups_has_its_whole_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("era5_pipeline.postgres.doctor.server_facts._cgroup_memory_limits", list)
+    assert Machine.here(None).memory_bytes == psutil.virtual_memory().total
+
+
 def test_a_session_on_this_machine_is_recognised(session: psycopg.Connection[Any]) -> None:
     pid = session.info.backend_pid
     assert is_session_here(pid, "postgres", "postgres", None)

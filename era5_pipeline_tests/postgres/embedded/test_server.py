@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -514,6 +515,28 @@ def test_a_start_in_vain_is_repeated_by_who_watches_the_server_a_few_times(home:
         with pytest.raises(WarehouseError, match='unrecognized configuration parameter "nonsense"'):
             watch.look()
         settings_file.write_text(whole)
+
+
+def test_who_watches_the_server_outlasts_a_lack_of_file_descriptors(home: Path) -> None:
+    warned: list[str] = []
+    server, watch = EmbeddedServer(home), EmbeddedDatabaseWatch(Settings(home=home), warned.append)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with server.lease():
+        os.kill(postmaster(home), signal.SIGKILL)
+        lowest_free = os.open(os.devnull, os.O_RDONLY)
+        os.close(lowest_free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, limits[1]))
+        try:
+            for _ in range(10):  # more often than a server may end
+                watch.look()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        (warning,) = warned
+        assert "no more files can be opened (Too many open files)" in warning
+        assert "ulimit -n" in warning
+        watch.look()
+        assert server.is_running()
+        assert warned[1:] == ["the embedded PostgreSQL does not answer: starting it again"]
 
 
 def test_an_error_in_the_context_is_raised_unchanged(home: Path) -> None:

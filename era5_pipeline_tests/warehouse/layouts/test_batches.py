@@ -14,9 +14,10 @@ from hypothesis.extra import numpy as hnp
 from era5_pipeline.flat.flat_month import FLAT_FORM
 from era5_pipeline.flat.statistics import RowWeights, digest_text
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.warehouse.binary_copy import CopyData
 from era5_pipeline.warehouse.layouts import batches
 from era5_pipeline.warehouse.layouts.batch_codec import BATCH_ROWS
-from era5_pipeline.warehouse.layouts.batches import BatchError, BatchReader, CopyData, MonthEncoder
+from era5_pipeline.warehouse.layouts.batches import BatchError, BatchReader, MonthEncoder
 from era5_pipeline_tests.warehouse.layouts import golden_batches
 from era5_pipeline_tests.warehouse.layouts.golden_batches import COLUMNS, HOURS, MONTH, month_rows
 

@@ -1,0 +1,64 @@
+"""Commits to the lake's table: their manifests stay few."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from era5_pipeline.lake.catalog import WarehouseCatalog
+from era5_pipeline.lake.commits import commit_files
+from era5_pipeline.lake.months import files_of
+from era5_pipeline.model.months import Month
+from era5_pipeline_tests.lake.test_months import lake_at, table_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import psycopg
+
+    from era5_pipeline.lake.months import Lake
+    from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.flat_months import FlatMonths
+
+
+@pytest.fixture
+def local_lake(tmp_path: Path) -> Lake:
+    (tmp_path / "lake").mkdir()
+    return lake_at(str(tmp_path / "lake"), tmp_path / "home")
+
+
+def manifests(table: Any) -> int:
+    return len(table.current_snapshot().manifests(table.io))
+
+
+def test_manifests_are_merged_whether_months_come_or_are_replaced(
+    local_lake: Lake, embedded_warehouse: Warehouse, flat_months: FlatMonths, tmp_path: Path
+) -> None:
+    source = flat_months(names=("t2m",), hours=1).row_files[0].path
+    rows = pq.read_table(source)
+    months = [Month.from_number(Month(2015, 1).number + number) for number in range(42)]
+
+    def commit(connection: psycopg.Connection[Any], month: Month) -> None:
+        times = pa.array([month.start] * len(rows), rows.schema.field("time").type)
+        path = tmp_path / "rows.parquet"
+        pq.write_table(rows.set_column(0, rows.schema.field("time"), times), path)
+        staged = list(local_lake.upload(month, "0123456789abcdef", [path]))
+        with connection.transaction():
+            table = WarehouseCatalog(connection, local_lake.place).open_table(["temperature_2m"])
+            commit_files(table, month, files_of(table, month), staged, {})
+
+    with embedded_warehouse.connect() as connection:
+        local_lake.require(connection)
+        for month in months:
+            commit(connection, month)
+        assert manifests(table_of(local_lake, embedded_warehouse)) < 30
+        for month in months[::4]:
+            commit(connection, month)
+    table = table_of(local_lake, embedded_warehouse)
+    assert manifests(table) < 30
+    assert [len(files_of(table, month)) for month in months] == [1] * 42
+    assert table.scan().count() == 42 * len(rows)
+    assert table.metadata.snapshots[-1].summary["deleted-data-files"] == "1"
