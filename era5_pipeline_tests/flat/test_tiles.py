@@ -287,7 +287,7 @@ def with_first_meridian_at_the_end(longitudes: list[float]) -> tuple[Weather, We
 
 
 def joined(of: Weather, *others: Weather) -> Weather:
-    """What a program that appends files along time writes, whether or not they overlap."""
+    """Join hours as programs do that append files along time, whether or not they overlap."""
     every = [of, *others]
     return replace(
         of,

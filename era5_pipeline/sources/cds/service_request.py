@@ -151,17 +151,13 @@ class ServiceRequest:
             ) from error
 
     def _next_run(self) -> str:
-        """What the next run does with the request, for messages."""
+        """Describe in a few words how the next run continues the request."""
         job = self._note.job
-        if job is None:
-            return (
-                "a new request will be sent, which the service cannot answer from its cache"
-                if (self._must_be_fresh)
-                else "a new request will be sent"
-            )
-        return "it resumes the request" + (
-            ", and keeps the bytes received so far" if _size(self._files.part(job)) else ""
-        )
+        if job is not None:
+            held = _size(self._files.part(job))
+            return f"it resumes the request{', and keeps the bytes received so far' if held else ''}"
+        fresh = ", which the service cannot answer from its cache" if self._must_be_fresh else ""
+        return f"a new request will be sent{fresh}"
 
     def _apply(self, error: RetryableError) -> None:
         """Make the transition for a retryable error."""
