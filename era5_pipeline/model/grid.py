@@ -304,6 +304,11 @@ class Area:
     def __str__(self) -> str:
         return "/".join(f"{degrees:.10g}" for degrees in (self.north, self.west, self.south, self.east))
 
+    def meets(self, other: Area) -> bool:
+        """Whether any grid point is in both areas."""
+        rows, columns = self.latitude_indices(), self.longitude_indices()
+        return bool(np.isin(rows, other.latitude_indices()).any() and np.isin(columns, other.longitude_indices()).any())
+
     def latitude_indices(self) -> IntArray:
         """Grid indices of the latitudes in the area, south to north."""
         first = int(np.ceil(round((self.south + 90.0) / STEP_DEGREES, 6)))

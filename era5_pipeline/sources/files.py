@@ -15,6 +15,7 @@ import numpy as np
 from typing_extensions import override
 
 from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
+from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month, spans
 from era5_pipeline.model.times import as_datetime64, hour_of
 from era5_pipeline.model.variables import VARIABLES, in_table_order, named_columns, variable_names
@@ -321,7 +322,7 @@ class FilesSource(Source, FolderSource):
 
     @override
     def use(self, asked: Collection[Month], tried: Collection[Month]) -> FolderUse:
-        by_month = {month: self._serving(month) for month in tried}
+        by_month = {month: [one for one in self._serving(month) if self._is_within_area(one)] for month in tried}
         serving = {entry.path for entries in by_month.values() for entry in entries}
         of_asked, of_tried = set(map(str, asked)), set(map(str, tried))
 
@@ -346,6 +347,11 @@ class FilesSource(Source, FolderSource):
             ),
             others=self._formats,
         )
+
+    def _is_within_area(self, entry: CatalogueEntry) -> bool:
+        """Whether the file may have places that were asked for."""
+        asked = self.request.area
+        return asked is None or entry.area is None or asked.meets(Area.parse(entry.area))
 
     @override
     def no_months(self) -> InputError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from era5_pipeline.model.errors import BadFileError, LocalDiskError
-from era5_pipeline.model.grid import Shift
+from era5_pipeline.model.grid import Area, Shift, latitudes_of, longitudes_of
 from era5_pipeline.model.times import as_datetime64
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.netcdf.archive import StoredObject, netcdf_files, scratch_folder
@@ -119,7 +119,7 @@ def fetch_object(month: Month, file: RawFile) -> None:
 
 # Increase the number whenever the form of the entries or the rules for inspecting files change. Changes to the
 # catalogue of variables invalidate entries too.
-_FORM = [12, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
+_FORM = [13, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
 
 
 _MOVE_AWAY = "Copy the data into a file, or move it out of the folder."
@@ -137,6 +137,7 @@ class CatalogueEntry:
     `left_out` are its other variables of ERA5, and why the table cannot hold them.
     `sparse` has, by column, the hours since 1970 of fields with at most one value a day, always at the same hour, which
     the file does not declare to be hourly.
+    `area` is the smallest around the places of all its variables; None without any.
     """
 
     path: str
@@ -150,6 +151,7 @@ class CatalogueEntry:
     values: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     doubted: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    area: str | None = None
 
     @cached_property
     def months(self) -> frozenset[str]:
@@ -206,6 +208,7 @@ class CatalogueEntry:
             values=value["values"],
             left_out=value["left_out"],
             doubted={month: tuple(columns) for month, columns in value["doubted"].items()},
+            area=value["area"],
         )
 
 
@@ -321,6 +324,7 @@ class Catalogue:
             sparse=_sparse(fields),
             values=_values(fields),
             left_out=left_out,
+            area=_area(fields),
         )
 
 
@@ -341,6 +345,14 @@ def _values(fields: list[Field]) -> dict[str, int]:
         for month, count in zip(map(str, months), hours.tolist(), strict=True):
             counts[month] = counts.get(month, 0) + count * places
     return dict(sorted(counts.items()))
+
+
+def _area(fields: list[Field]) -> str | None:
+    """The smallest area around the places of the fields; None without any."""
+    if not fields:
+        return None
+    rows, columns = ([getattr(one, f"{axis}_index") for one in fields] for axis in ("latitude", "longitude"))
+    return str(Area.around(latitudes_of(np.concatenate(rows)), longitudes_of(np.concatenate(columns))))
 
 
 def _sparse(fields: list[Field]) -> dict[str, tuple[int, ...]]:

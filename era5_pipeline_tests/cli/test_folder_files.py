@@ -145,6 +145,15 @@ def test_files_that_are_passed_over_are_named_and_an_error_unless_that_is_accept
     assert "data files: 1 unchanged, 32 not asked for" in printed.err
 
 
+def test_a_file_outside_the_area_is_not_used(on_server: InProcess, folder: Path) -> None:
+    of = weather(hours_from("2023-07-01T00", 744))
+    write_netcdf(folder / "here.nc", of)
+    write_netcdf(folder / "far.nc", replace(of, longitudes=of.longitudes - 100))
+    load = ("load", "--files-dir", str(folder), "--area", "90/0/-90/180")
+    for state in ("used", "unchanged"):
+        assert f"data files: 1 {state}, 1 not asked for" in on_server.run(*load).err
+
+
 def test_files_without_variables_of_era5_are_named_and_no_error(on_server: InProcess, folder: Path) -> None:
     of = weather(hours_from("2023-07-01T00", 744))
     write_netcdf(folder / "july.nc", of)
