@@ -5,6 +5,7 @@ in `planning.load_plan`.
 """
 
 import json
+import textwrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -189,7 +190,8 @@ def _print(planned: "Plan", settings: "Settings") -> None:
     # Strip the trailing spaces that rich adds.
     typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
     for warning in planned.warnings:
-        console.print(f"warning: {warning}", markup=False, style="yellow")
+        lines = textwrap.fill(f"warning: {warning}", console.width)
+        console.print(lines, markup=False, style="yellow", soft_wrap=True)
 
 
 def _heading(planned: "Plan") -> str:

@@ -11,7 +11,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from era5_pipeline.lake.pointer import seconds_unused
 from era5_pipeline.lake.snapshots import list_snapshots, superfluous, superseded_before
-from era5_pipeline_tests.lake.test_months import lake_at, load, rows_in, rows_of_lake, table_of
+from era5_pipeline_tests.lake.test_months import a_day_passes, lake_at, load, rows_in, rows_of_lake, table_of
 
 if TYPE_CHECKING:
     from era5_pipeline.lake.months import Lake
@@ -95,10 +95,7 @@ def test_old_metadata_is_removed_after_a_day(
     assert set(folder.iterdir()) == before
     with embedded_warehouse.connect() as connection:
         noted = set(seconds_unused(connection))
-        connection.execute(
-            "UPDATE iceberg_namespace_properties SET property_value = (property_value::numeric - 86401)::text "
-            "WHERE property_key LIKE 'era5.unused %'"
-        )
+    a_day_passes(embedded_warehouse)
     assert lake.after_commit(embedded_warehouse, 24) == ()
     assert {path.name for path in before - set(folder.iterdir())} == noted
     assert noted

@@ -41,6 +41,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        expect.set_options(timeout=120_000)  # on a busy machine a page takes more than 5 s
         yield browser
         browser.close()
 
@@ -97,7 +98,6 @@ def see(page: Page, name: str) -> None:
 def test_everything_is_seen_without_network_and_scripts(
     seen: Seen, pages: dict[str, Path], name: str, size: tuple[int, int]
 ) -> None:
-    expect.set_options(timeout=120_000)
     page, asked = seen(name, size)
     see(page, f"report-{name}-{size[0]}")
     assert asked == [pages[name].as_uri()]
