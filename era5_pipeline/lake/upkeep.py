@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.manifest import read_manifest_list
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
-from era5_pipeline.flat.flat_month import FLAT_FORM
-from era5_pipeline.flat.statistics import digest_of_rows, digest_text
 from era5_pipeline.lake.catalog import IDENTIFIER, METADATA, TABLE, WarehouseCatalog, lake_errors, read_metadata
 from era5_pipeline.lake.months import file_name, files_by_month, what_is_wrong
 from era5_pipeline.lake.pointer import followers, forget_unused, seconds_unused
@@ -26,6 +21,7 @@ from era5_pipeline.model.errors import RefusedError, UsageError
 from era5_pipeline.runtime import progress
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.ledger_entry import MonthContents
+from era5_pipeline.warehouse.verify import PartRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,7 +33,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.lake.months import Lake
     from era5_pipeline.runtime.stores import StoredObject
-    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 # --- Compare months with the ledger ---
 
@@ -76,8 +71,7 @@ class LakeVerifier:
     def differences(self, contents: MonthContents) -> tuple[str, ...]:
         """Compare the month's rows in the lake with the ledger: rows of each part, and the digest of each column.
 
-        Returns a line for each difference, and for each file that is lost or damaged. A part of which later loads took
-        locations has no digests: its rows are counted.
+        Returns a line for each difference, and for each file that is lost or damaged.
 
         Raises:
             StoreError, TransientError: if the lake cannot be read.
@@ -87,15 +81,12 @@ class LakeVerifier:
         wrong = (
             [] if held == contents.rows else [f"{month}: {held:,} rows in the lake, {contents.rows:,} in the warehouse"]
         )
-        rows: dict[int, int] = defaultdict(int)
-        digests: dict[tuple[int, str], int] = defaultdict(int)
-        done, lost = 0, []
+        found, done, lost = PartRows(contents.parts), 0, []
         with lake_errors(self._lake.place.address):
             for file in files:
                 try:
                     for batch in self._batches(file):
-                        for part in contents.parts:
-                            _add(batch, part, rows, digests)
+                        found.add(batch)
                         done += batch.num_rows
                         progress.report("verify", done, held, "rows")
                 except (OSError, pa.ArrowInvalid) as error:
@@ -105,7 +96,7 @@ class LakeVerifier:
                     lost.append(f"{month}: the file {file_name(file)} with {file.record_count:,} rows is {what}")
         if wrong or lost:
             return (*wrong, *lost)
-        return tuple(_differences(contents, rows, digests))
+        return tuple(found.differences(month, "lake"))
 
     def _batches(self, file: DataFile) -> Iterator[pa.Table]:
         if self._table is None:
@@ -119,33 +110,6 @@ class LakeVerifier:
 def verify_month(lake: Lake, table: Table | None, contents: MonthContents) -> tuple[str, ...]:
     """Compare one month; see `LakeVerifier`."""
     return LakeVerifier(lake, table).differences(contents)
-
-
-def _add(batch: pa.Table, part: LedgerEntry, rows: dict[int, int], digests: dict[tuple[int, str], int]) -> None:
-    ids = batch.column("location_id").to_numpy()
-    if not part.location_ids.count_between(int(ids.min()), int(ids.max())):
-        return
-    is_own = np.isin(ids, part.location_ids.ids())
-    own = batch if is_own.all() else batch.filter(pa.array(is_own))
-    rows[part.part] += own.num_rows
-    if part.is_cut or not own.num_rows:
-        return
-    times, ids = own.column("time").to_numpy(), own.column("location_id").to_numpy()
-    for facts in part.columns:
-        if facts.column in own.column_names:
-            values = pc.fill_null(own.column(facts.column), np.float32("nan")).to_numpy()
-            digests[part.part, facts.column] += digest_of_rows(times, ids, values)
-
-
-def _differences(contents: MonthContents, rows: dict[int, int], digests: dict[tuple[int, str], int]) -> Iterator[str]:
-    for part in contents.parts:
-        where = f"{contents.month}, part {part.part}"
-        if rows[part.part] != part.rows:
-            yield f"{where}: {rows[part.part]:,} rows in the lake, {part.rows:,} in the warehouse"
-        elif not part.is_cut:
-            for facts in part.columns:
-                if digest_text(FLAT_FORM + digests[part.part, facts.column]) != facts.digest:
-                    yield f"{where}: other values of {facts.column} in the lake"
 
 
 # --- Expire snapshots, and remove files that no snapshot has ---

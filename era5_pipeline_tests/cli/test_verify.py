@@ -101,3 +101,22 @@ def test_kept_files_are_looked_at(here: InProcess, tmp_path: Path) -> None:
     path.unlink()
     flat.unlink()
     assert "2023-08: 2,976 rows are equal (rows, summaries, raw files)" in here.run("verify").out
+
+
+def test_the_lake_is_compared(here: InProcess, warehouse: Warehouse, tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    here.set(ERA5_LAKE=str(tmp_path / "lake"))
+    with era5_files.without_pictures():
+        here.run("load", "--from", "2023-07", "--to", "2023-08", "--force")
+    assert "2023-07: 2,976 rows are equal (rows, summaries, lake, flat file, raw files)" in here.run("verify").out
+    with warehouse.connect() as connection:
+        connection.execute(f"UPDATE weather SET temperature_2m = 1 WHERE {NOON} AND {FIRST}".encode())
+    (file,) = (tmp_path / "lake").rglob("*2023-08*.parquet")
+    file.unlink()
+    printed = here.run("verify", code=4)
+    assert "2023-07, part 1: other values of temperature_2m in the table" in printed.out
+    assert "in the lake" not in printed.out
+    assert f"2023-08: the file {file.name} with 2,976 rows is lost" in printed.out
+    with era5_files.without_pictures():
+        here.run("load", "--force", "--from", "2023-07", "--to", "2023-08")
+    here.run("verify")
