@@ -374,6 +374,19 @@ def test_processes_do_not_outlive_a_killed_supervisor(playground: Playground, tm
     wait_until(lambda: not playground.left_behind())
 
 
+def test_processes_run_where_the_system_does_not_tell_of_a_parents_death(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_module, "_libc", None)
+    program = f"import pathlib, time; pathlib.Path({str(tmp_path / 'ready')!r}).touch(); time.sleep(60)"
+    ready = (tmp_path / "ready").exists
+    service = ManagedProcess("one", (sys.executable, "-c", program), ready=ready, ready_seconds=20)
+    code = supervise(
+        [service], env=os.environ, log_folder=tmp_path, on_ready=lambda: os.kill(os.getpid(), signal.SIGINT)
+    )
+    assert (code, ready()) == (0, True)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_an_unwritable_log_folder_is_a_disk_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)

@@ -189,13 +189,17 @@ def first_number(file: Path) -> int | None:
         return None
 
 
+# Linux lists all locks of files.
+_LOCKS = Path("/proc/locks")
+
+
 def lock_holders(descriptor: int) -> str:
     """Name the processes that lock the file, as "era5 (process 12)"; empty on systems other than Linux."""
     inode = str(os.fstat(descriptor).st_ino)
     holders = []
     with suppress(OSError):
         # 1: FLOCK  ADVISORY  READ 4711 08:01:131 0 EOF
-        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+        for line in _LOCKS.read_text(encoding="ascii").splitlines():
             fields = line.split()
             if fields[1] == "FLOCK" and fields[5].endswith(f":{inode}"):
                 holders.append(int(fields[4]))

@@ -27,6 +27,7 @@ from sqlalchemy.pool import NullPool
 from era5_pipeline.model.errors import LocalDiskError, ServerUnsuitableError, UsageError, WarehouseError
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.postgres.doctor.server_facts import Machine
+from era5_pipeline.postgres.embedded import processes as embedded_processes
 from era5_pipeline.postgres.embedded.cluster import bulk_load_settings
 from era5_pipeline.postgres.embedded.server import EmbeddedDatabaseWatch, EmbeddedServer
 
@@ -271,6 +272,14 @@ def test_stop_names_the_processes_that_use_the_server(home: Path) -> None:
             assert str(other.pid) in refused.value.message
         assert server.is_running()
     assert not server.is_running()  # `stop` has undone `start`
+
+
+def test_stop_says_that_the_server_is_used_where_the_system_does_not_say_by_whom(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded_processes, "_LOCKS", tmp_path / "not there")
+    with leasing(home), pytest.raises(WarehouseError, match="in use by another process"):
+        EmbeddedServer(home).stop()
 
 
 def test_a_forced_stop_ends_the_sessions_of_others(home: Path) -> None:
