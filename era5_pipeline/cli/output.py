@@ -13,7 +13,7 @@ import sys
 import textwrap
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 import click
 import typer
@@ -85,6 +85,18 @@ def terminal(**options: Any) -> "Console":  # those of Console  # noqa: ANN401
     from rich.text import Text
 
     class Terminal(Console):
+        @property
+        def file(self) -> IO[str]:
+            # While a bar or a status is shown, rich has put its own stream before ours.
+            found = super().file
+            while (behind := getattr(found, "rich_proxied_file", None)) is not None:
+                found = behind
+            return found
+
+        @file.setter
+        def file(self, new: IO[str]) -> None:
+            self._file = new
+
         def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401
             return super().render_str(escaped(text), **options)
 

@@ -76,6 +76,7 @@ def test_bars_move_while_a_month_is_loaded(database_url: str, tmp_path: Path) ->
     assert process.returncode == 0
     assert b"\x1b[" in frames
     printed = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", frames.decode(errors="replace"))
+    assert "\\u001b" not in printed
     for name in ("raw files", "flatten", "load"):
         done = {int(n.replace(",", "")) for n in re.findall(rf"2020-02 {name} +\S+ ([\d,]+)/", printed)}
         assert len(done) > 1, f"the bar {name} does not move"

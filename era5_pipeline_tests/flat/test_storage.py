@@ -183,7 +183,8 @@ def test_a_flat_file_of_another_request_takes_the_place_of_the_first(machine: Ma
 
 # Programs that fork, as importing takes a process longer than its stages.
 _IMPORTS = """
-import os, sys
+import os, sys, warnings
+warnings.filterwarnings("ignore", "This process", DeprecationWarning)  # it forks; the threads of libraries are idle
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.postgres.connect import Warehouse
