@@ -89,11 +89,20 @@ def of_warehouse(warehouse: Warehouse, query: str) -> list[tuple[Any, ...]]:
 
 
 def secret_of(path: str) -> str:
-    """The page's statement for keys, with the test server's address; for a folder, one that does nothing."""
+    """The page's statement for keys, with the test server's address and keys; for a folder, one that does nothing."""
     s3 = S3Environment.read()
     if not path.startswith("s3://") or not s3.endpoint:
         return "SELECT 1"
-    return SECRET.replace("127.0.0.1:9000", urlsplit(s3.endpoint).netloc).replace("us-east-1", s3.region or "us-east-1")
+    of_server = {
+        "127.0.0.1:9000": urlsplit(s3.endpoint).netloc,
+        "us-east-1": s3.region or "us-east-1",
+        "'key'": f"'{os.environ['AWS_ACCESS_KEY_ID']}'",
+        "'secret'": f"'{os.environ['AWS_SECRET_ACCESS_KEY']}'",
+    }
+    statement = SECRET
+    for shown, own in of_server.items():
+        statement = statement.replace(shown, own)
+    return statement
 
 
 @pytest.mark.parametrize("program", PYTHON)
