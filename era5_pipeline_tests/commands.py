@@ -40,7 +40,7 @@ psutil: Any = _psutil  # it comes without types
 BIN = Path(sys.executable).parent
 ERA5 = str(BIN / "era5")
 ROOT = Path(__file__).parents[1]
-_SECONDS = 300.0
+_SECONDS = 900.0
 # For a command in a terminal, which prints something at once.
 TERMINAL_SECONDS = 60.0
 

@@ -258,7 +258,6 @@ class _OpenMonth:
 class _Kept:
     """A month, opened by the first tile that needs it; `users` are the tiles being read."""
 
-    opening: threading.Lock = field(default_factory=threading.Lock)
     month: _OpenMonth | None = None
     stack: ExitStack = field(default_factory=ExitStack)
     users: int = 0
@@ -266,11 +265,15 @@ class _Kept:
 
 
 class _OpenMonths:
-    """The months that a worker has open; Dask closes it with the worker, as one of its extensions."""
+    """The months that a worker has open; Dask closes it with the worker, as one of its extensions.
+
+    The netCDF library is not thread-safe: one month at a time is opened, and none is closed while another is used.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[RawMonth, _Kept] = {}
         self._lock = threading.Lock()
+        self._opening = threading.Lock()
 
     @classmethod
     def of(cls, worker: Worker) -> _OpenMonths:
@@ -287,7 +290,7 @@ class _OpenMonths:
             if kept.idle is not None:
                 kept.idle.cancel()
         try:
-            with kept.opening:
+            with self._opening:
                 if kept.month is None:
                     kept.month = _opened(raw, scratch_parent, kept.stack)
             yield kept.month
@@ -295,9 +298,7 @@ class _OpenMonths:
             with self._lock:
                 kept.users -= 1
                 if not kept.users:
-                    kept.idle = threading.Timer(_IDLE_SECONDS, self._close_idle, (raw, kept))
-                    kept.idle.daemon = True
-                    kept.idle.start()
+                    self._close_later(raw, kept)
 
     def close(self) -> None:
         """Close all months: no more tiles come."""
@@ -308,12 +309,20 @@ class _OpenMonths:
                 kept.idle.cancel()
             kept.stack.close()
 
+    def _close_later(self, raw: RawMonth, kept: _Kept) -> None:
+        kept.idle = threading.Timer(_IDLE_SECONDS, self._close_idle, (raw, kept))
+        kept.idle.daemon = True
+        kept.idle.start()
+
     def _close_idle(self, raw: RawMonth, kept: _Kept) -> None:
         with self._lock:
             if kept.users or self._kept.get(raw) is not kept:
                 return
-            del self._kept[raw]
-        kept.stack.close()
+            if any(other.users for other in self._kept.values()):
+                self._close_later(raw, kept)
+            else:
+                del self._kept[raw]
+                kept.stack.close()  # with the lock, so that no tile begins meanwhile
 
 
 def _opened(raw: RawMonth, scratch_parent: Path, stack: ExitStack) -> _OpenMonth:

@@ -106,7 +106,7 @@ class ManagedProcess:
     name: str
     argv: tuple[str, ...]
     ready: Callable[[], bool] | None = None
-    ready_seconds: float = 60.0
+    ready_seconds: float = 180.0
     restarts: int = 0
 
 

@@ -512,3 +512,23 @@ def test_a_month_fails_when_the_scheduler_is_killed(running: DaskCluster, tmp_pa
     assert isinstance(error, TransientError)
     assert_says(error.message, running.address, "lost")
     assert "run the month again" in error.remedy
+
+
+def test_no_month_is_closed_while_another_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The netCDF library is not thread-safe: a good file was damaged, if another was closed while it was opened."""
+    monkeypatch.setattr(cluster_module, "_IDLE_SECONDS", 0.05)
+    months = cluster_module._OpenMonths()
+    raws = [
+        raw_month([*write(tmp_path / month, weather(hours_from(f"{month}-01T00", 24)))], month)
+        for month in ("2023-07", "2023-08")
+    ]
+    with months.opened(raws[0], tmp_path):
+        pass
+    with months.opened(raws[1], tmp_path):
+        time.sleep(0.5)
+        assert set(months._kept) == set(raws)
+    deadline = time.monotonic() + 30
+    while months._kept and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not months._kept
+    months.close()
