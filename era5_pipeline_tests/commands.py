@@ -42,7 +42,7 @@ ERA5 = str(BIN / "era5")
 ROOT = Path(__file__).parents[1]
 _SECONDS = 900.0
 # For a command in a terminal, which prints something at once.
-TERMINAL_SECONDS = 60.0
+TERMINAL_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
