@@ -140,7 +140,7 @@ def in_terminal(columns: int, *arguments: str, cwd: Path, **env: str) -> str:
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=600,
         )
     except FileNotFoundError:
         pytest.skip("needs script, of util-linux")

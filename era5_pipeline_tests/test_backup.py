@@ -46,7 +46,7 @@ def run(title: str, folder: Path, **urls: str) -> str:
     environment = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"} | urls
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", commands_of(title)],
-        env=environment, cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+        env=environment, cwd=folder, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -66,7 +66,7 @@ def test_run_code_needs_neither_our_storage_nor_the_launcher(server_url: str, tm
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=300,
+                timeout=600,
             )
             assert done.returncode == 0, done.stderr[-3000:]
             (ended,) = instance.get_runs()

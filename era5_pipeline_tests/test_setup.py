@@ -62,7 +62,7 @@ def found_python(tmp_path: Path, *versions: str, **settings: str) -> str:
     """What .ci/python prints, with the folder `path` before the system's own on PATH."""
     env = {"PATH": f"{tmp_path / 'path'}:/usr/bin:/bin", "HOME": str(tmp_path), **settings}
     done = subprocess.run(
-        [str(ROOT / ".ci" / "python"), *versions], env=env, capture_output=True, text=True, check=False, timeout=60
+        [str(ROOT / ".ci" / "python"), *versions], env=env, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == (0 if done.stdout else 1), done.stderr
     assert not done.stderr
@@ -91,7 +91,7 @@ def test_make_says_which_python_is_needed(tmp_path: Path) -> None:
     for name in ("Makefile", "requirements.lock", "pyproject.toml"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     command = ["make", "setup", f"PYTHON={interpreter(tmp_path / 'python3.9', refuses=True)}"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode != 0
     assert "Python 3.11, 3.12 or 3.13 with its venv module is needed" in done.stderr
     assert not (tmp_path / ".venv").exists()

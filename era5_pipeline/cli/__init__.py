@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import warnings
 from typing import TYPE_CHECKING
 
 import typer
@@ -158,4 +159,6 @@ class _Interrupts:
 
     def interrupt(self, _number: int, _frame: FrameType | None) -> None:
         self.received = True
+        # Zarr may have made a coroutine that it does not come to run any more.
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         raise KeyboardInterrupt

@@ -58,7 +58,7 @@ def test_help_and_usage_errors_import_no_heavy_modules(arguments: list[str], tmp
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert done.stderr.splitlines()[-1] == "[]", done
     assert done.returncode == (2 if "--bogus" in arguments else 0)
@@ -169,7 +169,7 @@ def test_signals_run_cleanup(number: signal.Signals, body: str, tmp_path: Path) 
         assert process.stdout
         assert process.stdout.readline() == "waits\n"
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=600)
     assert (process.returncode, out) == (130, "cleaned up\n")
     assert "Traceback" not in err
 

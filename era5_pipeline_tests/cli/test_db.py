@@ -104,7 +104,7 @@ def psql(url: str) -> subprocess.CompletedProcess[str]:
             text=True,
             check=False,
             env={"PATH": os.environ["PATH"]},
-            timeout=30,
+            timeout=600,
         )
     except FileNotFoundError:
         pytest.skip("needs psql")

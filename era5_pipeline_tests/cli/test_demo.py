@@ -117,10 +117,10 @@ def _commands_printed_at_the_end_work(home: Home, out: str) -> None:
         assert running.stdout is not None
         lines = iter(running.stdout)
         assert any(line.startswith("web UI") for line in lines)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=120) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=600) as answer:
             assert answer.status == 200
         running.send_signal(signal.SIGINT)
-        assert running.wait(timeout=180) == 0
+        assert running.wait(timeout=600) == 0
 
     # The folder is the user's.
     own = re.findall(r"(unset ERA5_HOME; .*) FOLDER$", after, re.MULTILINE)

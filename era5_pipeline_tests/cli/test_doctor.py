@@ -213,7 +213,7 @@ def test_remote_server_has_unknown_machine(database_url: str, tmp_path: Path) ->
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*command, *arguments], env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+            [*command, *arguments], env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600
         )
 
     try:

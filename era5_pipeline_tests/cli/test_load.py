@@ -166,7 +166,7 @@ def test_months_that_have_not_changed_are_told_without_importing_dagster(
         check=True,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     ).stdout
     assert again.endswith("False\n")
     assert "nothing changed" in again

@@ -263,6 +263,6 @@ def test_an_interrupt_while_modules_are_imported_prints_no_traceback(home: Home)
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert (done.returncode, done.stderr.strip()) == (130, "")

@@ -218,7 +218,7 @@ def test_output_to_a_full_disk_is_an_error_with_remedy(filled_url: str, tmp_path
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=600,
         )
     assert done.returncode == LocalDiskError.exit_code
     assert "No space left on device" in done.stderr

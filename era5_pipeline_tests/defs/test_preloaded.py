@@ -17,5 +17,5 @@ print(json.dumps([threading.active_count(), connections, "distributed" in before
 
 
 def test_nothing_that_is_imported_starts_a_thread_or_opens_a_connection() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=180)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=600)
     assert json.loads(done.stdout) == [1, [], True, True]

@@ -212,7 +212,7 @@ sys.exit(sum(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) != 0 for proce
 """
     homes = [machine(name).model_dump_json() for name in ("first", "second")]
     command = [sys.executable, "-c", program, warehouse.url, *homes]
-    ran = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False, timeout=300)
+    ran = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False, timeout=600)
     assert (ran.stderr, ran.returncode) == ("", 0)
     assert unchanged_months(machine("third"), warehouse, (JULY,)) == {JULY}
     flat = run_flat(machine("third"), JULY)

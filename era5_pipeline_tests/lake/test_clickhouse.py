@@ -98,7 +98,7 @@ def _by_clickhouse(folder: Path, location: str) -> dict[str, list[Any]]:
         env={**os.environ, "LAKE": location, "PYTHONPATH": str(CLICKHOUSE)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-4000:]

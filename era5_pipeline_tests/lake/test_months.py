@@ -424,7 +424,7 @@ def test_a_load_that_is_killed_between_files_and_commit(
     facts = tmp_path / "facts.json"
     facts.write_text(json.dumps(flat_months(seed=2).to_json()))
     arguments = [warehouse.url, local_lake.place.address, str(local_lake.home), str(facts)]
-    killed = subprocess.run([sys.executable, "-c", _KILLED, *arguments], check=False, timeout=120)
+    killed = subprocess.run([sys.executable, "-c", _KILLED, *arguments], check=False, timeout=600)
     assert killed.returncode == -signal.SIGKILL
     assert rows_of_table(warehouse) == before == rows_of_lake(local_lake, warehouse)
     with warehouse.connect() as connection:

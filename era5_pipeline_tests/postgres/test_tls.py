@@ -37,7 +37,7 @@ def programs_with_tls() -> Programs:
 
 def openssl(folder: Path, *arguments: str) -> None:
     program = shutil.which("openssl") or pytest.skip("needs openssl")
-    subprocess.run([program, *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
+    subprocess.run([program, *arguments], cwd=folder, check=True, capture_output=True, timeout=600)
 
 
 def make_authority(folder: Path, name: str) -> Path:

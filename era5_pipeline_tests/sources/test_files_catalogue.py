@@ -254,7 +254,7 @@ def test_a_file_that_another_process_inspects_is_not_opened_too(home: Path, file
             ours.result(timeout=0.5)
         other.stdin.write(json.dumps(theirs.to_json()) + "\n")
         other.stdin.flush()
-        assert ours.result(timeout=60) == theirs
+        assert ours.result(timeout=600) == theirs
 
 
 def test_the_digest_is_computed_on_demand_and_cached(home: Path, file: Path) -> None:

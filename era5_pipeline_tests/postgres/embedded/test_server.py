@@ -245,7 +245,7 @@ def test_stop_waits_for_the_process_although_its_file_is_gone(home: Path) -> Non
         assert stopping.is_alive()
     finally:
         os.kill(pid, signal.SIGCONT)
-        stopping.join(timeout=60)
+        stopping.join(timeout=600)
     assert processes(home) == []
 
 
@@ -558,7 +558,7 @@ def test_an_error_in_the_context_is_raised_unchanged(home: Path) -> None:
 def test_ctrl_c_during_a_lease_stops_the_server(home: Path) -> None:
     with leasing(home) as user:
         user.send_signal(signal.SIGINT)
-        assert user.wait(timeout=120) != 0
+        assert user.wait(timeout=600) != 0
     assert processes(home) == []
 
 

@@ -668,7 +668,7 @@ def test_two_runs_of_a_month_send_one_request(cds: SourceUnderTest) -> None:
         until(lambda: job_under_way(cds))
         assert sorted("another run is fetching it" in first_line(run) for run in (first, second)) == [False, True]
         cds.server.finish_jobs()
-        said = [run.communicate(timeout=60)[0] for run in (first, second)]
+        said = [run.communicate(timeout=600)[0] for run in (first, second)]
         assert (first.returncode, second.returncode) == (0, 0), said
     assert len(cds.server.submissions) == 1
     assert said[0].splitlines()[-1] == said[1].splitlines()[-1]

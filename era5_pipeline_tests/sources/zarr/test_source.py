@@ -269,7 +269,7 @@ sys.exit(sum(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) != 0 for proce
         }
         months = "2019-01 2019-02 2019-03", "2019-03 2019-02 2019-01"
         command = [sys.executable, "-c", program, *months]
-        subprocess.run(command, env=environment, cwd=tmp_path, check=True, timeout=120)
+        subprocess.run(command, env=environment, cwd=tmp_path, check=True, timeout=600)
         outputs = [(tmp_path / str(number)).read_text().splitlines() for number in range(2)]
         counts = requests_for_values(web)
     assert set(counts.values()) == {1}
