@@ -11,8 +11,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 # The tests of a module share servers and tables, so one worker runs them. The order is that of conftest.py, not that of
 # the number of tests.
 BY_MODULE := --dist loadfile --no-loadscope-reorder
-# With SKIPS=FILE, a skip for a reason that the file does not list is a failure.
-EXPECTED = $(if $(SKIPS),--expected-skips "$(SKIPS)")
+# With SKIPS=FILE, a skip for a reason that the file does not list is a failure. Without the = pytest, which does not know the
+# option yet, takes the file for a folder of tests, and does not find the profile of test-quick.
+EXPECTED = $(if $(SKIPS),--expected-skips="$(SKIPS)")
 # Without bytecode every process of a test compiles the package anew, and pytest each of its modules.
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements.lock
