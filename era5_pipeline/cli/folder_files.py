@@ -1,4 +1,4 @@
-"""What becomes of each file of the user's folders in a load: refused months at once, files passed over, and counts."""
+"""Report on the files of the user's folders: months that are refused before a run, files passed over, and counts."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ _ENDS = ("used", "unchanged", "failed", "refused", "not tried", "passed over", "
 
 @dataclass
 class FolderReport:
-    """What a load does with the files of the user's folders; all empty for other sources.
+    """The files of the user's folders that a load uses, refuses and passes over; all empty for other sources.
 
     `refused` says, by position in the list of months, why a month is not run: known from the headers of the files.
     """

@@ -277,7 +277,7 @@ class _OpenMonths:
 
     @classmethod
     def of(cls, worker: Worker) -> _OpenMonths:
-        """Those of this worker."""
+        """Return the open months of this worker, the same object at each call."""
         months: _OpenMonths = worker.extensions.setdefault("era5-open-months", cls())
         return months
 

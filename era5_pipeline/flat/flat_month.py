@@ -75,7 +75,7 @@ class ColumnFacts:
 
     @property
     def warning(self) -> str | None:
-        """What is odd about values that are possible, for the user; None without anything."""
+        """The warning about jumps of packed values, which are possible but unlikely; None without jumps."""
         if not self.jumps:
             return None
         return (
@@ -208,7 +208,7 @@ class FlatMonth:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is odd about its files and their values, for the user."""
+        """The warnings for the user about the month's files, and then about its values."""
         return (*self.raw.warnings, *(facts.warning for facts in self.columns if facts.warning is not None))
 
     @property

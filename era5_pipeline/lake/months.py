@@ -420,7 +420,7 @@ def _taken_out(lake: Lake, table: Table, month: Month, locations: LocationSet) -
 
 
 def what_is_wrong(error: Exception) -> str | None:
-    """Whether an error of reading a data file says that it is lost or damaged; None: it may be whole."""
+    """Tell from the error of reading a data file whether that is "lost" or "damaged"; None: it may be whole."""
     if isinstance(error, FileNotFoundError):
         return "lost"
     # Of the errors without a number, others are those of a network.

@@ -305,7 +305,7 @@ class Area:
         return "/".join(f"{degrees:.10g}" for degrees in (self.north, self.west, self.south, self.east))
 
     def meets(self, other: Area) -> bool:
-        """Whether any grid point is in both areas."""
+        """Return True if a grid point is in both areas."""
         rows, columns = self.latitude_indices(), self.longitude_indices()
         return bool(np.isin(rows, other.latitude_indices()).any() and np.isin(columns, other.longitude_indices()).any())
 

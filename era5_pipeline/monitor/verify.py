@@ -1,4 +1,4 @@
-"""Whether a month is what its loads wrote (`era5 verify`): table, summaries, ledger, lake and kept files compared.
+"""Compare a month's table, summaries, lake and kept files with its ledger entry (`era5 verify`).
 
 The rows are read once, and each column's digest is compared with that of the ledger, which the load wrote in its own
 transaction. Nothing is changed or locked.
