@@ -255,7 +255,7 @@ def test_too_little_memory_is_said_with_what_to_do(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        check=True,
+        check=False,  # HDF5, once refused memory, may abort while the process ends
     )
     assert "2023-07: flattening it: the memory that this process may use is not enough" in done.stdout, done.stderr
     assert "ulimit -v" in done.stdout

@@ -28,6 +28,7 @@ All of these are permanent: a retry would fail the same way. Temporary errors ha
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import pwd
 import re
@@ -227,6 +228,9 @@ _NO_MEMORY = re.compile(
     re.IGNORECASE,
 )
 
+# What is needed at least to go on: a process that cannot get as much reads no tile of a month.
+_LEAST_MEMORY = 128 << 20
+
 
 @contextmanager
 def machine_limits(doing: str) -> Iterator[None]:
@@ -253,7 +257,9 @@ def machine_limit(error: BaseException, doing: str) -> MachineLimitError | None:
                 f"{doing}: no more files can be opened ({os.strerror(number)})",
                 remedy="Raise the limit on open files (ulimit -n), and run it again.",
             )
-        said = isinstance(cause, RuntimeError | OSError | ImportError) and _NO_MEMORY.search(str(cause))
+        said = isinstance(cause, RuntimeError | OSError | ImportError) and (
+            _NO_MEMORY.search(str(cause)) or ("NetCDF: " in str(cause) and _is_short_of_memory())
+        )
         if isinstance(cause, MemoryError) or number == errno.ENOMEM or said:
             return MachineLimitError(
                 f"{doing}: the memory that this process may use is not enough ({' '.join(str(cause).split())})",
@@ -262,6 +268,15 @@ def machine_limit(error: BaseException, doing: str) -> MachineLimitError | None:
             )
         cause = cause.__cause__ or cause.__context__
     return None
+
+
+def _is_short_of_memory() -> bool:
+    """Return whether the limit of this process is reached: HDF5 then calls a good file damaged, or no HDF5 file."""
+    try:
+        mmap.mmap(-1, _LEAST_MEMORY).close()
+    except OSError as error:
+        return error.errno == errno.ENOMEM
+    return False
 
 
 def is_caused_by(error: BaseException | None, *kinds: type[BaseException]) -> bool:

@@ -1,12 +1,15 @@
-"""Errors that another process sends."""
+"""Errors that another process sends, and those of a machine that has no more memory."""
 
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from era5_pipeline.model.errors import BadFileError, Era5Error
+from era5_pipeline.model.errors import BadFileError, Era5Error, MachineLimitError, machine_limit
 from era5_pipeline.sources.cds import answers, retry_policy, validation
 from era5_pipeline.sources.zarr import store
 
@@ -25,3 +28,28 @@ def test_an_error_of_another_process_keeps_its_message_and_remedy(kind: type[Era
     assert type(received) is kind
     assert vars(received) == vars(error)
     assert (str(received), received.args) == (str(error), error.args)
+
+
+HDF_ERROR = RuntimeError("NetCDF: HDF error")
+
+# HDF5 says the same of a damaged file and of memory that it was refused.
+SHORT_OF_MEMORY = """
+import resource
+from pathlib import Path
+from era5_pipeline_tests.model.test_errors import HDF_ERROR
+from era5_pipeline.model.errors import machine_limit
+(line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmSize"))
+resource.setrlimit(resource.RLIMIT_AS, ((int(line.split()[1]) << 10) + (16 << 20),) * 2)
+print(repr(machine_limit(HDF_ERROR, "2023-07: flattening it")))
+"""
+
+
+def test_a_file_that_cannot_be_read_is_no_want_of_memory() -> None:
+    assert machine_limit(HDF_ERROR, "2023-07: flattening it") is None
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+def test_a_file_is_not_called_damaged_where_memory_is_short() -> None:
+    said = subprocess.run([sys.executable, "-c", SHORT_OF_MEMORY], check=False, capture_output=True, text=True)
+    assert said.stdout.startswith(MachineLimitError.__name__), said
+    assert "the memory that this process may use is not enough (NetCDF: HDF error)" in said.stdout
