@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from era5_pipeline.draw.maps import preview_map
 from era5_pipeline.flat.checks import CheckResult, flat_outcomes, is_complete, raw_outcomes, table_outcomes
 from era5_pipeline.flat.flat_month import month_fingerprint
 from era5_pipeline.flat.flatten import MiddleHour, flatten_month, preview_file
@@ -108,9 +107,10 @@ _inventories = InventoryKeeper()
 def load_in_advance() -> None:
     """Load what a month's stages load when they first need it, so that processes forked from this one need not.
 
-    With the extra `fast` that is numba and all compiled functions, 0.4 s each time; and 0.2 s for pint, if it is
-    installed, which xarray imports with the first file.
+    With the extra `fast` that is numba and all compiled functions, 0.4 s each time; 0.2 s for pint, if it is installed,
+    which xarray imports with the first file; and what draws the preview map.
     """
+    import_module("era5_pipeline.draw.maps")
     with suppress(ImportError):
         import_module("pint")
     if is_available():
@@ -244,6 +244,8 @@ def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory, open
 
 def _preview(middle: MiddleHour) -> bytes:
     """Draw the preview map of a month for Dagster's web UI."""
+    from era5_pipeline.draw.maps import preview_map  # noqa: PLC0415  # matplotlib is slow to import; a few places have none
+
     field = hour_field(middle.time, middle.variable, middle.location_ids, middle.values)
     return preview_map(FieldMap.of_hour(field))
 

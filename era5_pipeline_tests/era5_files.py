@@ -549,7 +549,7 @@ def flatten(
 def without_pictures() -> Iterator[None]:
     """Do not draw the preview map, which takes longer than flattening a small month."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("era5_pipeline.stages.preview_map", lambda snapshot: b"")
+        patch.setattr("era5_pipeline.draw.maps.preview_map", lambda snapshot: b"")
         yield
 
 

@@ -122,7 +122,7 @@ def state_of(warehouse: Warehouse) -> str:
 def test_a_generated_month_is_loaded(
     settings: Making, empty_warehouse: Warehouse, flat_format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stages, "preview_map", preview_map)  # with its picture
+    monkeypatch.setattr("era5_pipeline.draw.maps.preview_map", preview_map)  # with its picture
     chosen = settings(area="10.5/20/10/20.5", format=flat_format)
     assert isinstance(source_of(chosen), SampleSource)
     raw = run_raw(chosen, JULY)

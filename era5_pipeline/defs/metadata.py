@@ -12,9 +12,9 @@ from urllib.parse import quote
 import dagster as dg
 from PIL import Image
 
-from era5_pipeline.draw.maps import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
 from era5_pipeline.flat.checks import CHECK_DESCRIPTIONS, CheckName, CheckResult
 from era5_pipeline.flat.flatten import preview_file
+from era5_pipeline.maps.styles import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
 from era5_pipeline.model.source_kinds import version_of
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES
 

@@ -49,6 +49,8 @@ from era5_pipeline.maps.styles import (
     INK,
     NO_DATA,
     NO_DATA_ON_LAND,
+    TEXT_OF_PREVIEW,
+    TITLE_OF_PREVIEW,
     number_text,
     power_of,
     style_of,
@@ -328,8 +330,6 @@ def _size(window: Window, projection: MapProjection | None, dpi: float | None) -
 # --- The small map in Dagster's UI: plate carree, a title, a colour bar, few bytes ---
 
 
-# Keywords of texts in the preview's PNG file: a description of it in words, and the height of its title in pixels.
-TEXT_OF_PREVIEW, TITLE_OF_PREVIEW = "Description", "Title height"
 _PREVIEW_WIDTH, _PREVIEW_MAP_HEIGHT, _PREVIEW_BAR_HEIGHT, _PREVIEW_TITLE_HEIGHT = 360, 270, 30, 50  # pixels
 _PREVIEW_DPI = 100
 _TITLE_SCALE = 0.65

@@ -22,6 +22,8 @@ Scale = Literal["thermal", "symmetric", "fraction", "amount", "cyclic", "plain"]
 NO_DATA = "#e4e4e4"
 NO_DATA_ON_LAND = "#cbc9c4"
 INK, FAINT = "#1a1a1a", "#707070"
+# Keywords of texts in the PNG file of a preview map: its description in words, and the height of its title in pixels.
+TEXT_OF_PREVIEW, TITLE_OF_PREVIEW = "Description", "Title height"
 
 
 @dataclass(frozen=True)

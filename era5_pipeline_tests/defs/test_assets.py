@@ -14,7 +14,6 @@ import pytest
 from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 from PIL import Image
 
-from era5_pipeline import stages
 from era5_pipeline.defs import metadata
 from era5_pipeline.defs.assets import MONTHS, RAW
 from era5_pipeline.draw.maps import preview_map
@@ -39,7 +38,7 @@ ALWAYS_RECORDED = {"rows", "hours", "bytes", "seconds", "rows_per_second", "sha2
 def pipeline(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
     home = tmp_path_factory.mktemp("assets")
     with new_pipeline(server_url, home) as pipeline, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "preview_map", preview_map)  # with their pictures
+        patch.setattr("era5_pipeline.draw.maps.preview_map", preview_map)  # with their pictures
         yield pipeline
 
 

@@ -16,9 +16,9 @@ from PIL.PngImagePlugin import PngInfo
 
 from era5_pipeline.defs import metadata
 from era5_pipeline.defs.assets import FLAT
-from era5_pipeline.draw.maps import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
 from era5_pipeline.flat.checks import FLAT_CHECKS, CheckResult
 from era5_pipeline.flat.flatten import preview_file
+from era5_pipeline.maps.styles import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
 from era5_pipeline.stages import FlatResult, LoadResult, RawResult
 from era5_pipeline.warehouse.load_month import Loaded
 from era5_pipeline_tests.pipelines import plain

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from era5_pipeline.draw.map_parts import map_window
-from era5_pipeline.draw.maps import TEXT_OF_PREVIEW, centred_field, map_figure, preview_map
-from era5_pipeline.maps.styles import style_of, variable_title
+from era5_pipeline.draw.maps import centred_field, map_figure, preview_map
+from era5_pipeline.maps.styles import TEXT_OF_PREVIEW, style_of, variable_title
 from era5_pipeline.model import grid
 from era5_pipeline_tests.draw.test_projected_map import field_of
 from era5_pipeline_tests.draw.variables_of_each_kind import KINDS, USUAL, usual_field

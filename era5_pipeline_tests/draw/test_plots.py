@@ -14,9 +14,10 @@ from matplotlib.colors import BoundaryNorm
 from PIL import Image
 
 from era5_pipeline.draw.figures import latitude_label, longitude_label
-from era5_pipeline.draw.maps import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW, map_figure, plot_map, preview_map
+from era5_pipeline.draw.maps import map_figure, plot_map, preview_map
 from era5_pipeline.draw.series import plot_series, series_figure
 from era5_pipeline.maps.fields import FieldMap
+from era5_pipeline.maps.styles import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES, Variable
