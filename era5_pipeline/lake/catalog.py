@@ -13,8 +13,10 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.avro.file import AvroFile
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationError
@@ -197,10 +199,10 @@ def lake_errors(address: str) -> Iterator[None]:
     """
     try:
         if is_s3(address):
-            with s3_errors(f"the lake {address}"), _lost_files(address):
+            with s3_errors(f"the lake {address}"), _bad_files(address):
                 yield
         else:
-            with _lost_files(address):
+            with _bad_files(address):
                 yield
     except (StoreError, TransientError) as error:
         # The store of files has the same errors, and another name.
@@ -213,8 +215,8 @@ def lake_errors(address: str) -> Iterator[None]:
 
 
 @contextmanager
-def _lost_files(address: str) -> Iterator[None]:
-    """Say how to go on without a file of the lake."""
+def _bad_files(address: str) -> Iterator[None]:
+    """Say how to go on without a file of the lake, which is lost or cannot be parsed."""
     try:
         yield
     except FileNotFoundError as error:
@@ -225,6 +227,23 @@ def _lost_files(address: str) -> Iterator[None]:
         if f"{folder}data/" in str(error):
             remedy = "era5 lake verify names the months that lack files, and how to repair them."
         raise StoreError(f"a file of the lake {address} is lost: {error}", remedy=remedy) from error
+    except Exception as error:
+        location = None if isinstance(error, OSError | MemoryError) else _parsed_manifest(error)
+        if location is None:
+            raise
+        raise StoreError(f"the lake's file {location} is damaged", remedy=_start_again(address)) from error
+
+
+def _parsed_manifest(error: Exception) -> str | None:
+    """The manifest, or list of manifests, whose parsing failed with this error; None: it is another error.
+
+    Of a damaged file pyiceberg lets out whatever error its parser came upon, such as EOFError or UnicodeDecodeError.
+    """
+    for frame, _ in walk_tb(error.__traceback__):
+        parser = frame.f_locals.get("self")
+        if isinstance(parser, AvroFile):
+            return parser.input_file.location
+    return None
 
 
 @dataclass(frozen=True)

@@ -99,23 +99,35 @@ def test_a_commit_based_on_an_older_state_is_refused(embedded_warehouse: Warehou
             change.set_properties(by="a third")
 
 
-@pytest.mark.parametrize("fault", ["truncated", "empty", "another file", "lost"])
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        *(("metadata", fault) for fault in ("truncated", "empty", "another file", "lost")),
+        *((kind, fault) for kind in ("list of manifests", "manifest") for fault in ("truncated", "lost")),
+    ],
+)
 def test_damaged_metadata_is_named_and_the_remedy_helps(
-    embedded_warehouse: Warehouse, flat_months: FlatMonths, tmp_path: Path, fault: str
+    embedded_warehouse: Warehouse, flat_months: FlatMonths, tmp_path: Path, kind: str, fault: str
 ) -> None:
     (tmp_path / "lake").mkdir()
     lake = lake_at(str(tmp_path / "lake"), tmp_path / "home")
     load(lake, embedded_warehouse, flat_months())
     with embedded_warehouse.connect() as connection:
-        opened = lake.open(connection)
-        assert opened is not None
-        metadata = Path(opened.metadata_location)
-        content = {"truncated": metadata.read_bytes()[:900], "empty": b"", "another file": b"{}", "lost": None}[fault]
-        metadata.unlink()
+        table = lake.open(connection)
+        assert table is not None
+        snapshot = table.current_snapshot()
+        assert snapshot is not None
+        file = {
+            "metadata": Path(table.metadata_location),
+            "list of manifests": Path(snapshot.manifest_list),
+            "manifest": Path(snapshot.manifests(table.io)[0].manifest_path),
+        }[kind]
+        content = {"truncated": file.read_bytes()[:900], "empty": b"", "another file": b"{}", "lost": None}[fault]
+        file.unlink()
         if content is not None:
-            metadata.write_bytes(content)
-        for look in (lambda: lake.open(connection), lambda: load(lake, embedded_warehouse, flat_months(seed=2))):
-            with pytest.raises(StoreError, match=metadata.name) as caught:
+            file.write_bytes(content)
+        for look in (lambda: lake.months(connection), lambda: load(lake, embedded_warehouse, flat_months(seed=2))):
+            with pytest.raises(StoreError, match=file.name) as caught:
                 look()
             assert ("lost" if fault == "lost" else "damaged") in caught.value.message
         # As the remedy says.
