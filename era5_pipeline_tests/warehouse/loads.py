@@ -42,6 +42,14 @@ def ask(url: str, query: LiteralString, *parameters: object) -> Any:
         return row[0] if row else None
 
 
+@contextmanager
+def without_autovacuum(warehouse: Warehouse) -> Iterator[None]:
+    """Keep autovacuum, which changes sizes, away from the table in this context."""
+    with psycopg.connect(warehouse.url) as connection:
+        connection.execute("LOCK TABLE weather IN SHARE UPDATE EXCLUSIVE MODE")
+        yield
+
+
 def end_session(connection: psycopg.Connection[Any], url: str) -> None:
     """Close the connection, and wait until the server has ended its session: a moment later, with its locks."""
     session = connection.info.backend_pid

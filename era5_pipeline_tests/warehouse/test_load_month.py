@@ -271,9 +271,9 @@ def test_timeouts_of_the_database_do_not_apply_to_loads(warehouse: Warehouse, la
     with warehouse.connect() as connection:
         for setting in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
             name = psycopg.sql.Identifier(connection.info.dbname)
-            connection.execute(psycopg.sql.SQL(f"ALTER DATABASE {{}} SET {setting} = '100ms'").format(name))
+            connection.execute(psycopg.sql.SQL(f"ALTER DATABASE {{}} SET {setting} = '1s'").format(name))
     with loading(warehouse, large, pause=True) as load:
         with pytest.raises(psycopg.errors.QueryCanceled):
-            ask(warehouse.url, "SELECT pg_sleep(0.2)")
+            ask(warehouse.url, "SELECT pg_sleep(60)")
         load.resume()
         assert load.result().rows == large.rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -23,11 +22,9 @@ from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.schema import ensure_schema, existing_layout
 from era5_pipeline.warehouse.space import Chunk, MonthSpace, Space, read_space, share_out
 from era5_pipeline_tests.servers import fresh_role
-from era5_pipeline_tests.warehouse.loads import ask, make_heap_hypertable
+from era5_pipeline_tests.warehouse.loads import ask, make_heap_hypertable, without_autovacuum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from era5_pipeline_tests.flat_months import FlatMonths
     from era5_pipeline_tests.servers import Host
 
@@ -77,14 +74,6 @@ def months_by_table(warehouse: Warehouse) -> dict[str, set[Month]]:
     for table, year, month in rows:
         found.setdefault(table, set()).add(Month(year, month))
     return found
-
-
-@contextmanager
-def without_autovacuum(warehouse: Warehouse) -> Iterator[None]:
-    """Keep autovacuum, which changes sizes, away from the table in this context."""
-    with psycopg.connect(warehouse.url) as connection:
-        connection.execute("LOCK TABLE weather IN SHARE UPDATE EXCLUSIVE MODE")
-        yield
 
 
 def measured(warehouse: Warehouse) -> Space:
@@ -179,9 +168,10 @@ def test_a_table_without_a_ledger_is_measured(embedded_warehouse: Warehouse, fla
     load_month(embedded_warehouse, flat_months())
     with embedded_warehouse.connect() as connection:
         connection.execute("DROP SCHEMA era5 CASCADE")
-    space = space_of(embedded_warehouse)
+    with without_autovacuum(embedded_warehouse):
+        space = space_of(embedded_warehouse)
+        assert space.bytes == files_of(embedded_warehouse, "weather_2023_07")
     assert (space.chunks, space.rows, space.months, space.bytes_per_row) == (1, 0, {}, None)
-    assert space.bytes == files_of(embedded_warehouse, "weather_2023_07")
 
 
 def test_a_table_of_another_project_is_not_measured(database_url: str) -> None:
@@ -251,11 +241,12 @@ def test_bounds_of_partitions_are_read_in_every_date_style(
 ) -> None:
     for month in ("2023-06", "2023-07"):
         load_month(embedded_warehouse, flat_months(month, points=(1, 1)))
-    expected = space_of(embedded_warehouse)
-    for setting in ("DateStyle = 'German, DMY'", "DateStyle = 'Postgres, MDY'", "TimeZone = 'Asia/Jakarta'"):
-        with embedded_warehouse.connect() as connection:
-            connection.execute(f"SET {setting}".encode())
-            assert read_space(connection) == expected, setting
+    with without_autovacuum(embedded_warehouse):
+        expected = space_of(embedded_warehouse)
+        for setting in ("DateStyle = 'German, DMY'", "DateStyle = 'Postgres, MDY'", "TimeZone = 'Asia/Jakarta'"):
+            with embedded_warehouse.connect() as connection:
+                connection.execute(f"SET {setting}".encode())
+                assert read_space(connection) == expected, setting
 
 
 def test_partitions_made_by_others_count_but_are_no_months(
@@ -296,6 +287,7 @@ def test_chunks_converted_after_loading_have_sizes_before_and_after(
             "ALTER TABLE weather SET (timescaledb.compress, timescaledb.compress_orderby = 'time', "
             "timescaledb.compress_segmentby = 'location_id,latitude,longitude')"
         )
+        connection.execute("VACUUM weather")  # else autovacuum changes sizes later
         heap = {table: files_of(empty_warehouse, table) for table in months_by_table(empty_warehouse)}
         before = space_of(empty_warehouse)
         name = "_timescaledb_internal._hyper_1_2_chunk"
