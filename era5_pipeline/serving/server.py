@@ -6,10 +6,12 @@ import copy
 import errno
 import ipaddress
 import os
+import pickle
 import socket
 import tempfile
 import threading
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from uvicorn import Config, Server
@@ -18,7 +20,6 @@ from uvicorn.supervisors import Multiprocess
 
 from era5_pipeline.model.errors import Era5Error, UsageError
 from era5_pipeline.serving.connections import PromptConnection, raise_file_limit
-from era5_pipeline.serving.requests import METRICS_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _GRACE_SECONDS = 10
 _BACKLOG = 512
 _TEND_SECONDS = 2.0
+# uvicorn kills a process that does not answer it for so long. Before one answers, it imports this module: 0.4 s of CPU.
+_ANSWER_SECONDS = 20
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -94,17 +97,33 @@ def run_server(app: ServedApp, bound: socket.socket, workers: int, *, access_log
     With several processes, uvicorn starts them, and replaces any that dies.
     """
     raise_file_limit()
-    config = server_config(app, workers, access_log=access_log)
     if workers > 1:
+        from era5_pipeline.serving.requests import METRICS_FOLDER  # noqa: PLC0415  # see _ANSWER_SECONDS
+
+        config = server_config(_AppOfProcess(pickle.dumps(app)), workers, access_log=access_log)
         # The folder where the processes write their metrics, so that any of them can add them up.
         with tempfile.TemporaryDirectory(prefix="era5-serve-") as folder:
             os.environ[METRICS_FOLDER] = folder
             Multiprocess(config, sockets=[bound]).run()
         return
     try:
-        Server(config).run(sockets=[bound])
+        Server(server_config(app, workers, access_log=access_log)).run(sockets=[bound])
     except KeyboardInterrupt:  # uvicorn raises it again after a clean shutdown
         return
+
+
+@dataclass(frozen=True)
+class _AppOfProcess:
+    """What makes the app, pickled: to receive it, a process imports the whole app (3 s of CPU), and answers nobody.
+
+    On a busy machine uvicorn killed each process before it had done so, and started another, for ever.
+    """
+
+    pickled: bytes
+
+    def __call__(self) -> FastAPI:
+        app: FastAPI = pickle.loads(self.pickled)()  # noqa: S301  # by `run_server`
+        return app
 
 
 def server_config(app: Callable[[], FastAPI], workers: int, *, access_log: bool) -> Config:
@@ -119,6 +138,7 @@ def server_config(app: Callable[[], FastAPI], workers: int, *, access_log: bool)
         server_header=False,
         ws="none",
         timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_worker_healthcheck=_ANSWER_SECONDS,
         http=PromptConnection,
     )
 

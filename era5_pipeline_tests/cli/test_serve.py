@@ -44,6 +44,33 @@ main()
 """
 
 
+# Each process takes longer to receive this app than uvicorn waits for an answer by default.
+_SLOW_APP = """
+import time
+from fastapi import FastAPI
+from era5_pipeline.serving.server import address_of, bound_socket, run_server
+
+
+class SlowApp:
+    def __call__(self):
+        return FastAPI()
+
+    def __reduce__(self):
+        return slowly_made, ()
+
+
+def slowly_made():
+    time.sleep(7)
+    return SlowApp()
+
+
+if __name__ == "__main__":
+    bound = bound_socket("127.0.0.1", 0)
+    print(address_of(bound), flush=True)
+    run_server(SlowApp(), bound, 2, access_log=False)
+"""
+
+
 @pytest.fixture(scope="module")
 def home() -> Iterator[Home]:
     with new_home() as home:
@@ -165,6 +192,21 @@ def test_several_processes_answer_and_their_metrics_are_added_up(home: Home, dat
         server.process.send_signal(signal.SIGTERM)
         printed = server.ended()
     assert_ended_well(home, printed)
+
+
+def test_a_process_that_takes_long_to_import_the_app_is_not_killed(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(_SLOW_APP, encoding="utf-8")
+    process = home.start_program(sys.executable, str(tmp_path / "slow.py"))
+    try:
+        assert process.stdout is not None
+        with httpx.Client(base_url=process.stdout.readline().strip(), timeout=_SECONDS) as client:
+            wait_until(lambda: len(_children(process.pid)) == 2)
+            started = _children(process.pid)
+            assert client.get("/docs").status_code == 200
+            assert _children(process.pid) == started
+    finally:
+        process.send_signal(signal.SIGTERM)
+        ended(process, _SECONDS)
 
 
 def _children(pid: int) -> list[str]:
