@@ -20,7 +20,7 @@ from era5_pipeline.flat.inventory import InventoryKeeper
 from era5_pipeline.flat.storage import FileRemoval, StoredMonth
 from era5_pipeline.lake.open_lake import ORPHAN_HOURS, open_lake, wants_lake
 from era5_pipeline.maps.fields import FieldMap
-from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError, machine_limits
+from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError, machine_limit, machine_limits
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import VARIABLES
@@ -357,7 +357,8 @@ def _invalidating_damaged(source: Source | None, raw: RawMonth) -> Iterator[None
     try:
         yield
     except BadFileError as error:
-        if source is None or not source_kind(source.name).is_service:
+        is_unread = machine_limit(error, "") is not None  # for want of memory or of open files: it may be good
+        if is_unread or source is None or not source_kind(source.name).is_service:
             raise
         source.invalidate(raw)
         remedy = "Run the month again, from era5/raw on: it is then downloaded again."

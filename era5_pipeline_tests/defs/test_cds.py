@@ -5,14 +5,14 @@ from __future__ import annotations
 import zipfile
 from contextlib import nullcontext
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import dagster as dg
 import pytest
 
 from era5_pipeline.defs import resources
 from era5_pipeline.defs.runner import MonthRunner
-from era5_pipeline.model.errors import RefusedError, SourceError
+from era5_pipeline.model.errors import BadFileError, RefusedError, SourceError
 from era5_pipeline.model.months import months_between
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.defs.runner import MonthRun
+    from era5_pipeline.sources.source import RawMonth
 
 TODAY = datetime(2026, 11, 20, 12, tzinfo=UTC)
 AREA = "-6/106/-6.5/106.5"
@@ -218,6 +219,20 @@ def test_unreadable_file_is_fetched_again(pipeline: Pipeline, server: CdsServer,
     entry = pipeline.entry(month)
     assert entry is not None
     assert entry.state == "loaded"
+
+
+def test_a_file_that_was_not_read_for_want_of_memory_is_kept(
+    pipeline: Pipeline, server: CdsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_memory(raw: RawMonth, *_: object, **__: object) -> NoReturn:
+        raise BadFileError(raw.files[0].path, "cannot be read", remedy="Download it again.") from MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("era5_pipeline.stages.flatten_month", without_memory)
+        (error,) = pipeline.run("2020-09").errors
+    assert "the memory that this process may use is not enough" in error.message
+    assert pipeline.run("2020-09").errors == ()
+    assert len(server.submissions) == 1
 
 
 def test_first_month_of_era5_is_complete(pipeline: Pipeline, server: CdsServer) -> None:
