@@ -15,7 +15,10 @@ from era5_pipeline_tests.commands import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+# No system has these: its own in /usr/bin would be taken first.
+VERSION, ANOTHER = "3.98", "3.99"
+# The words of a command for this Python, run as if it were that one.
+_AS_VERSION = "import sys; sys.version_info = (3, 98); exec(sys.argv[2])"
 
 _CONFIGURATION = """
 [global]
@@ -51,9 +54,11 @@ def test_uv_takes_packages_from_where_pip_does(tmp_path: Path) -> None:
 
 
 def interpreter(path: Path, *, refuses: bool = False) -> str:
-    """Write a program that is this Python, or one that refuses to start, as a version manager's shim may."""
+    """Write a program that is Python 3.98, or one that refuses to start, as a version manager's shim may."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("#!/bin/sh\nexit 127\n" if refuses else f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    path.write_text(
+        "#!/bin/sh\nexit 127\n" if refuses else f'#!/bin/sh\nexec "{sys.executable}" -c "{_AS_VERSION}" "$@"\n'
+    )
     path.chmod(0o755)
     return str(path)
 
@@ -71,17 +76,15 @@ def found_python(tmp_path: Path, *versions: str, **settings: str) -> str:
 
 def test_a_python_is_found_on_path_below_pyenv_or_by_a_setting(tmp_path: Path) -> None:
     """Only one that fits: not a shim that refuses to start, nor one of another version than its name says."""
-    another = "3.99"
     for name in ("python3", f"python{VERSION}"):
         interpreter(tmp_path / "path" / name, refuses=True)
     below = interpreter(tmp_path / ".pyenv" / "versions" / f"{VERSION}.1" / "bin" / "python3")
-    interpreter(tmp_path / ".pyenv" / "versions" / f"{another}.1" / "bin" / "python3")
-    # The system's own, on PATH after the shim, may fit too.
-    assert found_python(tmp_path, another, VERSION) in {below, f"/usr/bin/python{VERSION}", "/usr/bin/python3"}
-    assert not found_python(tmp_path, another)
+    interpreter(tmp_path / ".pyenv" / "versions" / f"{ANOTHER}.1" / "bin" / "python3")
+    assert found_python(tmp_path, ANOTHER, VERSION) == below
+    assert not found_python(tmp_path, ANOTHER)
 
     on_path = interpreter(tmp_path / "path" / "python3")
-    assert found_python(tmp_path, another, VERSION) == on_path
+    assert found_python(tmp_path, ANOTHER, VERSION) == on_path
     given = interpreter(tmp_path / "given")
     unfit = interpreter(tmp_path / "unfit", refuses=True)
     assert found_python(tmp_path, VERSION, ERA5_TEST_PYTHONS=f"{unfit} {given}") == given
