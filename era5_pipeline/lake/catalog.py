@@ -235,9 +235,10 @@ def _bad_files(address: str) -> Iterator[None]:
 
 
 def _parsed_manifest(error: Exception) -> str | None:
-    """The manifest, or list of manifests, whose parsing failed with this error; None: it is another error.
+    """Return the path of the manifest, or list of manifests, whose parsing raised this error; None for other errors.
 
-    Of a damaged file pyiceberg lets out whatever error its parser came upon, such as EOFError or UnicodeDecodeError.
+    pyiceberg does not translate its parser's errors, such as EOFError or UnicodeDecodeError: the parser is looked for
+    in the traceback.
     """
     for frame, _ in walk_tb(error.__traceback__):
         parser = frame.f_locals.get("self")

@@ -114,9 +114,10 @@ def run_server(app: ServedApp, bound: socket.socket, workers: int, *, access_log
 
 @dataclass(frozen=True)
 class _AppOfProcess:
-    """What makes the app, pickled: to receive it, a process imports the whole app (3 s of CPU), and answers nobody.
+    """Makes the app in a server process, from a pickled `ServedApp`.
 
-    On a busy machine uvicorn killed each process before it had done so, and started another, for ever.
+    Unpickling that imports the whole app (3 s of CPU), during which a process does not answer uvicorn. As bytes it is
+    unpickled only when the app is made; before, on a busy machine, uvicorn killed and replaced every process for ever.
     """
 
     pickled: bytes
