@@ -27,7 +27,7 @@ from era5_pipeline.defs.dagster_internals import (
 from era5_pipeline.defs.lost_runs import fail_run, is_alive, is_here, process_of, retry_if_interrupted
 from era5_pipeline.defs.run_tags import HERE
 from era5_pipeline.defs.services import DEFINITIONS
-from era5_pipeline.defs.storage import until_answered
+from era5_pipeline.defs.storage import Outage, until_answered
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerProcess
@@ -89,7 +89,7 @@ def execute_run(reference: InstanceRef, run_id: str) -> None:
     """
     # Its own session: signals to the daemon's process group do not reach it.
     os.setsid()
-    with capture_interrupts(), until_answered(lambda: _opened(reference)) as instance:
+    with capture_interrupts(), until_answered(lambda: _opened(reference), Outage()) as instance:
         _execute(instance, run_id)
 
 

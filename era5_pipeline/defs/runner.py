@@ -101,7 +101,7 @@ def run_month(
         KeyboardInterrupt: if the run was interrupted.
         sqlalchemy.exc.SQLAlchemyError, DagsterPostgresException: if the run could not be recorded.
     """
-    with _interrupts_raised(), recording_origin(instance, job_origin(instance)), collected_results() as results:
+    with _interrupts_raised(instance), recording_origin(instance, job_origin(instance)), collected_results() as results:
         result = defs.resolve_job_def(load_month.name).execute_in_process(
             partition_key=month.key,
             instance=instance,
@@ -158,7 +158,11 @@ def run_months_together(
         "last": str(months[-1]),
         "calendar_months": list(calendar_months_of(months) or ()),
     }
-    with _interrupts_raised(), recording_origin(instance, job_origin(instance, load_months.name)), called_by(caller):
+    with (
+        _interrupts_raised(instance),
+        recording_origin(instance, job_origin(instance, load_months.name)),
+        called_by(caller),
+    ):
         defs.resolve_job_def(load_months.name).execute_in_process(
             instance=instance,
             run_config={"ops": {load_in_turn.name: {"config": config}}, **_run_config(overrides)},
@@ -185,7 +189,7 @@ def job_origin(instance: dg.DagsterInstance, job: str = load_month.name) -> Remo
 
 
 @contextmanager
-def _interrupts_raised() -> Iterator[None]:
+def _interrupts_raised(instance: dg.DagsterInstance) -> Iterator[None]:
     """Raise KeyboardInterrupt at the end if a signal asked to stop: Dagster ends the run, but does not raise.
 
     Dagster replaces our signal handlers. Python also writes the number of each signal to this pipe, whatever the
@@ -206,7 +210,7 @@ def _interrupts_raised() -> Iterator[None]:
 
     previous = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     try:
-        with not_waiting_once(is_stopped):
+        with not_waiting_once(instance, is_stopped):
             yield
     except Exception as error:
         if is_stopped():  # the interrupted run could not be recorded

@@ -25,7 +25,7 @@ from dagster_postgres.utils import (
     create_pg_engine,
     set_pg_statement_timeout,
 )
-from sqlalchemy import Engine, event
+from sqlalchemy import event
 from sqlalchemy.exc import InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoFreeConnectionError
 from typing_extensions import override
@@ -90,6 +90,8 @@ class DagsterDatabase:
             event.listen(self.engine, name, _note_use)
         event.listen(self.engine, "checkout", self._require_alive)
         event.listen(self.engine, "do_connect", self._connect)
+        self.outage = Outage()
+        event.listen(self.engine, "engine_connect", self.outage.note_connection)
         self.existing: set[tuple[str, ...]] = set()
         self.held = ExitStack()
         self._revive = revive
@@ -179,38 +181,11 @@ _LOST_CODES = ("57P0", "08")
 _log = logging.getLogger(__name__)
 
 
-def until_answered(call: Callable[[], _R]) -> _R:
-    """Return the result of `call`; repeat it while it fails because Dagster's database does not answer."""
-    while True:
-        if _outage.given_up is not None:
-            raise _outage.given_up
-        try:
-            returned = call()
-        except Exception as error:
-            if not is_lost_connection(error) or not _outage.may_last(error):
-                raise
-            time.sleep(_PAUSE_SECONDS)
-        else:
-            _outage.end_if_connected()
-            return returned
+class Outage:
+    """The time since which a database has not answered (monotonic seconds); None if it did last time.
 
-
-@contextmanager
-def not_waiting_once(is_stopped: Callable[[], bool]) -> Iterator[None]:
-    """In this context, stop waiting for the database once `is_stopped`.
-
-    Dagster would still record the end of the run, in several calls that each take some seconds: after the first fails,
-    the others fail at once.
+    Each database has its own: one that is gone does not end what another one records.
     """
-    previous, _outage.is_stopped = _outage.is_stopped, is_stopped
-    try:
-        yield
-    finally:
-        _outage.is_stopped, _outage.given_up = previous, None
-
-
-class _Outage:
-    """The time since which Dagster's database has not answered (monotonic seconds); None if it did last time."""
 
     def __init__(self) -> None:
         self.since: float | None = None
@@ -230,6 +205,7 @@ class _Outage:
         return time.monotonic() - self.since < _PATIENCE_SECONDS
 
     def note_connection(self, *_: object) -> None:
+        """Record that a connection was made or lent; an event of SQLAlchemy's engine."""
         self.is_connected = True
 
     def end_if_connected(self) -> None:
@@ -238,8 +214,36 @@ class _Outage:
             self.since = None
 
 
-_outage = _Outage()
-event.listen(Engine, "engine_connect", _outage.note_connection)
+def until_answered(call: Callable[[], _R], outage: Outage) -> _R:
+    """Return the result of `call`; repeat it while it fails because Dagster's database does not answer."""
+    while True:
+        if outage.given_up is not None:
+            raise outage.given_up
+        try:
+            returned = call()
+        except Exception as error:
+            if not is_lost_connection(error) or not outage.may_last(error):
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            outage.end_if_connected()
+            return returned
+
+
+@contextmanager
+def not_waiting_once(instance: dg.DagsterInstance, is_stopped: Callable[[], bool]) -> Iterator[None]:
+    """In this context, stop waiting for the instance's database once `is_stopped`.
+
+    Dagster would still record the end of the run, in several calls that each take some seconds: after the first fails,
+    the others fail at once.
+    """
+    storage = instance.event_log_storage
+    outage = storage.database.outage if isinstance(storage, _EventLog) else Outage()
+    previous, outage.is_stopped = outage.is_stopped, is_stopped
+    try:
+        yield
+    finally:
+        outage.is_stopped, outage.given_up = previous, None
 
 
 def is_lost_connection(error: BaseException) -> bool:
@@ -282,7 +286,7 @@ def repeated(method: Callable[..., _R]) -> Callable[..., _R]:
     def call(storage: _Shared, *arguments: Any, **options: Any) -> _R:  # noqa: ANN401  # those of the method
         if storage.database.is_in_transaction or not storage.database.waits_for_server:
             return method(storage, *arguments, **options)
-        return until_answered(lambda: method(storage, *arguments, **options))
+        return until_answered(lambda: method(storage, *arguments, **options), storage.database.outage)
 
     return call
 
@@ -449,9 +453,12 @@ def store_together(instance: dg.DagsterInstance, record: Callable[[], None]) -> 
     `record` is called again if the connection was lost, since nothing has been stored then.
     """
     storage = instance.event_log_storage
+    if not isinstance(storage, _EventLog):
+        record()
+        return
 
     def once() -> None:
-        with storage.database.transaction() if isinstance(storage, _EventLog) else nullcontext():
+        with storage.database.transaction():
             record()
 
-    until_answered(once)
+    until_answered(once, storage.database.outage)

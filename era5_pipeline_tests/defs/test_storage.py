@@ -14,13 +14,15 @@ import psycopg
 import psycopg2
 import pytest
 from dagster_postgres.utils import DagsterPostgresException
+from psycopg import sql
 from sqlalchemy import event, text
-from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from era5_pipeline.defs import failures
 from era5_pipeline.defs import storage as storages
 from era5_pipeline.defs.instance import open_instance
-from era5_pipeline.defs.storage import not_waiting_once, repeated, store_together, until_answered
+from era5_pipeline.defs.storage import Outage, not_waiting_once, repeated, store_together, until_answered
+from era5_pipeline.postgres import urls
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
 from era5_pipeline_tests.stores import free_port
 from era5_pipeline_tests.warehouse.loads import ask
@@ -94,27 +96,48 @@ def refused() -> Callable[[], object]:
     return partial(psycopg2.connect, host="127.0.0.1", port=free_port())
 
 
-def test_who_is_asked_to_stop_does_not_wait(refused: Callable[[], object]) -> None:
+def test_who_is_asked_to_stop_does_not_wait(pipeline: Pipeline, refused: Callable[[], object]) -> None:
+    outage = database_of(pipeline).outage
     calls = []
 
     def connect() -> object:
         calls.append(1)
         return refused()
 
-    with not_waiting_once(lambda: len(calls) >= 2):
+    with not_waiting_once(pipeline.instance, lambda: len(calls) >= 2):
         for _ in range(3):  # what follows is not even tried
             with pytest.raises(psycopg2.OperationalError, match="refused"):
-                until_answered(connect)
+                until_answered(connect, outage)
             assert len(calls) == 2
-    with not_waiting_once(lambda: True), pytest.raises(psycopg2.OperationalError, match="refused"):
-        until_answered(connect)
+    with not_waiting_once(pipeline.instance, lambda: True), pytest.raises(psycopg2.OperationalError, match="refused"):
+        until_answered(connect, outage)
     assert len(calls) == 3
+
+
+def test_a_database_that_is_gone_does_not_stop_what_another_records(
+    pipeline: Pipeline, server_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that watched a run of another instance may still ask for it while a run of this one is interrupted."""
+    monkeypatch.setattr(storages, "_PATIENCE_SECONDS", 0.1)
+    (tmp_path / "other").mkdir()
+    with (
+        new_pipeline(server_url, tmp_path / "other") as other,
+        not_waiting_once(pipeline.instance, lambda: True),
+        psycopg.connect(server_url, autocommit=True) as admin,
+    ):
+        name = urls.database_of(database_of(other).url)
+        admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+        with pytest.raises(OperationalError, match="does not exist"):
+            other.instance.get_runs_count()
+        assert pipeline.instance.get_runs_count() == 0
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))  # to be dropped with the pipeline
 
 
 def test_a_call_that_asks_no_database_does_not_renew_the_patience(
     refused: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storages, "_PATIENCE_SECONDS", 1.5)
+    outage = Outage()
     calls = []
 
     def connect() -> object:
@@ -122,11 +145,11 @@ def test_a_call_that_asks_no_database_does_not_renew_the_patience(
         return refused()
 
     with pytest.raises(psycopg2.OperationalError, match="refused"):
-        until_answered(connect)
+        until_answered(connect, outage)
     calls.clear()
-    assert until_answered(lambda: 7) == 7
+    assert until_answered(lambda: 7, outage) == 7
     with pytest.raises(psycopg2.OperationalError, match="refused"):
-        until_answered(connect)
+        until_answered(connect, outage)
     assert len(calls) == 1
 
 
