@@ -298,14 +298,16 @@ def _lake(results: Results) -> MeasuredLines:
 
 def _month_after_month(cells: Entries) -> list[str]:
     """A sentence: what a month's load into the lake takes when it is new, and when it has many months."""
-    first, last = (median_of(cells, MANY_BOTH, f"{end}_months_ms") for end in ("first", "last"))
-    alone = median_of(cells, MANY_ALONE, "last_months_ms")
-    if first is None or last is None or alone is None:
+    figures = [
+        median_of(cells, name, f"{end}_months_ms") for name in (MANY_BOTH, MANY_ALONE) for end in ("first", "last")
+    ]
+    if None in figures:
         return []
+    first, last, first_alone, last_alone = (short(figure) for figure in figures if figure is not None)
     return [
         "",
-        f"A month of a few places takes {short(first)} ms to load into a new warehouse and lake, {short(last)} ms "
-        f"after {cells[MANY_BOTH]['parameters']['months']:,} months, and {short(alone)} ms then without a lake.",
+        f"A month of a few places takes {first} ms to load into a new warehouse and lake, {last} ms after "
+        f"{cells[MANY_BOTH]['parameters']['months']:,} months; without a lake {first_alone} and {last_alone} ms.",
     ]
 
 

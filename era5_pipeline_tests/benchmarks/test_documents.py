@@ -12,7 +12,7 @@ from benchmarks.asking import ALL_HOURS
 from benchmarks.documents import document_parts, layout_of, package_rates, rates_text, with_parts
 from benchmarks.engines import Duckdb, OfWarehouse, Polars
 from benchmarks.everywhere import ON_FAR_S3, ON_S3
-from benchmarks.lake import of_decades
+from benchmarks.lake import MANY_ALONE, MANY_BOTH, of_decades
 from benchmarks.pipeline import STAGES
 from benchmarks.reaching import AT_RATE
 from benchmarks.tables import Results, find_results
@@ -105,6 +105,20 @@ def test_the_plan_for_the_globe_is_made_of_visits_to_files_on_s3() -> None:
     assert "| 1 | 361 | 21.1 h | 0.03 GB/s | 60 |" in text
     assert "| 100 | 4 | 14 min |" in text
     assert "a map costs 2.88 dollars: 1.05 for cores and 1.82 for requests" in text
+
+
+def test_choosing_says_what_a_month_costs_when_the_lake_has_many() -> None:
+    def loads(name: str, first: float, last: float) -> dict[str, Any]:
+        return cell("lake", name, seconds=1.0, first_months_ms=first, last_months_ms=last)
+
+    lines = document_parts(results_of(loads(MANY_ALONE, 20.0, 30.0), loads(MANY_BOTH, 50.0, 61.0)))["lake"] or []
+    assert (
+        "A month of a few places takes 50 ms to load into a new warehouse and lake, 61 ms after 1,020 months; "
+        "without a lake 20 and 30 ms."
+    ) in lines
+    assert not any(
+        "A month of" in line for line in document_parts(results_of(loads(MANY_BOTH, 5.0, 6.0)))["lake"] or []
+    )
 
 
 def test_choosing_says_when_to_ask_the_warehouse_and_when_the_lake() -> None:
