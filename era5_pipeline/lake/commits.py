@@ -24,6 +24,8 @@ from typing_extensions import override
 from era5_pipeline.lake.snapshots import MONTH
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow.parquet as pq
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
@@ -113,7 +115,16 @@ class _Addition(_Merging, _FastAppendFiles):
 
 
 class _Replacement(_Merging, _OverwriteFiles):
-    pass
+    @override
+    def _build_manifest_evaluator(self, spec_id: int) -> Callable[[ManifestFile], bool]:
+        # pyiceberg (0.12) shares one evaluator among the threads that read manifests, and it keeps the manifest that
+        # it looks at in itself: one thread's manifest was judged by another's bounds, and the month's file not found.
+        build = super()._build_manifest_evaluator
+
+        def may_have_files(manifest: ManifestFile) -> bool:
+            return build(spec_id)(manifest)
+
+        return may_have_files
 
 
 def _data_file(staged: StagedFile, table: Table) -> DataFile:
