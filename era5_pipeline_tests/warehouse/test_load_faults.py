@@ -508,10 +508,10 @@ class Network:
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         self._listener.bind(("127.0.0.1", 0))
         self._listener.listen()
-        self._ends: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self._carried: list[_Carried] = []
         self._carries = threading.Event()
         self._carries.set()
-        self._carriers: list[threading.Thread] = []
         self._acceptor = threading.Thread(target=self._accept)
         self._acceptor.start()
 
@@ -526,19 +526,18 @@ class Network:
         self._carries.clear()
 
     def cut(self) -> None:
-        """Reset the connections at both ends."""
-        for end in self._ends:
-            with suppress(OSError):  # it has ended
-                end.shutdown(socket.SHUT_RDWR)
+        """Reset the connections at both ends; a connection that is accepted meanwhile stays."""
+        with self._lock:
+            cut, self._carried = self._carried, []
+        for carried in cut:
+            carried.is_cut.set()
         self._carries.set()
-        # A socket is closed only when no thread uses it any more: its descriptor may then be reused.
-        _join(self._carriers)
-        for end in self._ends:
-            end.close()
+        for carried in cut:
+            carried.close()
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
-        _join([self._acceptor])  # from here on there are no new connections
+        _join(self._acceptor)  # from here on there are no new connections
         self._listener.close()
         self.cut()
 
@@ -549,12 +548,9 @@ class Network:
                 # Closing resets the connection. After an orderly close with a full window, the other end may wait a
                 # minute for more.
                 near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                far = self._connect()
-                self._ends += [near, far]
-                for source, sink in ((near, far), (far, near)):
-                    carrier = threading.Thread(target=self._carry, args=(source, sink))
-                    carrier.start()  # before it is added to the list, whose threads `cut` joins
-                    self._carriers.append(carrier)
+                carried = _Carried(near, self._connect(), self._carries)
+                with self._lock:
+                    self._carried.append(carried)
 
     def _connect(self) -> socket.socket:
         host, port = self._server.get("host", "localhost"), self._server.get("port", "5432")
@@ -564,18 +560,48 @@ class Network:
         end.connect(f"{host}/.s.PGSQL.{port}")
         return end
 
+
+class _Carried:
+    """A connection through a network: two threads carry its bytes while `carries` is set, until it is cut."""
+
+    def __init__(self, near: socket.socket, far: socket.socket, carries: threading.Event) -> None:
+        self.is_cut = threading.Event()
+        self._carries = carries
+        self._ends = (near, far)
+        # A thread that waits in a call does not always notice that another has shut the socket down.
+        for end in self._ends:
+            end.settimeout(0.1)
+        self._threads = [threading.Thread(target=self._carry, args=ends) for ends in ((near, far), (far, near))]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        for thread in self._threads:
+            _join(thread)
+        for end in self._ends:
+            end.close()
+
     def _carry(self, source: socket.socket, sink: socket.socket) -> None:
-        with suppress(OSError):  # closed
-            while data := source.recv(1 << 16):
+        with suppress(ConnectionError):
+            while not self.is_cut.is_set():
+                try:
+                    data = memoryview(source.recv(1 << 16))
+                except TimeoutError:
+                    continue
+                if not data:
+                    break
                 self._carries.wait()
-                sink.sendall(data)
+                while data and not self.is_cut.is_set():
+                    with suppress(TimeoutError):
+                        data = data[sink.send(data) :]
+        self._carries.wait()  # an end is not heard of, either
+        with suppress(OSError):  # it has ended
             sink.shutdown(socket.SHUT_RDWR)
 
 
-def _join(threads: list[threading.Thread]) -> None:
-    for thread in threads:
-        thread.join(SECONDS_TO_GIVE_UP)
-        assert not thread.is_alive()
+def _join(thread: threading.Thread) -> None:
+    thread.join(SECONDS_TO_GIVE_UP)
+    assert not thread.is_alive()
 
 
 @contextmanager
