@@ -319,7 +319,7 @@ def test_an_answer_that_does_not_end_is_given_up_at_the_end(home: Home, database
                 server.process.send_signal(signal.SIGTERM)
                 printed = server.ended()
                 asking.join(_SECONDS)
-                wait_until(lambda: witness.execute(query).fetchone() == (0,), 30)
+                wait_until(lambda: witness.execute(query).fetchone() == (0,), 120)
     assert printed.code == 0
     assert "Traceback" not in printed.err
     (answer,) = found

@@ -285,7 +285,7 @@ def test_a_server_stops_answering_when_its_database_is_upgraded(warehouse: Wareh
     load_month(warehouse, flat_months("2023-01", points=(1, 1)))
     day = "2023-01-05"
     asked = {"latitude": "10.5", "longitude": "20", "start_date": day, "end_date": day, "hourly": "temperature_2m"}
-    with served(warehouse, ServingLimits(wait_seconds=1.0)) as client:
+    with served(warehouse, ServingLimits(wait_seconds=5.0)) as client:
         assert client.get("/v1/archive", params=asked).status_code == 200
         upgrade(warehouse.url)
         answer = client.get("/v1/archive", params=asked)

@@ -52,9 +52,9 @@ def test_the_rate_is_that_since_the_line_before() -> None:
     time.sleep(0.25)
     lines("raw", 5_000_000, 10_000_000, "bytes")
     fast, stalled = said
-    match = re.fullmatch(r"raw files: 50 %, 5.0 of 10.0 MB, ([\d.]+) MB/s, 0 s left", fast)
+    match = re.fullmatch(r"raw files: 50 %, 5.0 of 10.0 MB, ([\d.]+) MB/s, \d+ s left", fast)
     assert match
-    assert 1 < float(match[1]) <= 20
+    assert 0 < float(match[1]) <= 20
     assert stalled == "raw files: 50 %, 5.0 of 10.0 MB, 0.00 MB/s, nothing since the last line"
 
 

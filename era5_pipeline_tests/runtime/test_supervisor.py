@@ -120,7 +120,7 @@ class Playground:
         self.code: int | None = None
         self.restarted: list[str] = []
 
-    def run(self, *scripts: str, on_ready: Callable[[], None], ready_seconds: float = 20.0, restarts: int = 0) -> int:
+    def run(self, *scripts: str, on_ready: Callable[[], None], ready_seconds: float = 60.0, restarts: int = 0) -> int:
         """Supervise processes named a, b, ..., each ready when it has recorded its start."""
         services = [
             ManagedProcess(
@@ -207,8 +207,8 @@ def test_a_process_without_ready_check_is_ready_at_once(tmp_path: Path) -> None:
 
 def test_a_process_that_is_not_ready_in_time_is_an_error(playground: Playground) -> None:
     silent = "import time; print('waiting for Godot', flush=True); time.sleep(60)"
-    with pytest.raises(Era5Error, match=r"b: is not ready after 0\.7 s") as failed:
-        playground.run(GOOD, silent, on_ready=pytest.fail, ready_seconds=0.7)
+    with pytest.raises(Era5Error, match=r"b: is not ready after 4 s") as failed:
+        playground.run(GOOD, silent, on_ready=pytest.fail, ready_seconds=4)
     assert "waiting for Godot" in failed.value.message
     assert str(playground.logs / "b.log") in failed.value.remedy
     assert playground.names("ends") == ["a"]
@@ -309,10 +309,12 @@ def test_a_stop_requested_before_all_are_ready(playground: Playground) -> None:
     assert playground.names("starts") == ["a"]
 
 
-def test_a_second_ctrl_c_shortens_the_waits(playground: Playground) -> None:
+def test_a_second_ctrl_c_shortens_the_waits(playground: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = tuple((number, 120.0) for number, _ in supervisor_module._STOP_SIGNALS)
+    monkeypatch.setattr(supervisor_module, "_STOP_SIGNALS", waits)
     begin = time.monotonic()
     assert playground.run(DEAF, ONLY_TERM, on_ready=lambda: ctrl_c(2)) == 0
-    assert time.monotonic() - begin < 8
+    assert time.monotonic() - begin < 120
     # Every stop signal is still sent.
     assert playground.names("ends") == ["b"]
     assert playground.names("SIGINT") == ["a"]
@@ -332,7 +334,7 @@ def test_ctrl_c_in_a_terminal_reaches_the_processes_once(playground: Playground,
         assert supervisor.stdout
         assert supervisor.stdout.readline() == "ready\n"
         os.killpg(supervisor.pid, signal.SIGINT)  # a terminal signals the whole foreground process group
-        assert supervisor.wait(20) == 0
+        assert supervisor.wait(60) == 0
     assert playground.names("ends") == ["b", "a"]
 
 
@@ -342,7 +344,7 @@ def test_other_signals_stop_the_processes(playground: Playground, tmp_path: Path
         assert supervisor.stdout
         supervisor.stdout.readline()
         supervisor.send_signal(number)
-        assert supervisor.wait(20) == 0
+        assert supervisor.wait(60) == 0
     assert playground.names("ends") == ["a"]
 
 
@@ -360,7 +362,7 @@ def test_processes_react_to_ctrl_c_even_when_started_from_a_shells_background_jo
         assert shell.stdout.readline() == "ready\n"
         [supervisor] = psutil.Process(shell.pid).children()
         supervisor.send_signal(signal.SIGINT)
-        assert shell.wait(20) == 0
+        assert shell.wait(60) == 0
     assert playground.names("ends") == ["a"]
 
 
@@ -380,7 +382,7 @@ def test_processes_run_where_the_system_does_not_tell_of_a_parents_death(
     monkeypatch.setattr(supervisor_module, "_libc", None)
     program = f"import pathlib, time; pathlib.Path({str(tmp_path / 'ready')!r}).touch(); time.sleep(60)"
     ready = (tmp_path / "ready").exists
-    service = ManagedProcess("one", (sys.executable, "-c", program), ready=ready, ready_seconds=20)
+    service = ManagedProcess("one", (sys.executable, "-c", program), ready=ready, ready_seconds=60)
     code = supervise(
         [service], env=os.environ, log_folder=tmp_path, on_ready=lambda: os.kill(os.getpid(), signal.SIGINT)
     )
@@ -406,7 +408,7 @@ def test_a_process_that_crashes_while_starting_is_started_once_more(tmp_path: Pa
         f"pathlib.Path({str(ready)!r}).touch()\n"
         "time.sleep(60)\n"
     )
-    service = ManagedProcess("once", (sys.executable, "-c", program), ready=ready.exists, ready_seconds=20)
+    service = ManagedProcess("once", (sys.executable, "-c", program), ready=ready.exists, ready_seconds=60)
     code = supervise(
         [service], env=os.environ, log_folder=tmp_path, on_ready=lambda: os.kill(os.getpid(), signal.SIGINT)
     )

@@ -61,24 +61,21 @@ def test_an_attempt_that_has_ended_is_not_changed(embedded_warehouse: Warehouse)
 
 
 def test_a_server_that_does_not_answer_does_not_delay_the_load() -> None:
-    asked = threading.Event()
-    answer = threading.Event()
+    asked, answer, ended = threading.Event(), threading.Event(), threading.Event()
 
     def hang(_: str) -> NoReturn:
         asked.set()
-        answer.wait(20)
+        answer.wait(120)
+        ended.set()
         raise ServerUnreachableError("gone", remedy="")
 
     def connect(name: str) -> psycopg.Connection[Any]:
         hang(name)
 
-    began = time.monotonic()
     with Heartbeat(connect, 1) as heart:
         heart.add(1)
-        assert asked.wait(5)
-        before = time.monotonic()
+        assert asked.wait(60)
         for _ in range(1000):
             heart.add(1)
-        assert time.monotonic() - before < 1
-    assert time.monotonic() - began < 5
+    assert not ended.is_set()
     answer.set()

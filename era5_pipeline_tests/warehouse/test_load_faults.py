@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 JULY = "2023-07"
 INTERRUPTED = ("interrupted", None)
 # How long a load may take to give up, in addition to its lock timeout.
-SECONDS_TO_GIVE_UP = 10.0
+SECONDS_TO_GIVE_UP = 60.0
 SECONDS_OF_A_READER = 2.0
 MOST_SECONDS_OF_SILENCE = 600
 MOMENTS = 8
