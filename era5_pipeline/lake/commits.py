@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.io.pyarrow import (
@@ -119,10 +120,11 @@ class _Replacement(_Merging, _OverwriteFiles):
     def _build_manifest_evaluator(self, spec_id: int) -> Callable[[ManifestFile], bool]:
         # pyiceberg (0.12) shares one evaluator among the threads that read manifests, and it keeps the manifest that
         # it looks at in itself: one thread's manifest was judged by another's bounds, and the month's file not found.
-        build = super()._build_manifest_evaluator
+        evaluator, lock = super()._build_manifest_evaluator(spec_id), Lock()
 
         def may_have_files(manifest: ManifestFile) -> bool:
-            return build(spec_id)(manifest)
+            with lock:
+                return evaluator(manifest)
 
         return may_have_files
 
