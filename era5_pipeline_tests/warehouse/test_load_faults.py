@@ -582,7 +582,7 @@ class _Carried:
             end.close()
 
     def _carry(self, source: socket.socket, sink: socket.socket) -> None:
-        with suppress(ConnectionError):
+        with suppress(OSError):  # closed
             while not self.is_cut.is_set():
                 try:
                     data = memoryview(source.recv(1 << 16))
