@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from era5_pipeline.cli.output import by_cause, grouped_problems, one_line
-from era5_pipeline.model.errors import Era5Error, InputError
+from era5_pipeline.model.errors import Era5Error, InputError, RefusedError
 from era5_pipeline.model.months import Month, spans
 from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.model.source_kinds import source_kind
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # The most problems with one remedy that are told.
 _SHOWN_PROBLEMS = 10
+# The most months that lack hours whose hours are told.
+_SHOWN_LACKING = 5
 _ENDS = ("used", "unchanged", "failed", "refused", "not tried", "passed over", "ignored", "not asked for")
 
 
@@ -29,10 +31,12 @@ class FolderReport:
     """The files of the user's folders that a load uses, refuses and passes over; all empty for other sources.
 
     `refused` says, by position in the list of months, why a month is not run: known from the headers of the files.
+    `lacking` has those that lack hours, which are refused unless nothing changed since they were loaded.
     """
 
     use: FolderUse = field(default_factory=FolderUse)
-    refused: Mapping[int, tuple[Refusal, ...]] = field(default_factory=dict)
+    refused: dict[int, tuple[Refusal, ...]] = field(default_factory=dict)
+    lacking: Mapping[int, RefusedError] = field(default_factory=dict)
     _months: Sequence[Month] = ()
 
     @classmethod
@@ -46,7 +50,7 @@ class FolderReport:
         months = [month for month, _ in wanted]
         source = _folder_of(settings)
         sources: dict[frozenset[tuple[str, Any]], FolderSource | None] = {}
-        refused = {}
+        refused, lacking = {}, {}
         for position, (month, overrides) in enumerate(wanted):
             key = frozenset(overrides.items())
             if key not in sources:
@@ -54,10 +58,24 @@ class FolderReport:
                 # A source lists its folders once.
                 sources[key] = source if own == settings else _folder_of(own)
             of_month = sources[key]
-            if of_month is not None and (found := of_month.refusals(month)):
+            if of_month is None:
+                continue
+            if found := of_month.refusals(month):
                 refused[position] = found
+            elif (error := of_month.lacking_hours(month)) is not None:
+                lacking[position] = error
         use = FolderUse() if source is None else source.use(months if asked is None else asked, months)
-        return cls(use, refused, months)
+        return cls(use, refused, lacking, months)
+
+    def refuse_lacking(self, unchanged: Collection[Month]) -> None:
+        """Refuse the months that lack hours, but for those unchanged; print the first of them, and which they are."""
+        found = {position: error for position, error in self.lacking.items() if self._months[position] not in unchanged}
+        self.refused |= {position: (Refusal(error),) for position, error in found.items()}
+        first = [f"era5: {error.message}" for error in found.values()][:_SHOWN_LACKING]
+        if more := sorted(self._months[position] for position in list(found)[_SHOWN_LACKING:]):
+            first.append(f"      and {len(more):,} more months that lack hours: {spans(more, shown=3)}")
+        for remedy in dict.fromkeys(error.remedy for error in found.values()):
+            typer.echo("\n".join([*first, f"      {remedy}"]), err=True)
 
     def print_reasons(self) -> None:
         """Print why months are refused and files are passed over: each reason once, with its files and months."""

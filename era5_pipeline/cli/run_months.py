@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from era5_pipeline.cli.folder_files import FolderReport
     from era5_pipeline.defs.runner import MonthRun
     from era5_pipeline.model.errors import Era5Error
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
+    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.stages import LoadResult
 
     MonthAndOverrides = tuple[Month, Mapping[str, Any]]
@@ -77,9 +79,7 @@ def run_months(
         with terminal(stderr=True).status("looking at the files"):
             folder = FolderReport.of(settings, wanted, asked)
         folder.print_reasons()
-        due = [one for position, one in enumerate(wanted) if position not in folder.refused]
-        refused = [(*wanted[position], folder.errors_of(position)[0]) for position in folder.refused]
-        done, unchanged = _run(settings, due, refused, as_json=as_json, known_changed=known_changed)
+        done, unchanged = _run(settings, wanted, folder, as_json=as_json, known_changed=known_changed)
     except KeyboardInterrupt:
         typer.echo(
             "era5: interrupted\n      Finished months are loaded, the others are unchanged. "
@@ -88,19 +88,22 @@ def run_months(
         )
         raise
     if as_json:
-        of_due = iter([_as_json(month, done.get(n), unchanged) for n, (month, _) in enumerate(due)])
         results = [
-            _refused_as_json(month, folder.errors_of(n)) if n in folder.refused else next(of_due)
+            _refused_as_json(month, folder.errors_of(n))
+            if n in folder.refused
+            else _as_json(month, done.get(n), unchanged)
             for n, (month, _) in enumerate(wanted)
         ]
         print_line(json.dumps([*results, *folder.passed_over_as_json()], indent=1))
-    elif due and not done:
+    elif not done and len(wanted) > len(folder.refused):
         print_line(
             "nothing changed: by the ledger, these months were loaded from what the source has now "
             "(era5 verify looks at the table itself, --force loads them again)"
         )
     runs = list(done.values())
-    not_tried = [month for month, _ in due if month not in unchanged and month not in {run.month for run in runs}]
+    tried = {run.month for run in runs}
+    due = [month for n, (month, _) in enumerate(wanted) if n not in folder.refused]
+    not_tried = [month for month in due if month not in unchanged and month not in tried]
     code_of_runs = _report(settings, runs, not_tried)
     states = {
         **dict.fromkeys(unchanged, "unchanged"),
@@ -116,63 +119,43 @@ def run_months(
 def _run(
     settings: "Settings",
     wanted: "Sequence[MonthAndOverrides]",
-    refused: "Sequence[tuple[Month, Mapping[str, Any], Era5Error]]",
+    folder: "FolderReport",
     *,
     as_json: bool,
     known_changed: bool,
 ) -> "tuple[Mapping[int, MonthRun], Collection[Month]]":
     """Run the months that are due; return the runs by position in `wanted`, and the months that are unchanged.
 
-    The months that are refused are recorded as failed for `era5 status`; for `era5 load --failed`, if they are few.
+    The months that `folder` refuses are recorded as failed: for `era5 status`, and for `era5 load --failed` if they are
+    few. Those that lack hours are refused here, when it is known which months are unchanged.
     """
-    from era5_pipeline.planning.current_contents import unchanged_months
     from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.postgres.server_errors import server_errors
-    from era5_pipeline.warehouse.attempts import record_failure, settle_failures
-    from era5_pipeline.warehouse.schema import ensure_schema, require_may_load, upgrade_schema
 
     _quiet_libraries()
     console = terminal(stderr=True)
     if source_kind(settings.source_name).is_generated:
         console.print(f"source {settings.source_name}: generated data, not ERA5", style="yellow", highlight=False)
+    due = [n for n in range(len(wanted)) if n not in folder.refused]
     with open_warehouse(settings, create=True) as warehouse:
-        if wanted:
+        if due:
             console.print(
-                f"loading {_described(settings, wanted)} into {warehouse.shown}",
+                f"loading {_described(settings, [wanted[n] for n in due])} into {warehouse.shown}",
                 style="dim",
                 highlight=False,
                 markup=False,
                 soft_wrap=True,
             )
-
-        def prepare() -> "frozenset[Month]":
-            with warehouse.connect() as connection:
-                upgrade_schema(connection)  # the plan reads its tables
-                require_may_load(connection)
-                if refused:
-                    ensure_schema(connection)  # these may be the very first months
-                    with server_errors("recording failures"), connection.transaction():
-                        for month, _, error in refused:
-                            record_failure(connection, month, " ".join(error.message.split()))
-            if known_changed or not wanted:
-                return frozenset()
-            with console.status("checking which months are already loaded"):
-                unchanged = unchanged_months(settings, warehouse, tuple(month for month, _ in wanted))
-            if unchanged:
-                with warehouse.connect() as connection:
-                    settle_failures(connection, unchanged)
-            return unchanged
-
-        unchanged = _repeated_if_lost(prepare)
-        if 0 < len(refused) <= _RECORDED_IN_DAGSTER:
-            import_dagster()
-            from era5_pipeline.defs.instance import open_instance
-            from era5_pipeline.defs.runner import record_refused
-
-            with console.status("recording the months that are refused"), open_instance(settings.home) as instance:
-                record_refused(instance, refused)
-        if not wanted:
-            return {}, ()
+        with console.status("checking which months are already loaded"):
+            of_due = () if known_changed else tuple(wanted[n][0] for n in due)
+            unchanged = _repeated_if_lost(lambda: _prepare(settings, warehouse, of_due))
+        folder.refuse_lacking(unchanged)
+        if refused := [(*wanted[n], folder.errors_of(n)[0]) for n in folder.refused]:
+            with console.status("recording the months that are refused"):
+                _record_refused(settings, warehouse, refused)
+        due = [n for n in due if n not in folder.refused]
+        months = [wanted[n] for n in due]
+        if not due:
+            return {}, unchanged
         if not as_json:
             _print_row(name for name, _ in _COLUMNS)
 
@@ -181,13 +164,56 @@ def _run(
                 _print_row((str(month), "unchanged"))
 
         done: Mapping[int, MonthRun] = {}
-        if all(month in unchanged and not overrides.get("refetch") for month, overrides in wanted):
+        if all(month in unchanged and not overrides.get("refetch") for month, overrides in months):
             # Importing Dagster takes most of the time when nothing is done.
-            for month, _ in wanted:
+            for month, _ in months:
                 on_unchanged(month)
         else:
-            done = _run_in_turn(settings, wanted, unchanged, console, on_unchanged, as_json=as_json)
-    return done, unchanged
+            done = _run_in_turn(settings, months, unchanged, console, on_unchanged, as_json=as_json)
+    return {due[n]: run for n, run in done.items()}, unchanged
+
+
+def _prepare(settings: "Settings", warehouse: "Warehouse", months: "Sequence[Month]") -> "frozenset[Month]":
+    """Bring the tables to this version, and require the privileges to load; return which of `months` are unchanged."""
+    from era5_pipeline.planning.current_contents import unchanged_months
+    from era5_pipeline.warehouse.attempts import settle_failures
+    from era5_pipeline.warehouse.schema import require_may_load, upgrade_schema
+
+    with warehouse.connect() as connection:
+        upgrade_schema(connection)  # the plan reads its tables
+        require_may_load(connection)
+    unchanged = unchanged_months(settings, warehouse, tuple(months)) if months else frozenset()
+    if unchanged:
+        with warehouse.connect() as connection:
+            settle_failures(connection, unchanged)
+    return unchanged
+
+
+def _record_refused(
+    settings: "Settings",
+    warehouse: "Warehouse",
+    refused: "Sequence[tuple[Month, Mapping[str, Any], Era5Error]]",
+) -> None:
+    """Record that the last attempt to load each month failed; in Dagster, too, if they are few."""
+    from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.warehouse.attempts import record_failure
+    from era5_pipeline.warehouse.schema import ensure_schema
+
+    def record() -> None:
+        with warehouse.connect() as connection:
+            ensure_schema(connection)  # these may be the very first months
+            with server_errors("recording failures"), connection.transaction():
+                for month, _, error in refused:
+                    record_failure(connection, month, " ".join(error.message.split()))
+
+    _repeated_if_lost(record)
+    if len(refused) <= _RECORDED_IN_DAGSTER:
+        import_dagster()
+        from era5_pipeline.defs.instance import open_instance
+        from era5_pipeline.defs.runner import record_refused
+
+        with open_instance(settings.home) as instance:
+            record_refused(instance, refused)
 
 
 def _run_in_turn(
@@ -424,7 +450,15 @@ def _as_json(month: "Month", run: "MonthRun | None", unchanged: "Collection[Mont
 def _refused_as_json(month: "Month", errors: "Sequence[Era5Error]") -> dict[str, Any]:
     """A month that is refused before it is run: a failure without a run."""
     said = [{"message": one.message, "remedy": one.remedy, "exit_code": one.exit_code} for one in errors]
-    return {"month": str(month), "state": "failed", "run_id": None, "rows": 0, "hours": 0, "errors": said}
+    return {
+        "month": str(month),
+        "state": "failed",
+        "run_id": None,
+        "rows": 0,
+        "hours": 0,
+        "hours_expected": month.hours,
+        "errors": said,
+    }
 
 
 def _report(settings: "Settings", runs: "Sequence[MonthRun]", not_tried: "Sequence[Month]") -> int:

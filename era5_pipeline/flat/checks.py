@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from era5_pipeline.model.times import describe_hours, hour_of, time_of
+from era5_pipeline.model.completeness import ALLOW_INCOMPLETE, why_incomplete
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, in_table_order
 
 if TYPE_CHECKING:
@@ -63,8 +63,6 @@ CHECK_DESCRIPTIONS: dict[CheckName, str] = {
     "rows_equal": "The table holds as many rows of the month as the flat file, for the same locations.",
     "columns_equal": "Count, range and checksum of every column are the same in table and flat file.",
 }
-_SHOWN = 3
-_ALLOW = "get the rest, or load it as it is with --allow-incomplete (the ledger then marks it incomplete)."
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete:
         text = f"{inventory.month}: {'; '.join(short)}"
         remedy = (
             "Add the missing files, choose --area or --variables that all of it covers, or load areas with different "
-            f"variables one after another; or {_ALLOW}"
+            f"variables one after another; or {ALLOW_INCOMPLETE}"
         )
         return CheckResult("variables_present", passed=allow_incomplete, description=text, remedy=remedy)
     null = [column for column in DEFAULT_COLUMNS if column not in held]
@@ -128,42 +126,11 @@ def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete:
 
 
 def _hours_complete(inventory: Inventory, *, allow_incomplete: bool) -> CheckResult:
-    missing = {
-        variable.column: describe_hours(inventory.missing_hours(variable))
-        for variable in in_table_order(inventory.columns)
-    }
-    short = {column: runs for column, runs in missing.items() if runs}
-    expected = inventory.month.hours
-    if not short:
-        text = f"all {expected} hours"
-        return CheckResult("hours_complete", passed=True, description=text)
-    if len(set(short.values())) == 1 and len(short) == len(missing):
-        text = f"{inventory.hours.size} of {expected} hours; missing {_shortened(next(iter(short.values())))}"
-    else:
-        counts = {column: inventory.column_hours(column).size for column in short}
-        text = "; ".join(
-            f"{column} has {counts[column]} of {expected} hours, missing {_shortened(runs)}"
-            for column, runs in short.items()
-        )
-    description = f"{inventory.month} is incomplete: {text}"
-    if (last := _last_hour(inventory)) is not None:
-        description += f"; the latest hour there is {last}"
-    remedy = f"Wait for the month to be complete or {_ALLOW}"
-    return CheckResult("hours_complete", passed=allow_incomplete, description=description, remedy=remedy)
-
-
-def _last_hour(inventory: Inventory) -> str | None:
-    """The last hour of a month that is complete up to it and ends early; None: the gaps are elsewhere."""
-    first, end = hour_of(inventory.month.start), hour_of(inventory.month.end)
-    last = int(inventory.hours.max(initial=-1))
-    if inventory.hours.size != last - first + 1 or last == end - 1:
-        return None
-    return f"{time_of(last):%Y-%m-%d %H:%M} UTC"
-
-
-def _shortened(runs: tuple[str, ...]) -> str:
-    more = f" and {len(runs) - _SHOWN} more gaps" if len(runs) > _SHOWN else ""
-    return ", ".join(runs[:_SHOWN]) + more
+    held = {column: inventory.column_hours(column) for column in inventory.columns}
+    short = why_incomplete(inventory.month, held, is_series=inventory.is_series)
+    if short is None:
+        return CheckResult("hours_complete", passed=True, description=f"all {inventory.month.hours} hours")
+    return CheckResult("hours_complete", passed=allow_incomplete, description=short[0], remedy=short[1])
 
 
 def flat_outcomes(flat: FlatMonth, *, allow_incomplete: bool) -> tuple[CheckResult, ...]:
@@ -198,7 +165,9 @@ def _no_missing(flat: FlatMonth, *, allow_incomplete: bool) -> CheckResult:
     ]
     if not holes:
         return CheckResult("no_missing_values", passed=True, description=f"{flat.rows} rows without a missing value")
-    remedy = f"Download the month again (a service may list hours before their values are available), {_ALLOW}"
+    remedy = (
+        f"Download the month again (a service may list hours before their values are available), {ALLOW_INCOMPLETE}"
+    )
     return CheckResult(
         "no_missing_values",
         passed=allow_incomplete,

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from era5_pipeline.model.completeness import first_hour, missing_hours
 from era5_pipeline.model.errors import BadFileError, NoDataError
 from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, Area, is_same_shift
 from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY, most_doubtful, source_kind
-from era5_pipeline.model.times import describe_hours, hour_of
+from era5_pipeline.model.times import describe_hours
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.netcdf.archive import NetcdfFile, StoredObject, netcdf_files, scratch_folder
 from era5_pipeline.netcdf.contents import UNKNOWN_EXPVER, Field, Problem, hours_of
@@ -141,14 +142,11 @@ class Inventory:
 
     def first_hour(self, variable: Variable) -> int:
         """The first hour at which the variable must have values."""
-        first = hour_of(variable.first_valid)
-        is_late = self.is_series and first % 24 > 0
-        return first + 24 - first % 24 if is_late else first
+        return first_hour(variable, is_series=self.is_series)
 
     def missing_hours(self, variable: Variable) -> npt.NDArray[np.int64]:
         """Required hours of the month, (n,) ascending, of `variable` that are missing from the files."""
-        expected = hours_of(self.month)
-        return np.setdiff1d(expected[expected >= self.first_hour(variable)], self.column_hours(variable.column))
+        return missing_hours(self.month, variable, self.column_hours(variable.column), is_series=self.is_series)
 
     def _hours(self, pieces: tuple[Piece, ...]) -> npt.NDArray[np.int64]:
         of_month = hours_of(self.month)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from typing_extensions import override
 
-from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
+from era5_pipeline.model.completeness import why_incomplete
+from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, RefusedError, UsageError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month, spans
 from era5_pipeline.model.times import as_datetime64, hour_of
@@ -61,7 +62,8 @@ class FilesSource(Source, FolderSource):
 
     `sparse_hours`: treat one value per day or month, always at the same hour, as hourly, though the files do not say.
     `off_grid`: what is done with values between the grid points, `trust_files`: whether files that say that their
-    values are not of ERA5 are taken nevertheless, see `RawMonth`.
+    values are not of ERA5 are taken nevertheless, see `RawMonth`. `allow_incomplete`: months that lack hours are not
+    refused.
     """
 
     folders: tuple[Path, ...]
@@ -72,6 +74,7 @@ class FilesSource(Source, FolderSource):
     sparse_hours: bool = False
     off_grid: OffGrid = "refuse"
     trust_files: bool = False
+    allow_incomplete: bool = False
     name: str = "files"
 
     def __post_init__(self) -> None:
@@ -321,6 +324,16 @@ class FilesSource(Source, FolderSource):
         )
 
     @override
+    def lacking_hours(self, month: Month) -> RefusedError | None:
+        held = {
+            variable.column: np.unique(np.concatenate([entry.hours_of(variable.column, month) for entry in entries]))
+            for variable in self.request.wanted
+            if (entries := [one for one in self._serving(month) if variable.column in one.columns.get(str(month), ())])
+        }
+        short = None if self.allow_incomplete else why_incomplete(month, held)
+        return None if short is None else RefusedError(short[0], remedy=short[1])
+
+    @override
     def use(self, asked: Collection[Month], tried: Collection[Month]) -> FolderUse:
         by_month = {month: [one for one in self._serving(month) if self._is_within_area(one)] for month in tried}
         serving = {entry.path for entries in by_month.values() for entry in entries}
@@ -501,7 +514,7 @@ def _with_sparse_problems(entries: tuple[CatalogueEntry, ...]) -> Iterator[Catal
     of_month: dict[tuple[str, str], set[int]] = {}
     dense: set[tuple[str, str]] = set()
     for entry in entries:
-        for column, hours in entry.sparse.items():
+        for column, hours in _sparse_hours(entry):
             days.setdefault((column, hours[0] % 24), set()).update(hour // 24 for hour in hours)
             for hour, month in zip(hours, _months_of_each(hours), strict=True):
                 of_month.setdefault((column, month), set()).add(hour)
@@ -513,7 +526,7 @@ def _with_sparse_problems(entries: tuple[CatalogueEntry, ...]) -> Iterator[Catal
     for entry in entries:
         suspect = {
             column: hours
-            for column, hours in entry.sparse.items()
+            for column, hours in _sparse_hours(entry)
             if (column, hours[0] % 24) in many or any((column, month) in only_first for month in _months_of_each(hours))
         }
         if suspect:
@@ -521,6 +534,12 @@ def _with_sparse_problems(entries: tuple[CatalogueEntry, ...]) -> Iterator[Catal
             yield replace(entry, columns=columns, problems=(*entry.problems, _sparse_problem(entry.path, suspect)))
         else:
             yield entry
+
+
+def _sparse_hours(entry: CatalogueEntry) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The hours of each column of the file with at most one value a day, which it does not declare to be hourly."""
+    for column in entry.sparse:
+        yield column, tuple(entry.hours_of(column).tolist())
 
 
 def _months_of_each(hours: tuple[int, ...]) -> list[str]:
@@ -566,4 +585,5 @@ def open_source(settings: Settings, request: Request, _: Callable[[str], None]) 
         sparse_hours=settings.sparse_hours,
         off_grid=settings.off_grid,
         trust_files=settings.trust_files,
+        allow_incomplete=settings.allow_incomplete,
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from era5_pipeline.model.errors import BadFileError, LocalDiskError
 from era5_pipeline.model.grid import Area, Shift, latitudes_of, longitudes_of
-from era5_pipeline.model.times import as_datetime64
+from era5_pipeline.model.times import as_datetime64, hour_of
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.netcdf.archive import StoredObject, netcdf_files, scratch_folder
 from era5_pipeline.netcdf.contents import Problem
@@ -34,6 +34,8 @@ from era5_pipeline.runtime.stores import open_store
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    import numpy.typing as npt
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.netcdf.contents import Field
@@ -119,7 +121,7 @@ def fetch_object(month: Month, file: RawFile) -> None:
 
 # Increase the number whenever the form of the entries or the rules for inspecting files change. Changes to the
 # catalogue of variables invalidate entries too.
-_FORM = [13, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
+_FORM = [14, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
 
 
 _MOVE_AWAY = "Copy the data into a file, or move it out of the folder."
@@ -135,8 +137,9 @@ class CatalogueEntry:
     ones of ERA5 by the file's word; both also have a problem.
     `values` counts those of all its variables, at all places and hours, by month.
     `left_out` are its other variables of ERA5, and why the table cannot hold them.
-    `sparse` has, by column, the hours since 1970 of fields with at most one value a day, always at the same hour, which
-    the file does not declare to be hourly.
+    `hours` are those of all its fields, by column, as runs: the first hour since 1970, and the one after the last.
+    `sparse` are the columns with at most one value a day, always at the same hour, that the file does not declare to be
+    hourly.
     `area` is the smallest around the places of all its variables; None without any.
     """
 
@@ -146,7 +149,8 @@ class CatalogueEntry:
     columns: dict[str, tuple[str, ...]]
     problems: tuple[Problem, ...]
     sha256: str | None = None
-    sparse: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    hours: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    sparse: tuple[str, ...] = ()
     shifted: dict[str, tuple[str, ...]] = field(default_factory=dict)
     values: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -162,6 +166,20 @@ class CatalogueEntry:
             | frozenset(self.doubted)
             | {month for problem in self.problems for month in problem.months}
         )
+
+    def hours_of(self, column: str, month: Month | None = None) -> npt.NDArray[np.int64]:
+        """The hours of the column in the file, or of its part of the month, (n,) ascending, since 1970."""
+        runs = self._runs.get(column, np.empty((0, 2), np.int64))
+        if month is not None:
+            first, end = hour_of(month.start), hour_of(month.end)
+            runs = runs[np.searchsorted(runs[:, 1], first, "right") : np.searchsorted(runs[:, 0], end)].clip(first, end)
+        lengths = runs[:, 1] - runs[:, 0]
+        before = np.cumsum(lengths) - lengths
+        return np.repeat(runs[:, 0] - before, lengths) + np.arange(lengths.sum())
+
+    @cached_property
+    def _runs(self) -> dict[str, npt.NDArray[np.int64]]:
+        return {column: np.array(runs, np.int64).reshape(-1, 2) for column, runs in self.hours.items()}
 
     @property
     def with_shifted(self) -> Self:
@@ -203,7 +221,8 @@ class CatalogueEntry:
                 for problem in value["problems"]
             ),
             sha256=value["sha256"],
-            sparse={column: tuple(hours) for column, hours in value["sparse"].items()},
+            hours={column: tuple((first, end) for first, end in runs) for column, runs in value["hours"].items()},
+            sparse=tuple(value["sparse"]),
             shifted={month: tuple(columns) for month, columns in value["shifted"].items()},
             values=value["values"],
             left_out=value["left_out"],
@@ -321,6 +340,7 @@ class Catalogue:
             shifted=_columns_by_month(one for one in fields if one.shift is not None),
             doubted=_columns_by_month(one for one in fields if one.origin == "trusted"),
             problems=tuple(problems),
+            hours=_hours(fields),
             sparse=_sparse(fields),
             values=_values(fields),
             left_out=left_out,
@@ -355,12 +375,23 @@ def _area(fields: list[Field]) -> str | None:
     return str(Area.around(latitudes_of(np.concatenate(rows)), longitudes_of(np.concatenate(columns))))
 
 
-def _sparse(fields: list[Field]) -> dict[str, tuple[int, ...]]:
-    """The hours, by column, of fields with at most one value a day, at a fixed hour, not declared hourly."""
+def _hours(fields: list[Field]) -> dict[str, tuple[tuple[int, int], ...]]:
+    """The hours of the fields as runs, by column."""
     found = {}
-    for column in {held.column for held in fields}:
+    for column in sorted({held.column for held in fields}):
+        hours = np.unique(np.concatenate([held.hours for held in fields if held.column == column]))
+        starts = hours[np.diff(hours, prepend=hours[:1] - 2) > 1]
+        ends = hours[np.diff(hours, append=hours[-1:] + 2) > 1] + 1
+        found[column] = tuple(zip(starts.tolist(), ends.tolist(), strict=True))
+    return found
+
+
+def _sparse(fields: list[Field]) -> tuple[str, ...]:
+    """The columns with at most one value a day, at a fixed hour, not declared hourly."""
+    found = []
+    for column in sorted({held.column for held in fields}):
         own = [held for held in fields if held.column == column]
-        hours = np.unique(np.concatenate([held.hours for held in own]))
-        if not any(held.states_step_type for held in own) and np.unique(hours % 24).size == 1:
-            found[column] = tuple(hours.tolist())
-    return dict(sorted(found.items()))
+        hours_of_day = np.unique(np.concatenate([held.hours for held in own]) % 24)
+        if hours_of_day.size == 1 and not any(held.states_step_type for held in own):
+            found.append(column)
+    return tuple(found)

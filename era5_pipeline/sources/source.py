@@ -19,7 +19,7 @@ from era5_pipeline.runtime.progress import waiting
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from era5_pipeline.model.errors import InputError
+    from era5_pipeline.model.errors import Era5Error, InputError, RefusedError
     from era5_pipeline.model.grid import Area, Location
     from era5_pipeline.model.settings import OffGrid, Settings
     from era5_pipeline.model.variables import Variable
@@ -273,7 +273,7 @@ class QueuedSource(Protocol):
 class Refusal:
     """Why a month cannot be loaded: its `error`, and the problem of a file that is the reason, if one is."""
 
-    error: InputError
+    error: Era5Error
     problem: Problem | None = None
 
 
@@ -309,6 +309,10 @@ class FolderSource(Protocol):
 
     def refusals(self, month: Month) -> tuple[Refusal, ...]:
         """Why the month cannot be loaded, as far as that is known without reading values; empty: nothing is known."""
+        ...
+
+    def lacking_hours(self, month: Month) -> RefusedError | None:
+        """Why the check of hours will refuse the month, as far as that is known without reading values."""
         ...
 
     def use(self, asked: Collection[Month], tried: Collection[Month]) -> FolderUse:

@@ -10,8 +10,9 @@ import netCDF4
 import numpy as np
 import pytest
 
+from era5_pipeline.model.times import time_of
 from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.commands import InProcess, assert_explained
+from era5_pipeline_tests.commands import InProcess, assert_explained, assert_says
 from era5_pipeline_tests.era5_files import CURRENT, LEGACY, hour, hours_from, weather, write_netcdf
 from era5_pipeline_tests.pipelines import dagster_beside
 
@@ -190,3 +191,38 @@ def test_months_that_are_refused_do_not_hide_why_others_fail(on_server: InProces
     printed = on_server.run("load", "--files-dir", str(folder), "--from", "2023-06", "--to", "2023-07", code=3)
     assert "2023-06: no file in" in printed.err
     assert "2023-07 is incomplete: 100 of 744 hours" in printed.err
+
+
+def test_months_that_lack_hours_are_refused_before_any_is_run(on_server: InProcess, folder: Path) -> None:
+    hours = hours_from("2000-01-01T00", 366 * 24)
+    write_netcdf(folder / "gaps.nc", weather(hours[[time_of(int(hour)).day != 3 for hour in hours]]))
+    load = ("load", "--files-dir", str(folder))
+    printed = on_server.run(*load, code=4)
+    assert_says(
+        printed.err,
+        "2000-01 is incomplete: 720 of 744 hours; missing 2000-01-03T00 to 2000-01-03T23",
+        "and 7 more months that lack hours: 2000-06 to 2000-12",
+    )
+    assert len(re.findall("is incomplete", printed.err)) == 5
+    assert printed.err.count("--allow-incomplete") == 1
+    assert printed.out == ""
+    results: Any = on_server.run(*load, "--json", code=4).json()
+    assert [one["errors"][0]["message"].split(" hours")[0] for one in results][-1:] == [
+        "2000-12 is incomplete: 720 of 744"
+    ]
+    assert "2000-12: the last load was failed (2000-12 is incomplete" in on_server.run("status").out
+
+
+def test_months_that_were_loaded_without_some_hours_are_unchanged_afterwards(
+    on_server: InProcess, folder: Path
+) -> None:
+    write_netcdf(folder / "july.nc", weather(hours_from("2023-07-01T00", 100)))
+    load = ("load", "--files-dir", str(folder))
+    on_server.run(*load, "--allow-incomplete")
+    assert "2023-07  unchanged" in on_server.run(*load).out
+    # The hours may be in several files; of August some are in none.
+    write_netcdf(folder / "more.nc", weather(hours_from("2023-07-05T04", 700)))
+    printed = on_server.run(*load, code=4)
+    assert re.findall(r"^\S+ +\w+", printed.out, re.MULTILINE)[1:] == ["2023-07  loaded"]
+    assert_explained(printed, "2023-08 is incomplete: 56 of 744 hours", "--allow-incomplete")
+    assert "the latest hour there is 2023-08-03 07:00 UTC" in printed.err

@@ -11,12 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from era5_pipeline.cli.folder_files import FolderReport
 from era5_pipeline.model.errors import BadFileError, NoDataError, StoreError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
+from era5_pipeline.model.times import hour_of, hours_of_month
 from era5_pipeline.netcdf import grib
 from era5_pipeline.planning.current_contents import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse
@@ -357,3 +361,15 @@ def test_a_file_name_in_another_encoding_is_a_problem_of_that_file_only(home: Pa
     entry = entry_of(home, odd, with_digest=True)
     assert entry.path == str(odd)
     assert [problem.kind for problem in entry.problems] == ["unreadable"]
+
+
+@given(runs=st.lists(st.tuples(st.integers(1, 400), st.integers(1, 900)), max_size=9), months=st.integers(-1, 12))
+def test_hours_of_a_month_are_those_of_the_file_within_it(runs: list[tuple[int, int]], months: int) -> None:
+    first = hour_of(Month(2023, 1).start)
+    borders = first + np.cumsum([step for run in runs for step in run]).reshape(-1, 2)
+    entry = CatalogueEntry("f.nc", 0, 0, {}, (), hours={"temperature_2m": tuple(map(tuple, borders.tolist()))})
+    held = [hour for begin, end in borders.tolist() for hour in range(begin, end)]
+    assert entry.hours_of("temperature_2m").tolist() == held
+    within = Month.from_number(Month(2023, 1).number + months)
+    assert entry.hours_of("temperature_2m", within).tolist() == [h for h in held if h in hours_of_month(within)]
+    assert entry.hours_of("wind_gust_10m").size == 0
