@@ -19,7 +19,7 @@ from era5_pipeline_tests.commands import BIN, ROOT, environment
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_SECONDS = 120.0
+_SECONDS = 240.0
 _HERE = ("--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0")
 
 

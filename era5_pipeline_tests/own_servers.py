@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     Mode = Literal["fast", "immediate"]
 
-SECONDS = 60.0
+SECONDS = 240.0
 _SIGNALS: Mapping[Mode, signal.Signals] = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 _GB = 1 << 30
 # The maximum length of a socket's path on Linux, without the final zero.

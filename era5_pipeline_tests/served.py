@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from era5_pipeline.runtime.http import AllowedHosts
     from era5_pipeline.serving.requests import ServingLimits
 
-SECONDS = 120.0
+SECONDS = 240.0
 
 
 @contextmanager

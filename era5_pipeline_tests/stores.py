@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KEY, SECRET = "test-key", "test-secret"
-_READY_SECONDS = 120.0
+_READY_SECONDS = 240.0
 _REGION = "us-east-1"
 # A request without a signature, which S3 denies, makes moto fail with 500 where it checks keys.
 _STRICT = """

@@ -118,7 +118,7 @@ def test_options_that_do_not_go_together_are_refused_by_name(options: dict[str, 
     assert message in str(error.value)
 
 
-SECONDS = 120.0
+SECONDS = 240.0
 NORWAY = ("map", "--month", "2018-10", "--column", "t2m", "--area", "62/5/60/7.5")
 TELANGANA = ("map", "--month", "2023-09", "--column", "tp")
 

@@ -248,7 +248,7 @@ def test_months_that_failed_are_requested_together_again(server: CdsServer, era5
     assert [inputs["month"] for inputs in server.submissions[seen:]] == [["01", "02", "03"]]
 
 
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 240.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end

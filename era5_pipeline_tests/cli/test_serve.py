@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.commands import Home
     from era5_pipeline_tests.flat_months import FlatMonths
 
-_SECONDS = 120.0
+_SECONDS = 240.0
 # The command `era5` with another grace period for answers, which has no setting. The processes that it starts get it
 # with uvicorn's configuration.
 _WITH_GRACE = """

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.flat_months import FlatMonths
 
 LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC \| ")
-SECONDS = 120.0
+SECONDS = 240.0
 
 
 @pytest.fixture

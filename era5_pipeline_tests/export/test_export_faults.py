@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.own_servers import OwnServer
 
 NAMES = ("out.csv", "out.csv.gz", "out.parquet", "out.nc", "out.zarr")
-SECONDS = 120.0
+SECONDS = 240.0
 
 
 @pytest.fixture(scope="module")

@@ -144,7 +144,7 @@ def test_an_address_of_another_form_is_a_usage_error(
         assert "ERA5_DASK_SCHEDULER: Input should be tcp://HOST:PORT or tls://HOST:PORT" in printed.err
 
 
-_SECONDS = 120.0
+_SECONDS = 240.0
 NAMES = ("t2m", "u10", "tp")
 TASK_NAMES = ("t2m", "u10")
 

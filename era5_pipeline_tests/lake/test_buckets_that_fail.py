@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 # Making one for each request took most of the proxy's time: it reads all authorities' certificates.
-_CLIENT = httpx.Client(timeout=60)
+_CLIENT = httpx.Client(timeout=240)
 
 
 class FailingProxy:

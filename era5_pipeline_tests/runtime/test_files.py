@@ -57,7 +57,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
 
 def test_concurrent_writers_of_one_file_do_not_interfere(tmp_path: Path) -> None:
     """As in containers that share a folder, where process ids may be equal."""
-    both = threading.Barrier(2, timeout=60)
+    both = threading.Barrier(2, timeout=240)
     failed: list[BaseException] = []
 
     def write(text: str) -> None:

@@ -120,7 +120,7 @@ class Playground:
         self.code: int | None = None
         self.restarted: list[str] = []
 
-    def run(self, *scripts: str, on_ready: Callable[[], None], ready_seconds: float = 60.0, restarts: int = 0) -> int:
+    def run(self, *scripts: str, on_ready: Callable[[], None], ready_seconds: float = 240.0, restarts: int = 0) -> int:
         """Supervise processes named a, b, ..., each ready when it has recorded its start."""
         services = [
             ManagedProcess(
@@ -157,7 +157,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 240.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "in vain"
@@ -382,7 +382,7 @@ def test_processes_run_where_the_system_does_not_tell_of_a_parents_death(
     monkeypatch.setattr(supervisor_module, "_libc", None)
     program = f"import pathlib, time; pathlib.Path({str(tmp_path / 'ready')!r}).touch(); time.sleep(60)"
     ready = (tmp_path / "ready").exists
-    service = ManagedProcess("one", (sys.executable, "-c", program), ready=ready, ready_seconds=60)
+    service = ManagedProcess("one", (sys.executable, "-c", program), ready=ready, ready_seconds=240)
     code = supervise(
         [service], env=os.environ, log_folder=tmp_path, on_ready=lambda: os.kill(os.getpid(), signal.SIGINT)
     )
@@ -408,7 +408,7 @@ def test_a_process_that_crashes_while_starting_is_started_once_more(tmp_path: Pa
         f"pathlib.Path({str(ready)!r}).touch()\n"
         "time.sleep(60)\n"
     )
-    service = ManagedProcess("once", (sys.executable, "-c", program), ready=ready.exists, ready_seconds=60)
+    service = ManagedProcess("once", (sys.executable, "-c", program), ready=ready.exists, ready_seconds=240)
     code = supervise(
         [service], env=os.environ, log_folder=tmp_path, on_ready=lambda: os.kill(os.getpid(), signal.SIGINT)
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from era5_pipeline.runtime.progress import Stage
 
 # Of a wait for what happens in a moment, on a machine that has much else to do.
-SECONDS = 60.0
+SECONDS = 240.0
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = SECONDS) -> None:

@@ -30,7 +30,7 @@ context = multiprocessing.get_context("fork")
 barrier, found = context.Barrier(8), context.Queue()
 for _ in range(8):
     context.Process(target=ask, args=(barrier, found)).start()
-print(json.dumps([[found.get(timeout=60) for _ in range(8)], pwd.getpwnam("pgserver").pw_uid]))
+print(json.dumps([[found.get(timeout=240) for _ in range(8)], pwd.getpwnam("pgserver").pw_uid]))
 """
 
 

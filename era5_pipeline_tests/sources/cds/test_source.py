@@ -632,7 +632,7 @@ def job_under_way(cds: SourceUnderTest) -> bool:
     return any(read_note(path).job for path in cds.folder.glob("*.json"))
 
 
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 240.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
