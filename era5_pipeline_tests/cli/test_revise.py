@@ -219,8 +219,10 @@ def test_killed_load_continues_the_request_for_several_months(
     server.faults.accepted_polls = 10_000
     months = ("load", "--from", "2005-01", "--to", "2005-03")
     process = home.start(*months, **env)
-    until(lambda: any(method == "GET" and "/jobs/" in path for method, path, _ in server.requests))
-    process.kill()
+    try:
+        until(lambda: any(method == "GET" and "/jobs/" in path for method, path, _ in server.requests))
+    finally:
+        process.kill()
     assert ended(process).code == -signal.SIGKILL
     server.finish_jobs()
     printed = era5.run(*months)
