@@ -113,7 +113,7 @@ class RunningUp:
     def stop(self) -> CommandResult:
         """Press Ctrl-C; return what it printed after the start."""
         self.process.send_signal(signal.SIGINT)
-        return ended(self.process, 120)
+        return ended(self.process, 240)
 
 
 @contextmanager

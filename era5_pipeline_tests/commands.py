@@ -124,6 +124,7 @@ def ended(process: subprocess.Popen[str], seconds: float = _SECONDS) -> CommandR
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         process.kill()
+        process.communicate()  # else its pipes are left to another test
         raise
     return CommandResult(process.returncode, out, err)
 

@@ -191,7 +191,7 @@ def test_load_continues_after_its_output_is_closed(home: Home, env: dict[str, st
         assert process.stdout.readline().startswith("month")
         process.stdout.close()
         printed = process.stderr.read()
-        assert process.wait(60) == 0, printed
+        assert process.wait(240) == 0, printed
     assert "Traceback" not in printed
     assert {"2004-01", "2004-02"} <= set(era5.months())
 

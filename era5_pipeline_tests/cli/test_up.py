@@ -91,14 +91,14 @@ class WebUI:
         self.url = url
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.url + path, timeout=20) as response:
+        with urllib.request.urlopen(self.url + path, timeout=240) as response:
             assert response.status == 200
             return json.load(response)
 
     def ask(self, query: str, **variables: object) -> Any:
         body = json.dumps({"query": query, "variables": variables}).encode()
         request = urllib.request.Request(f"{self.url}/graphql", body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=20) as response:
+        with urllib.request.urlopen(request, timeout=240) as response:
             answer = json.load(response)
         assert "errors" not in answer, answer
         return answer["data"]
@@ -141,7 +141,7 @@ def everything_up(home: Home, port: int, **env: str) -> Iterator[WebUI]:
         yield WebUI(f"http://127.0.0.1:{port}")
     finally:
         process.send_signal(signal.SIGINT)
-        last = ended(process, 60)
+        last = ended(process, 240)
     assert (last.code, last.out) == (0, "stopped\n"), last
 
 

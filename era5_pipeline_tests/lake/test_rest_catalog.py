@@ -304,14 +304,14 @@ def test_loads_do_not_wait_for_a_catalog_that_hangs(
 
     def hang(follower: RestFollower, table: Table) -> Published:
         asked.set()
-        assert answers.wait(60)
+        assert answers.wait(240)
         return publish(follower, table)
 
     monkeypatch.setattr(RestFollower, "publish", hang)
     notes: list[str] = []
     first = threading.Thread(target=lambda: notes.extend(lake.after_commit(warehouse, 24)))
     first.start()
-    assert asked.wait(60)
+    assert asked.wait(240)
     with warehouse.connect() as connection:
         # Neither a lock of the catalog's row nor a transaction is kept meanwhile.
         ((open_ones,),) = connection.execute(

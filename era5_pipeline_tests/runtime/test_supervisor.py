@@ -334,7 +334,7 @@ def test_ctrl_c_in_a_terminal_reaches_the_processes_once(playground: Playground,
         assert supervisor.stdout
         assert supervisor.stdout.readline() == "ready\n"
         os.killpg(supervisor.pid, signal.SIGINT)  # a terminal signals the whole foreground process group
-        assert supervisor.wait(60) == 0
+        assert supervisor.wait(240) == 0
     assert playground.names("ends") == ["b", "a"]
 
 
@@ -344,7 +344,7 @@ def test_other_signals_stop_the_processes(playground: Playground, tmp_path: Path
         assert supervisor.stdout
         supervisor.stdout.readline()
         supervisor.send_signal(number)
-        assert supervisor.wait(60) == 0
+        assert supervisor.wait(240) == 0
     assert playground.names("ends") == ["a"]
 
 
@@ -362,7 +362,7 @@ def test_processes_react_to_ctrl_c_even_when_started_from_a_shells_background_jo
         assert shell.stdout.readline() == "ready\n"
         [supervisor] = psutil.Process(shell.pid).children()
         supervisor.send_signal(signal.SIGINT)
-        assert shell.wait(60) == 0
+        assert shell.wait(240) == 0
     assert playground.names("ends") == ["a"]
 
 

@@ -30,9 +30,9 @@ def test_a_lock_that_is_held_is_reported_and_waited_for(tmp_path: Path) -> None:
     with locked_month(MONTH, lock, lambda _: pytest.fail("the lock is free"), ""):
         thread = threading.Thread(target=second_run)
         thread.start()
-        assert waiting.wait(60)
+        assert waiting.wait(240)
         assert not done.is_set()
-    thread.join(60)
+    thread.join(240)
     assert done.is_set()
     assert said == ["2020-02: another run is fetching it, waiting until that ends (up to 2 h)"]
 

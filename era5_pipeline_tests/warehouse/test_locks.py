@@ -91,14 +91,14 @@ def test_a_waiting_session_gets_the_lock_next(on_embedded: Warehouse) -> None:
     thread = threading.Thread(target=wait)
     with on_embedded.connect() as connection, month_lock(connection, JULY, timeout_seconds=0, on_wait=never):
         thread.start()
-        assert waiting.wait(60)
+        assert waiting.wait(240)
         wait_until(
             lambda: (
                 ask(on_embedded.url, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 1
             )
         )
         assert done == []
-    thread.join(60)
+    thread.join(240)
     assert done == [1]
 
 

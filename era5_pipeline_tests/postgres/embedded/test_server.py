@@ -616,5 +616,5 @@ def test_a_wait_for_another_command_says_how_long_it_may_last(
         while "is being started or stopped by another command: waiting up to 420 s" not in caplog.text:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-    waiting.join(60)
+    waiting.join(240)
     assert not waiting.is_alive()
