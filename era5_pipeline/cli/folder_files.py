@@ -31,13 +31,13 @@ class FolderReport:
     """The files of the user's folders that a load uses, refuses and passes over; all empty for other sources.
 
     `refused` says, by position in the list of months, why a month is not run: known from the headers of the files.
-    `lacking` has those that lack hours, which are refused unless nothing changed since they were loaded.
+    Months that lack hours are among them once it is known which months are unchanged; see `refuse_lacking`.
     """
 
     use: FolderUse = field(default_factory=FolderUse)
     refused: dict[int, tuple[Refusal, ...]] = field(default_factory=dict)
-    lacking: Mapping[int, RefusedError] = field(default_factory=dict)
     _months: Sequence[Month] = ()
+    _sources: Sequence[FolderSource | None] = ()
 
     @classmethod
     def of(
@@ -50,7 +50,7 @@ class FolderReport:
         months = [month for month, _ in wanted]
         source = _folder_of(settings)
         sources: dict[frozenset[tuple[str, Any]], FolderSource | None] = {}
-        refused, lacking = {}, {}
+        refused, of_position = {}, []
         for position, (month, overrides) in enumerate(wanted):
             key = frozenset(overrides.items())
             if key not in sources:
@@ -58,24 +58,28 @@ class FolderReport:
                 # A source lists its folders once.
                 sources[key] = source if own == settings else _folder_of(own)
             of_month = sources[key]
-            if of_month is None:
-                continue
-            if found := of_month.refusals(month):
+            of_position.append(of_month)
+            if of_month is not None and (found := of_month.refusals(month)):
                 refused[position] = found
-            elif (error := of_month.lacking_hours(month)) is not None:
-                lacking[position] = error
         use = FolderUse() if source is None else source.use(months if asked is None else asked, months)
-        return cls(use, refused, lacking, months)
+        return cls(use, refused, months, of_position)
 
     def refuse_lacking(self, unchanged: Collection[Month]) -> None:
         """Refuse the months that lack hours, but for those unchanged; print the first of them, and which they are."""
-        found = {position: error for position, error in self.lacking.items() if self._months[position] not in unchanged}
+        found: dict[int, RefusedError] = {}
+        for position, (month, source) in enumerate(zip(self._months, self._sources, strict=True)):
+            if position in self.refused or month in unchanged or source is None:
+                continue
+            if (error := source.lacking_hours(month)) is not None:
+                found[position] = error
+        if not found:
+            return
         self.refused |= {position: (Refusal(error),) for position, error in found.items()}
-        first = [f"era5: {error.message}" for error in found.values()][:_SHOWN_LACKING]
+        errors = list(found.values())
+        lines = [f"era5: {error.message}" for error in errors[:_SHOWN_LACKING]]
         if more := sorted(self._months[position] for position in list(found)[_SHOWN_LACKING:]):
-            first.append(f"      and {len(more):,} more months that lack hours: {spans(more, shown=3)}")
-        for remedy in dict.fromkeys(error.remedy for error in found.values()):
-            typer.echo("\n".join([*first, f"      {remedy}"]), err=True)
+            lines.append(f"      and {len(more):,} more months that lack hours: {spans(more, shown=3)}")
+        typer.echo("\n".join([*lines, f"      {errors[0].remedy}"]), err=True)
 
     def print_reasons(self) -> None:
         """Print why months are refused and files are passed over: each reason once, with its files and months."""

@@ -39,7 +39,10 @@ def missing_hours(month: Month, variable: Variable, held: Hours, *, is_series: b
 
 
 def why_incomplete(month: Month, held: Mapping[str, Hours], *, is_series: bool = False) -> tuple[str, str] | None:
-    """What a month lacks that has these hours, (n,) by column, and the remedy; None if it is complete."""
+    """Say in words which hours a month lacks, and what to do about it; None if it has all.
+
+    `held` are the hours that its files have, since 1970-01-01 UTC, (n,) ascending, of each column.
+    """
     missing = {
         column: describe_hours(missing_hours(month, BY_COLUMN[column], hours, is_series=is_series))
         for column, hours in held.items()

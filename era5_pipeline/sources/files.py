@@ -325,12 +325,15 @@ class FilesSource(Source, FolderSource):
 
     @override
     def lacking_hours(self, month: Month) -> RefusedError | None:
+        if self.allow_incomplete:
+            return None
+        serving = self._serving(month)
         held = {
             variable.column: np.unique(np.concatenate([entry.hours_of(variable.column, month) for entry in entries]))
             for variable in self.request.wanted
-            if (entries := [one for one in self._serving(month) if variable.column in one.columns.get(str(month), ())])
+            if (entries := [one for one in serving if variable.column in one.columns.get(str(month), ())])
         }
-        short = None if self.allow_incomplete else why_incomplete(month, held)
+        short = why_incomplete(month, held)
         return None if short is None else RefusedError(short[0], remedy=short[1])
 
     @override
