@@ -152,8 +152,8 @@ def test_a_folder_that_may_not_be_written_is_an_error_of_the_disk(loaded: Wareho
             tmp_path.chmod(0o700)
 
 
-# An export that is not stopped takes twenty seconds: with a fifth of that, a test that a busy disk held up once found it
-# complete. An interrupt waits for the piece that is being read.
+# An export that is not stopped takes twenty seconds: when it took four, a test on a busy machine found it complete.
+# An interrupt waits for the piece that is being read.
 SLOW = """
 import sys, time
 from pathlib import Path
