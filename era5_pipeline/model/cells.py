@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from zoneinfo import ZoneInfo
@@ -131,8 +132,13 @@ def _nearest_of(allowed: npt.NDArray[np.bool_], latitude: float, longitude: floa
 # --- Time zones: the zone of a point, and the one fixed UTC offset that stands for a zone in a long record ---
 #
 # Most zones have changed their UTC offset since 1940, and summer time moves it twice a year. Local days of a record
-# therefore use one fixed offset: the smallest that the zone had in the last year of the period, which is its standard
-# time. Years with a different offset are listed.
+# therefore use one fixed offset: the smallest that the zone kept for two months in the last year of the period, which
+# is its standard time. Years with a different offset are listed.
+#
+# The rules' own word for it does not serve: by them Ireland's standard time is that of its summer. Morocco sets its
+# clocks back for the five or six weeks around Ramadan, which is not standard time.
+
+_FEWEST_DAYS = 60
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,7 @@ def zone_of(latitude: float, longitude: float) -> str:
 
 
 def standard_offset(zone: str, first_year: int, last_year: int) -> StandardOffset:
-    """Return the smallest offset of the zone in `last_year`, and the years since `first_year` with a different one.
+    """Return the standard offset of the zone in `last_year`, and the years since `first_year` with a different one.
 
     For a period that ends mid-year, `last_year` is its `last_full_year`.
 
@@ -163,8 +169,8 @@ def standard_offset(zone: str, first_year: int, last_year: int) -> StandardOffse
         UsageError: if the zone is unknown.
     """
     rules = read_zone(zone)
-    standard = _least_offset(rules, last_year)
-    others = tuple(year for year in range(first_year, last_year) if _least_offset(rules, year) != standard)
+    standard = _winter_offset(rules, last_year)
+    others = tuple(year for year in range(first_year, last_year) if _winter_offset(rules, year) != standard)
     return StandardOffset(round(standard.total_seconds() / 60), others)
 
 
@@ -187,9 +193,13 @@ def read_zone(zone: str) -> ZoneInfo:
         ) from None
 
 
-def _least_offset(rules: ZoneInfo, year: int) -> timedelta:
-    """The smallest UTC offset on any day of the year: standard time, if the zone has summer time."""
-    noon = datetime(year, 1, 1, 12, tzinfo=UTC)
-    days = (datetime(year + 1, 1, 1, 12, tzinfo=UTC) - noon).days
-    offsets = ((noon + timedelta(days=day)).astimezone(rules).utcoffset() for day in range(days))
-    return min(offset for offset in offsets if offset is not None)
+def _winter_offset(rules: ZoneInfo, year: int) -> timedelta:
+    """The smallest UTC offset that lasts for two months, at least a day of them in the year.
+
+    That is standard time, if the zone has summer time.
+    """
+    first = datetime(year, 1, 1, 12, tzinfo=UTC) - timedelta(days=_FEWEST_DAYS - 1)
+    days = (datetime(year, 12, 31, 12, tzinfo=UTC) - first).days + _FEWEST_DAYS
+    offsets = [(first + timedelta(days=day)).astimezone(rules).utcoffset() for day in range(days)]
+    lasting = [offset for offset, run in groupby(offsets) if len(list(run)) >= _FEWEST_DAYS]
+    return min(offset for offset in lasting or offsets if offset is not None)

@@ -205,9 +205,22 @@ def test_a_city_lies_in_the_zone_of_its_table(name: str) -> None:
     [
         ("Asia/Jakarta", (1991, 2020), 420),
         ("Europe/Berlin", (1991, 2020), 60),
-        # Summer time is negative in its rules, and summer is in January.
+        # By its rules the summer's time is standard, and the winter's an hour less.
         ("Europe/Dublin", (1991, 2020), 0),
+        # Standard time, but for the weeks around Ramadan.
+        ("Africa/Casablanca", (1991, 2019), 60),
+        ("Africa/Casablanca", (1991, 2020), 60),
+        ("Africa/El_Aaiun", (1991, 2023), 60),
+        # Before 2018 it had summer time, except in Ramadan.
+        ("Africa/Casablanca", (1991, 2016), 0),
+        # Egypt's summer time of 2014 began in May, and paused in Ramadan.
+        ("Africa/Cairo", (1991, 2014), 120),
+        # Summer is in January.
         ("Australia/Sydney", (2001, 2020), 600),
+        ("Australia/Lord_Howe", (2001, 2020), 630),
+        ("America/Santiago", (2001, 2020), -240),
+        ("Pacific/Auckland", (2001, 2020), 720),
+        ("Antarctica/Troll", (2006, 2020), 0),
         ("America/New_York", (1991, 2020), -300),
         ("Asia/Kathmandu", (1991, 2020), 345),
         ("America/St_Johns", (1991, 2020), -210),
@@ -244,12 +257,16 @@ def test_years_in_which_the_offset_was_another_are_listed() -> None:
     assert (caracas.minutes, caracas.other_years) == (-240, tuple(range(2007, 2017)))
 
 
+def test_years_with_another_standard_time_are_listed_also_where_clocks_go_back_in_ramadan() -> None:
+    assert standard_offset("Africa/Casablanca", 2010, 2024).other_years == tuple(range(2010, 2019))
+
+
 def test_years_that_are_not_neighbours_are_listed_apart() -> None:
     # London kept summer time all winter in 1941 to 1944, and British Standard Time in 1969 and 1970.
     assert standard_offset("Europe/London", 1940, 2020).other_years == (1941, 1942, 1943, 1944, 1969, 1970)
 
 
-@pytest.mark.parametrize("zone", ["Asia/Kolkata", "Africa/Casablanca", "Europe/Dublin", "America/Coyhaique"])
+@pytest.mark.parametrize("zone", ["Asia/Kolkata", "Europe/Berlin", "Europe/Dublin", "America/Coyhaique"])
 def test_the_offset_is_the_least_of_every_hour_of_the_year(zone: str) -> None:
     hours = (datetime(2019, 1, 1, tzinfo=UTC) + timedelta(hours=hour) for hour in range(365 * 24))
     offsets = [hour.astimezone(zoneinfo.ZoneInfo(zone)).utcoffset() for hour in hours]

@@ -62,6 +62,8 @@ def test_unix_times_are_those_of_the_local_hours_and_midnights(days: Days, offse
         ("Australia/Sydney", 36_000, "GMT+10"),
         ("Asia/Kolkata", 19_800, "GMT+5:30"),
         ("America/St_Johns", -12_600, "GMT-3:30"),
+        ("Africa/Casablanca", 3600, "GMT+1"),  # also in Ramadan
+        ("Europe/Dublin", 0, "GMT"),
         ("UTC", 0, "GMT"),
     ],
 )
