@@ -22,8 +22,11 @@ import psycopg
 import pyarrow.parquet
 import pytest
 
+from era5_pipeline.climate.reading import hours_of_area
 from era5_pipeline.model import grid
 from era5_pipeline.model.cells import land_percent
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.commands import ROOT
@@ -199,6 +202,28 @@ def test_the_months_are_those_of_the_file(demo: Warehouse, norway: NetcdfFile) -
     np.testing.assert_allclose([mean, least, greatest], [celsius.mean(), celsius.min(), celsius.max()], rtol=1e-5)
     assert total == pytest.approx(sum(totals), rel=1e-5)
     assert total > 200
+
+
+def test_the_mean_of_a_box_at_the_pole_is_that_of_era5_climate(host_url: str, flat_months: FlatMonths) -> None:
+    """A cell at the pole has half the height of others; its cosine is 0."""
+    area = Area(90.0, 50.5, 89.25, 51.75)
+    with fresh_database(host_url) as url:
+        warehouse = Warehouse(url)
+        load_month(warehouse, flat_months("2023-07", points=(4, 6), north=90.0, west=50.5, names=("t2m",)))
+        rows = answer(warehouse, BOX.replace("at(24.5,", "at(89.25,").replace("at(26,", "at(90,"))
+        with warehouse.connect() as connection:
+            hours = hours_of_area(connection, LocationSet.of_area(area), None, None)
+    assert len(rows) == 31
+    expected = hours["temperature_2m"].to_numpy().reshape(31, 24).mean(axis=1)
+    np.testing.assert_allclose([mean for _, mean in rows], expected, rtol=1e-12)
+
+
+def test_sums_of_reals_are_in_double_precision() -> None:
+    """The sum of reals is a real: over years it loses digits. A weight is a double, and so is its product."""
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
+    summed = re.findall(r"\bsum\((.*)", "\n".join(re.findall(r"```sql\n(.*?)```", pages, re.DOTALL)))
+    assert len(summed) >= 3
+    assert [term for term in summed if not re.match(r"\w+::float8\)|\w+ \* greatest\(cosd|greatest\(cosd", term)] == []
 
 
 def test_the_mean_of_the_box_is_that_of_the_file(demo: Warehouse, gulf: NetcdfFile) -> None:
