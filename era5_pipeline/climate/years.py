@@ -190,8 +190,8 @@ def records_of(days: DayHours, daily: pd.DataFrame, monthly: pd.DataFrame, yearl
 
 def _records(days: DayHours, daily: pd.DataFrame, monthly: pd.DataFrame, yearly: pd.DataFrame) -> Iterator[Record]:
     if "temperature" in days.values:
-        yield _hour("hottest_hour", "hottest hour", days, "temperature", 1, highest=True)
-        yield _hour("coldest_hour", "coldest hour", days, "temperature", 1, highest=False)
+        yield from _hour("hottest_hour", "hottest hour", days, "temperature", 1, highest=True)
+        yield from _hour("coldest_hour", "coldest hour", days, "temperature", 1, highest=False)
         yield from _row("hottest_day", "hottest day (mean)", daily["mean_temperature"], "degC", 1, highest=True)
         yield from _row("coldest_day", "coldest day (mean)", daily["mean_temperature"], "degC", 1, highest=False)
         yield from _row("warmest_night", "warmest night (minimum)", daily["min_temperature"], "degC", 1, highest=True)
@@ -202,7 +202,7 @@ def _records(days: DayHours, daily: pd.DataFrame, monthly: pd.DataFrame, yearly:
         yield from _row("warmest_year", "warmest year", years, "degC", 2, highest=True)
         yield from _row("coldest_year", "coldest year", years, "degC", 2, highest=False)
     if "precipitation" in days.values:
-        yield _hour("wettest_hour", "wettest hour (ends at)", days, "precipitation", 1, highest=True)
+        yield from _hour("wettest_hour", "wettest hour (ends at)", days, "precipitation", 1, highest=True)
         yield from _row("wettest_day", "wettest day", daily["precipitation"], "mm", 1, highest=True)
         months = monthly["precipitation"][monthly["precipitation_complete"]]
         yield from _row("wettest_month", "wettest month", months, "mm", 0, highest=True)
@@ -210,25 +210,28 @@ def _records(days: DayHours, daily: pd.DataFrame, monthly: pd.DataFrame, yearly:
         yield from _row("wettest_year", "wettest year", years, "mm", 0, highest=True)
         yield from _row("driest_year", "driest year", years, "mm", 0, highest=False)
     if "wind" in days.values:
-        yield _hour("windiest_hour", "strongest wind (hour)", days, "wind", 1, highest=True)
+        yield from _hour("windiest_hour", "strongest wind (hour)", days, "wind", 1, highest=True)
 
 
 _UNITS: dict[Element, str] = {"temperature": "degC", "precipitation": "mm", "wind": "m/s"}
 
 
-def _hour(name: str, what: str, days: DayHours, element: Element, decimals: int, *, highest: bool) -> Record:
+def _hour(name: str, what: str, days: DayHours, element: Element, decimals: int, *, highest: bool) -> Iterator[Record]:
+    """The extreme of the hours, if they differ."""
     of_hours = days.values[element].reshape(-1)
+    if not _do_differ(of_hours):
+        return
     position, value, others = _extreme(of_hours, highest=highest)
     # A total is identified by the end of its hour, as in the table.
     ends_after = 1 if element == "precipitation" else 0
     time = days.dates[0] + pd.Timedelta(hours=position + ends_after, minutes=days.offset_minutes % 60)
-    return Record(name, what, value, _UNITS[element], decimals, f"{time:%Y-%m-%d %H:%M}", others)
+    yield Record(name, what, value, _UNITS[element], decimals, f"{time:%Y-%m-%d %H:%M}", others)
 
 
 def _row(name: str, what: str, values: pd.Series, unit: str, decimals: int, *, highest: bool) -> Iterator[Record]:
-    """The extreme of a column, if it has any value."""
+    """The extreme of a column, if its values differ."""
     numbers = values.to_numpy(dtype=np.float64)
-    if not np.isfinite(numbers).any():
+    if not _do_differ(numbers):
         return
     position, value, others = _extreme(numbers, highest=highest)
     key = values.index[position]
@@ -237,6 +240,12 @@ def _row(name: str, what: str, values: pd.Series, unit: str, decimals: int, *, h
     else:
         when = str(key)
     yield Record(name, what, value, unit, decimals, when, others)
+
+
+def _do_differ(values: npt.NDArray[np.float64]) -> bool:
+    """Return whether not all known values (n,) are the same: a place without rain has no wettest year."""
+    known = values[np.isfinite(values)]
+    return known.size > 0 and bool(known.min() < known.max())
 
 
 def _extreme(values: npt.NDArray[np.float64], *, highest: bool) -> tuple[int, float, int]:

@@ -361,6 +361,17 @@ def test_an_incomplete_year_or_month_sets_no_record(hours: pd.DataFrame) -> None
     assert records["hottest_hour"].when == "2021-07-18 15:00"
 
 
+def test_what_is_always_the_same_has_no_record(hours: pd.DataFrame) -> None:
+    never = found(hours.assign(total_precipitation=0.0, zonal_wind_10m=0.0))
+    assert not [name for name in never if name.startswith(("wet", "dri", "windiest"))]
+    assert never["hottest_hour"].value == 41.5
+    # A year of rain, and one without: the driest year is one with 0 mm.
+    once = found(hours.assign(total_precipitation=(hours.index < "2020-06-01") * 0.1))
+    assert (once["driest_year"].value, once["driest_year"].when) == (0.0, "2021")
+    # A single year is neither the warmest nor the coldest.
+    assert not {"warmest_year", "coldest_year"} & set(found(hours.loc["2020"]))
+
+
 def test_elements_without_values_have_no_records(hours: pd.DataFrame) -> None:
     assert set(found(hours[["total_precipitation"]])) == {
         *("wettest_hour", "wettest_day", "wettest_month", "wettest_year", "driest_year")
