@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Literal, Self
 
 from era5_pipeline.model.cells import land_words
@@ -33,7 +34,8 @@ ELEMENTS: tuple[Element, ...] = ("temperature", "precipitation", "wind")
 class YearlyQuantity:
     """One number per year: the column `name` of the yearly table, in `unit`, written with `decimals`.
 
-    `definition` explains it, as the end of a sentence. `has_trend` is False for extremes of single hours.
+    `definition` explains it, as the end of a sentence. `has_trend` is False for extremes of single hours. An index
+    (`is_index`) comes from the year's days, and is NaN if too many of these lack an hour; others come from its hours.
     """
 
     name: str
@@ -43,6 +45,7 @@ class YearlyQuantity:
     decimals: int
     definition: str
     has_trend: bool = True
+    is_index: bool = False
 
     def rounded(self, value: float) -> str:
         """Write a value without its unit; `-` for NaN."""
@@ -51,6 +54,7 @@ class YearlyQuantity:
 
 _T: Element = "temperature"
 _P: Element = "precipitation"
+_index = partial(YearlyQuantity, is_index=True)
 QUANTITIES = (
     YearlyQuantity("mean_temperature", "mean temperature", "degC", _T, 2, "mean of the year's hours"),
     YearlyQuantity(
@@ -64,16 +68,30 @@ QUANTITIES = (
     ),
     YearlyQuantity("max_temperature", "highest hour", "degC", _T, 1, "highest hourly value", has_trend=False),
     YearlyQuantity("min_temperature", "lowest hour", "degC", _T, 1, "lowest hourly value", has_trend=False),
-    YearlyQuantity("summer_days", "summer days", "days", _T, 0, "days whose highest hour is above 25 degC"),
-    YearlyQuantity("hot_days", "hot days", "days", _T, 0, "days whose highest hour is above 30 degC"),
-    YearlyQuantity("very_hot_days", "very hot days", "days", _T, 0, "days whose highest hour is above 35 degC"),
-    YearlyQuantity("tropical_nights", "tropical nights", "days", _T, 0, "days whose lowest hour is above 20 degC"),
-    YearlyQuantity("frost_days", "frost days", "days", _T, 0, "days whose lowest hour is below 0 degC"),
+    _index("summer_days", "summer days", "days", _T, 0, "days whose highest hour is above 25 degC"),
+    _index("hot_days", "hot days", "days", _T, 0, "days whose highest hour is above 30 degC"),
+    _index("very_hot_days", "very hot days", "days", _T, 0, "days whose highest hour is above 35 degC"),
+    _index("tropical_nights", "tropical nights", "days", _T, 0, "days whose lowest hour is above 20 degC"),
+    _index("frost_days", "frost days", "days", _T, 0, "days whose lowest hour is below 0 degC"),
     YearlyQuantity("precipitation", "precipitation", "mm", _P, 0, "sum of the year's hours"),
-    YearlyQuantity("wet_days", "wet days", "days", _P, 0, "days with at least 1 mm"),
-    YearlyQuantity("heaviest_day", "heaviest day", "mm", _P, 1, "largest total of a day"),
-    YearlyQuantity("longest_dry_spell", "longest dry spell", "days", _P, 0, "most days in a row with less than 1 mm"),
-    YearlyQuantity("longest_wet_spell", "longest wet spell", "days", _P, 0, "most days in a row with at least 1 mm"),
+    _index("wet_days", "wet days", "days", _P, 0, "days with at least 1 mm"),
+    _index("heaviest_day", "heaviest day", "mm", _P, 1, "largest total of a day"),
+    _index(
+        "longest_dry_spell",
+        "longest dry spell",
+        "days",
+        _P,
+        0,
+        "most days in a row with less than 1 mm, of the spells that end in the year",
+    ),
+    _index(
+        "longest_wet_spell",
+        "longest wet spell",
+        "days",
+        _P,
+        0,
+        "most days in a row with at least 1 mm, of the spells that end in the year",
+    ),
     YearlyQuantity("mean_wind_speed", "mean wind speed", "m/s", "wind", 2, "mean of the year's hourly speeds at 10 m"),
 )
 BY_QUANTITY = {quantity.name: quantity for quantity in QUANTITIES}
@@ -83,6 +101,12 @@ def quantities_of(elements: Iterable[Element]) -> tuple[YearlyQuantity, ...]:
     """The quantities of these elements, in the order of the table."""
     wanted = set(elements)
     return tuple(quantity for quantity in QUANTITIES if quantity.element in wanted)
+
+
+def complete_values(yearly: pd.DataFrame, quantity: YearlyQuantity) -> pd.Series:
+    """The values of a quantity in the years that are complete for it, of a yearly table; NaN in the others."""
+    values: pd.Series = yearly[quantity.name]
+    return values if quantity.is_index else values.where(yearly[f"{quantity.element}_complete"].astype(bool))
 
 
 # --- The answer of `era5 climate`: the question, tables, trends, records, and the data behind the numbers ---
@@ -333,8 +357,11 @@ class ClimateAnswer:
     `elements` are those of "temperature", "precipitation", "wind" that have values; the tables have only their columns.
 
     `yearly`: index `year`; the columns of `quantities` (see there for units), and for each element `<element>_hours`
-    (hours with a value) and `<element>_complete` (at most 24 of the year's hours are missing). The values of an
-    incomplete year are those of its hours held; it has no anomaly, and is in no trend.
+    (hours with a value) and `<element>_complete` (at most 24 of the year's hours are missing). The means, totals and
+    extremes of an incomplete year are those of its hours held; it has no anomaly, and is in no trend of them.
+    `temperature_whole_days` and `precipitation_whole_days` are the days with all of their hours: the indices of a year
+    come from these, and are NaN if more than 15 of its days are missing. A spell counts in the year in which it ends;
+    NaN in a year that lies within one. Trends have the years with an index, even if `<element>_complete` is False.
 
     `monthly`: index `month`, a DatetimeIndex of first days; `mean_temperature`, `temperature_anomaly` (against the same
     month of the baseline), `precipitation` (total, mm), `mean_wind_speed`, `<element>_hours`, `<element>_complete`.

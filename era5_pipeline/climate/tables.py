@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from era5_pipeline.climate.answer import NoTrend
+from era5_pipeline.climate.years import MOST_MISSING_DAYS
 
 if TYPE_CHECKING:
-    from era5_pipeline.climate.answer import ClimateAnswer
+    from era5_pipeline.climate.answer import ClimateAnswer, YearlyQuantity
 
 # For numbers in CSV and JSON.
 SIGNIFICANT_DIGITS = 8
@@ -55,7 +56,7 @@ def answer_as_json(answer: ClimateAnswer, *, with_days: bool = False) -> dict[st
         "seasons_then": str(answer.seasons.then) if answer.seasons.then else None,
         "seasons_now": str(answer.seasons.now) if answer.seasons.now else None,
         "units": {quantity.name: quantity.unit for quantity in answer.quantities},
-        "definitions": {quantity.name: quantity.definition for quantity in answer.quantities},
+        "definitions": {quantity.name: _definition(quantity) for quantity in answer.quantities},
         **{name: json_rows(tables_of(answer)[name]) for name in names},
         "months": provenance.months,
         "hours": provenance.hours,
@@ -71,6 +72,12 @@ def answer_as_json(answer: ClimateAnswer, *, with_days: bool = False) -> dict[st
         "what_era5_is": answer.what_era5_is,
         "credit": provenance.credit,
     }
+
+
+def _definition(quantity: YearlyQuantity) -> str:
+    """The definition of a quantity, with the years that have none."""
+    rule = f"; none if more than {MOST_MISSING_DAYS} days of the year lack an hour" if quantity.is_index else ""
+    return f"{quantity.definition}{rule}"
 
 
 def tables_of(answer: ClimateAnswer) -> dict[str, pd.DataFrame]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from era5_pipeline.climate.answer import NoTrend, QuantityTrends, Trend, YearSpan
+from era5_pipeline.climate.answer import NoTrend, QuantityTrends, Trend, YearSpan, complete_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,12 +33,12 @@ _YEARS_PER_DECADE = 10.0
 
 
 def trends_of(yearly: pd.DataFrame, quantities: tuple[YearlyQuantity, ...]) -> tuple[QuantityTrends, ...]:
-    """The trends of those of these quantities that can have one, over the complete years of a yearly table."""
+    """The trends of those of these quantities that can have one, over the years of the table complete for it."""
     found = []
     for quantity in quantities:
         if not quantity.has_trend:
             continue
-        values = yearly[quantity.name][yearly[f"{quantity.element}_complete"]].dropna()
+        values = complete_values(yearly, quantity).dropna()
         since = values[values.index >= SATELLITE_YEAR]
         found.append(QuantityTrends(quantity, trend_of(values), trend_of(since)))
     return tuple(found)

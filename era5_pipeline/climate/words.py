@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from era5_pipeline.climate.answer import NoTrend, Trend
 from era5_pipeline.climate.trends import describe_years
+from era5_pipeline.climate.years import MOST_MISSING_DAYS, lacks_days
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pandas as pd
 
@@ -113,14 +114,25 @@ def notes_of(
 
 
 def incomplete_lines(yearly: pd.DataFrame, elements: Sequence[Element]) -> list[str]:
-    """Name the incomplete years of each element; elements with the same years share a line."""
+    """Name the incomplete years of each element, and those without indices; those with the same years share a line."""
+    incomplete = {element: ~yearly[f"{element}_complete"] for element in elements}
+    without = {element: lacks_days(yearly, element) for element in elements if f"{element}_whole_days" in yearly}
+    return [
+        f"{describe_years(years)} {'is' if len(years) == 1 else 'are'} incomplete ({', '.join(lacking)}): left out of "
+        "anomalies, normals, and trends of means and totals."
+        for years, lacking in _by_years(incomplete)
+    ] + [
+        f"{describe_years(years)} {'has' if len(years) == 1 else 'have'} no indices, such as counts of days "
+        f"({', '.join(lacking)}): more than {MOST_MISSING_DAYS} days of the year lack an hour."
+        for years, lacking in _by_years(without)
+    ]
+
+
+def _by_years(years_of: Mapping[Element, pd.Series]) -> Iterable[tuple[tuple[int, ...], list[Element]]]:
+    """The years of which something is true for an element, with all elements of just these years."""
     by_years: dict[tuple[int, ...], list[Element]] = {}
-    for element in elements:
-        years = tuple(yearly.index[~yearly[f"{element}_complete"]].tolist())
+    for element, is_such in years_of.items():
+        years = tuple(is_such.index[is_such].tolist())
         if years:
             by_years.setdefault(years, []).append(element)
-    return [
-        f"{describe_years(years)} {'is' if len(years) == 1 else 'are'} incomplete ({', '.join(lacking)}): "
-        "left out of trends, anomalies and normals."
-        for years, lacking in by_years.items()
-    ]
+    return by_years.items()

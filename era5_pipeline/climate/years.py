@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # --- Indices of a year, counted from its days: hot days, tropical nights, frost days, wet days, spells ---
 #
 # Definitions and names are those of ETCCDI, where there is one (SU, TR, FD, R1mm, Rx1day, CDD, CWD), with daily
-# extremes of hourly values.
+# extremes of hourly values. Two rules are ETCCDI's, too: at most 15 days of a year are missing, and spells span years.
 
 
 SUMMER_DAY, HOT_DAY, VERY_HOT_DAY = 25.0, 30.0, 35.0  # degC, exceeded by the highest hour
@@ -29,11 +29,16 @@ TROPICAL_NIGHT = 20.0  # degC, exceeded by the lowest hour
 FROST = 0.0  # degC, the lowest hour is below
 WET_DAY = 1.0  # mm, reached by the day's total
 
+MOST_MISSING_DAYS = 15
+# The column of days that has a value on each whole day of an element.
+_DAY_VALUES: dict[Element, str] = {"temperature": "max_temperature", "precipitation": "precipitation"}
+
 
 def yearly_indices(daily: pd.DataFrame) -> pd.DataFrame:
     """The indices of each year of a table of days (`daily_values`), index `year`; days without a value are left out.
 
-    NaN for a year without any value. A spell ends with the year, and at a missing day.
+    NaN for a year without any value. A spell may begin in an earlier year: it counts in the year in which it ends, and
+    a year that lies within one has none (NaN). A spell ends at a missing day, and with the table.
     """
     years = pd.DatetimeIndex(daily.index).year
     table = pd.DataFrame(index=pd.Index(np.unique(years), name="year", dtype=np.int64))
@@ -54,24 +59,40 @@ def yearly_indices(daily: pd.DataFrame) -> pd.DataFrame:
         there = totals.notna().groupby(years).any()
         table["wet_days"] = count("precipitation", totals >= WET_DAY)
         table["heaviest_day"] = totals.groupby(years).max()
-        table["longest_dry_spell"] = (totals < WET_DAY).groupby(years).agg(_longest_run).where(there)
-        table["longest_wet_spell"] = (totals >= WET_DAY).groupby(years).agg(_longest_run).where(there)
+        table["longest_dry_spell"] = _longest_spells(totals < WET_DAY).where(there)
+        table["longest_wet_spell"] = _longest_spells(totals >= WET_DAY).where(there)
     return table
 
 
-def _longest_run(is_such: pd.Series) -> float:
-    """The longest run of true values, (n,)."""
+def _longest_spells(is_such: pd.Series) -> pd.Series:
+    """The longest run of true values of those that end in each year; NaN for a year of true values that ends none."""
     padded = np.zeros(len(is_such) + 2, dtype=np.int8)
     padded[1:-1] = is_such.to_numpy(dtype=np.int8)
     edges = padded[1:] - padded[:-1]
-    lengths = np.flatnonzero(edges == -1) - np.flatnonzero(edges == 1)
-    return float(lengths.max(initial=0))
+    ends = np.flatnonzero(edges == -1)
+    lengths = np.zeros(len(is_such))
+    lengths[ends - 1] = ends - np.flatnonzero(edges == 1)
+    years = pd.DatetimeIndex(is_such.index).year
+    longest: pd.Series = pd.Series(lengths).groupby(years).max()
+    return longest.where((longest > 0) | ~is_such.groupby(years).all())
+
+
+def lacks_days(yearly: pd.DataFrame, element: Element) -> pd.Series:
+    """True for the years of a yearly table whose indices of this element are NaN because too many days are missing."""
+    whole: pd.Series = yearly[f"{element}_whole_days"]
+    return _days_of(yearly.index) - whole > MOST_MISSING_DAYS
+
+
+def _days_of(years: pd.Index) -> pd.Series:
+    """The number of days of each year."""
+    return pd.Series(np.where(years.map(_is_leap), 366, 365), index=years)
 
 
 # --- Means and totals of years and months from all of their hours, and whether each is complete ---
 #
 # A year or month is complete for an element if at most 24 of its hours are missing: ERA5 itself has no precipitation
 # for the first six hours of 1940, and with an offset from UTC the first hours of a record belong to the day before.
+# These hours may be of as many days, so indices have a rule of their own.
 
 
 MOST_MISSING_HOURS = 24
@@ -84,7 +105,7 @@ def yearly_values(days: DayHours, daily: pd.DataFrame) -> pd.DataFrame:
     """
     years = days.dates.year
     table = _sums(days, years, "year")
-    expected = pd.Series(np.where(table.index.map(_is_leap), 366, 365) * HOURS_PER_DAY, index=table.index)
+    expected = _days_of(table.index) * HOURS_PER_DAY
     for element in days.elements:
         table[f"{element}_complete"] = expected - table[f"{element}_hours"] <= MOST_MISSING_HOURS
     if "temperature" in days.values:
@@ -93,8 +114,16 @@ def yearly_values(days: DayHours, daily: pd.DataFrame) -> pd.DataFrame:
         table["min_temperature"] = pd.Series(np.fmin.reduce(of_hours, axis=1)).groupby(years).min()
         table["temperature_anomaly"] = np.nan
     table = table.join(yearly_indices(daily))
-    counts = [f"{element}_{what}" for element in days.elements for what in ("hours", "complete")]
-    return _trimmed(table[[*(quantity.name for quantity in quantities_of(days.elements)), *counts]])
+    quantities = quantities_of(days.elements)
+    for element, column in _DAY_VALUES.items():
+        if element not in days.values:
+            continue
+        whole = daily[column].notna().groupby(pd.DatetimeIndex(daily.index).year).sum()
+        table[f"{element}_whole_days"] = whole.reindex(table.index, fill_value=0)
+        indices = [quantity.name for quantity in quantities if quantity.is_index and quantity.element == element]
+        table.loc[lacks_days(table, element), indices] = np.nan
+    counts = [f"{element}_{what}" for element in days.elements for what in ("hours", "complete", "whole_days")]
+    return _trimmed(table[[*(quantity.name for quantity in quantities), *(name for name in counts if name in table)]])
 
 
 def monthly_values(days: DayHours) -> pd.DataFrame:
@@ -243,9 +272,12 @@ def _row(name: str, what: str, values: pd.Series, unit: str, decimals: int, *, h
 
 
 def _do_differ(values: npt.NDArray[np.float64]) -> bool:
-    """Return whether not all known values (n,) are the same: a place without rain has no wettest year."""
+    """Return whether not all known values (n,) are the same: a place without rain has no wettest year.
+
+    Means of the same hours can differ by their rounding.
+    """
     known = values[np.isfinite(values)]
-    return known.size > 0 and bool(known.min() < known.max())
+    return known.size > 0 and bool(np.ptp(known) > 1e-12 * np.abs(known).max())
 
 
 def _extreme(values: npt.NDArray[np.float64], *, highest: bool) -> tuple[int, float, int]:

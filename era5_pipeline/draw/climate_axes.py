@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib import ticker
 
-from era5_pipeline.climate.answer import BY_QUANTITY
+from era5_pipeline.climate.answer import BY_QUANTITY, complete_values
 from era5_pipeline.draw.figures import add_axes, new_figure
 from era5_pipeline.maps.styles import FAINT, INK, number_text, unit_text
 
@@ -85,8 +85,7 @@ def complete_years(answer: ClimateAnswer, quantity: str) -> DrawnYears | None:
     """The values of a yearly quantity in complete years; None if there is no complete year, or no such quantity."""
     if quantity not in answer.yearly.columns:
         return None
-    element = BY_QUANTITY[quantity].element
-    values = answer.yearly[quantity].where(answer.yearly[f"{element}_complete"].astype(bool))
+    values = complete_values(answer.yearly, BY_QUANTITY[quantity])
     there = values.dropna()
     if there.empty:
         return None

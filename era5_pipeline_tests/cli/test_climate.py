@@ -125,7 +125,8 @@ def test_the_summary_begins_with_the_answer_and_says_what_it_rests_on(here: InPr
     for words in (
         *("Trends per decade", "mean temperature", "Theil-Sen", "Mean of each month of the year", "Records"),
         *("hottest hour", "wettest day", "Years: --table yearly prints all, incomplete ones have a *"),
-        "2010 is incomplete (temperature, precipitation, wind): left out of trends, anomalies and normals.",
+        "2010 is incomplete (temperature, precipitation, wind): left out of anomalies, normals, and trends of",
+        "2010 has no indices, such as counts of days (temperature, precipitation): more than 15 days of the year lack",
         *("Days, months and years are in UTC.", "28 km", "not the reading of a station"),
     ):
         assert words in text
@@ -157,6 +158,10 @@ def test_csv_is_one_table_with_all_rows(here: InProcess) -> None:
     assert [row["year"] for row in years] == [str(year) for year in range(1990, 2016)]
     assert years[20]["temperature_complete"] == "False"
     assert years[20]["temperature_anomaly"] == ""
+    # June is missing.
+    assert (years[20]["temperature_whole_days"], years[20]["hot_days"]) == ("335", "")
+    assert years[19]["temperature_whole_days"] == "365"
+    assert years[19]["hot_days"].isdigit()
     assert "location_id 483547" in printed.err
     months = rows_of(here.run(*HERE, "--format", "csv", "--table", "monthly").out)
     assert len(months) == 26 * 12

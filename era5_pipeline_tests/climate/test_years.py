@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from era5_pipeline.climate.anomalies import DEFAULT_BASELINE, baseline_of
-from era5_pipeline.climate.answer import YearSpan
+from era5_pipeline.climate.answer import QUANTITIES, YearSpan
 from era5_pipeline.climate.days import daily_values, hours_by_day
 from era5_pipeline.climate.years import monthly_values, records_of, seasonal_cycle, yearly_indices, yearly_values
 from era5_pipeline_tests.climate.tamar import tamar_hours
@@ -48,11 +48,29 @@ def test_limits_are_exceeded_not_reached_except_that_of_a_wet_day() -> None:
     }
 
 
-def test_spells_end_with_the_year_and_at_a_missing_day() -> None:
+def test_a_spell_counts_in_the_year_in_which_it_ends_and_ends_at_a_missing_day() -> None:
     dry = [0.0] * 10
-    table = yearly_indices(days("2020-12-25", precipitation=[*dry[:7], *dry[:4], np.nan, *dry[:3], 2.0]))
-    assert table["longest_dry_spell"].tolist() == [7, 4]
-    assert table["longest_wet_spell"].tolist() == [0, 1]
+    table = yearly_indices(days("2020-12-24", precipitation=[2.0, *dry[:7], *dry[:4], np.nan, *dry[:3], 2.0]))
+    assert table["longest_dry_spell"].tolist() == [0, 11]
+    assert table["longest_wet_spell"].tolist() == [1, 1]
+
+
+def test_a_drought_over_the_turn_of_the_year_has_all_of_its_days() -> None:
+    rain = pd.Series(2.0, index=pd.date_range("2019-01-01", "2022-12-31", unit="s"), name="precipitation")
+    rain["2020-08-20":"2021-03-23"] = 0.0
+    rain["2020-02-01":"2020-02-09"] = 0.0
+    table = yearly_indices(rain.to_frame())
+    assert table["longest_dry_spell"].to_dict() == {2019: 0, 2020: 9, 2021: 216, 2022: 0}
+    # It rained from 2019 to January 2020, and from March 2021 on.
+    assert table["longest_wet_spell"].iloc[1:].tolist() == [396, 0, 283 + 365]
+
+
+def test_a_year_within_a_spell_has_none_and_the_last_spell_ends_with_the_record() -> None:
+    rain = pd.Series(0.0, index=pd.date_range("2018-01-01", "2022-12-31", unit="s"), name="precipitation")
+    rain["2019-06-01"] = rain["2021-06-01"] = 5.0
+    dry = yearly_indices(rain.to_frame())["longest_dry_spell"]
+    assert dry.dropna().to_dict() == {2019: 365 + 151, 2021: 213 + 366 + 151, 2022: 213 + 365}
+    assert dry.index[dry.isna()].tolist() == [2018, 2020]
 
 
 def test_a_year_without_values_has_none() -> None:
@@ -84,6 +102,7 @@ def mekong_days(point_series: Path) -> Any:
 def assert_as_xclim(daily: pd.DataFrame) -> None:
     import xarray as xr
     from xclim import indices
+    from xclim.indices.run_length import longest_run
 
     def of(column: str, unit: str) -> xr.DataArray:
         return xr.DataArray(
@@ -100,12 +119,8 @@ def assert_as_xclim(daily: pd.DataFrame) -> None:
         "frost_days": indices.frost_days(lowest, freq="YS"),
         "wet_days": indices.wetdays(rain, thresh="1 mm/day", freq="YS"),
         "heaviest_day": indices.max_1day_precipitation_amount(rain, freq="YS"),
-        "longest_dry_spell": indices.maximum_consecutive_dry_days(
-            rain, thresh="1 mm/day", freq="YS", resample_before_rl=True
-        ),
-        "longest_wet_spell": indices.maximum_consecutive_wet_days(
-            rain, thresh="1 mm/day", freq="YS", resample_before_rl=True
-        ),
+        "longest_dry_spell": longest_run(rain < 1, freq="YS", index="last"),
+        "longest_wet_spell": longest_run(rain >= 1, freq="YS", index="last"),
     }
     table = yearly_indices(daily)
     assert set(table) == set(expected)
@@ -142,7 +157,7 @@ def test_indices_of_thirty_years_are_those_of_xclim_and_those_written_down(tmp_p
     assert round(table.loc[2003, "heaviest_day"], 3) == 19.839
     assert round(table.loc[2022, "heaviest_day"], 3) == 21.474
     assert round(table["heaviest_day"].max(), 3) == 37.781
-    assert (table["wet_days"].max(), table["frost_days"].max(), table["longest_dry_spell"].max()) == (193, 41, 28)
+    assert (table["wet_days"].max(), table["frost_days"].max(), table["longest_dry_spell"].max()) == (193, 41, 29)
 
 
 def weather(first: str, last: str, seed: int = 1) -> Any:
@@ -199,6 +214,39 @@ def test_a_year_is_complete_if_at_most_24_hours_lack() -> None:
     assert yearly.loc[2020, "temperature_hours"] == 8784 - 25
 
 
+def test_hours_missing_on_24_days_leave_the_mean_but_no_counts_of_days() -> None:
+    hours = weather("2020-01-01T00", "2022-12-31T23")
+    hours.loc[hours.index.day == 1, "total_precipitation"] = 0.0
+    whole = years_of(hours)
+    noons = hours.index[hours.index.hour == 12]
+    few, many = (years_of(hours.drop(noons[3 : 3 + count])) for count in (15, 24))
+    assert many["temperature_complete"].tolist() == few["temperature_complete"].tolist() == [True] * 3
+    assert many["temperature_whole_days"].tolist() == [342, 365, 365]
+    # Each gap is a day less of the total, too; the last day lacks its last total.
+    assert many["precipitation_whole_days"].tolist() == [342, 365, 364]
+    assert few["precipitation_whole_days"].tolist() == [351, 365, 364]
+    indices = [quantity.name for quantity in QUANTITIES if quantity.is_index]
+    assert len(indices) == 9
+    assert many.loc[2020, indices].isna().all()
+    assert many.loc[2021:, indices].notna().all(axis=None)
+    assert few[indices].notna().all(axis=None)
+    lowest = hours["temperature_2m"].tz_convert(None).resample("D").min().loc["2020"]
+    assert few.loc[2020, "frost_days"] == (lowest.drop(lowest.index[3:18]) < 0).sum()
+    assert many.loc[2020, "mean_temperature"] == pytest.approx(whole.loc[2020, "mean_temperature"], abs=0.1)
+
+
+def test_an_index_needs_all_but_15_days_even_if_the_year_is_not_complete() -> None:
+    hours = weather("2020-01-01T00", "2022-12-31T23")
+    of_2021 = hours.index.get_loc(pd.Timestamp("2021-03-01T00Z"))
+    yearly = years_of(hours.drop(hours.index[of_2021 : of_2021 + 15 * 24]))
+    assert yearly["temperature_complete"].tolist() == [True, False, True]
+    assert yearly["temperature_whole_days"].tolist() == [366, 350, 365]
+    assert yearly["frost_days"].notna().all()
+    yearly = years_of(hours.drop(hours.index[of_2021 : of_2021 + 15 * 24 + 1]))
+    assert yearly["frost_days"].isna().tolist() == [False, True, False]
+    assert yearly["mean_temperature"].notna().all()
+
+
 def test_the_last_total_of_a_record_does_not_make_its_last_year_incomplete() -> None:
     yearly = years_of(weather("2020-01-01T00", "2021-12-31T23"))
     assert yearly["precipitation_hours"].tolist() == [8784, 8759]
@@ -218,7 +266,7 @@ def test_a_year_without_hours_within_the_record_is_a_row_without_values() -> Non
     assert yearly.index.tolist() == [2018, 2019, 2020]
     assert yearly["temperature_complete"].tolist() == [True, False, True]
     assert yearly.loc[2019, "temperature_hours"] == 0
-    values = yearly.loc[2019].drop([name for name in yearly if name.endswith(("_hours", "_complete"))])
+    values = yearly.loc[2019].drop([name for name in yearly if name.endswith(("_hours", "_complete", "_whole_days"))])
     assert values.isna().all()
 
 
@@ -357,7 +405,8 @@ def test_an_incomplete_year_or_month_sets_no_record(hours: pd.DataFrame) -> None
     hours.loc["2021-07-01":"2021-07-10", "temperature_2m"] = np.nan
     records = found(hours)
     assert records["warmest_month"].when != "2021-07"
-    assert records["warmest_year"].when == "2020"
+    # 2020 alone is complete, and one year is no record.
+    assert not {"warmest_year", "coldest_year"} & set(records)
     assert records["hottest_hour"].when == "2021-07-18 15:00"
 
 
@@ -365,11 +414,12 @@ def test_what_is_always_the_same_has_no_record(hours: pd.DataFrame) -> None:
     never = found(hours.assign(total_precipitation=0.0, zonal_wind_10m=0.0))
     assert not [name for name in never if name.startswith(("wet", "dri", "windiest"))]
     assert never["hottest_hour"].value == 41.5
+    assert not found(hours[["temperature_2m"]] * 0.0 + 15.3)
     # A year of rain, and one without: the driest year is one with 0 mm.
     once = found(hours.assign(total_precipitation=(hours.index < "2020-06-01") * 0.1))
     assert (once["driest_year"].value, once["driest_year"].when) == (0.0, "2021")
     # A single year is neither the warmest nor the coldest.
-    assert not {"warmest_year", "coldest_year"} & set(found(hours.loc["2020"]))
+    assert not {"warmest_year", "coldest_year"} & set(found(hours[hours.index < "2021-01-01"]))
 
 
 def test_elements_without_values_have_no_records(hours: pd.DataFrame) -> None:
