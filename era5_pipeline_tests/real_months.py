@@ -14,9 +14,11 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+from era5_pipeline.cli.demo import FOLDERS as FOLDERS_OF_DEMO
 from era5_pipeline.model.months import month_range, months_between
 from era5_pipeline.model.times import time_of
 from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.sources.files import FilesSource
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.samples import DATA, unpacked
@@ -82,6 +84,10 @@ class RealMonths:
         """The flat months of the deliveries, in order."""
         return [self._flat(delivery, month) for delivery in deliveries for month in delivery.months]
 
+    def all_of(self, folder: str) -> Delivery:
+        """The files of a folder below `data/`, with every month that they hold."""
+        return Delivery(folder, tuple(map(str, FilesSource((DATA / folder,), self._folder).months())))
+
     def _flat(self, delivery: Delivery, month: str) -> FlatMonth:
         key = (delivery.folder, month)
         if key not in self._made:
@@ -111,6 +117,17 @@ def real_table(host_url: str, real_months: RealMonths) -> Iterator[Callable[...,
         yield lambda *deliveries: Warehouse(
             stack.enter_context(database_copy(host_url, real_months.loading(*deliveries)))
         )
+
+
+@pytest.fixture(scope="module")
+def demo_table(server_url: str, real_months: RealMonths) -> Iterator[Warehouse]:
+    """All that `era5 demo` loads, in a table on the embedded server, as it has one; for tests that leave it unchanged.
+
+    Loaded once for all modules of a process.
+    """
+    loading = real_months.loading(*map(real_months.all_of, FOLDERS_OF_DEMO))
+    with database_copy(server_url, loading) as url:
+        yield Warehouse(url)
 
 
 class NetcdfFile:

@@ -1,4 +1,4 @@
-"""docs/python.md and docs/python.ipynb run as they are, and the examples of docstrings."""
+"""docs/python.md and docs/python.ipynb run as they are on what the demo loads, and the examples of docstrings."""
 
 from __future__ import annotations
 
@@ -26,10 +26,21 @@ if TYPE_CHECKING:
 
 PAGE = ROOT / "docs" / "python.md"
 NOTEBOOK = ROOT / "docs" / "python.ipynb"
+# What the legend must not cover: drawn lines, the map, and texts.
+_OF_THE_PICTURE = """
+figure.draw_without_rendering()
+(legend,) = (*figure.legends, *filter(None, (axes.get_legend() for axes in figure.axes)))
+texts = [text for axes in figure.axes for text in axes.texts + [axes.title, axes.xaxis.label, axes.yaxis.label]]
+boxes = [part.get_window_extent() for part in (*figure.axes, *texts, figure._supxlabel)]
+print(any(legend.get_window_extent().overlaps(box) for box in boxes))
+print(len(days), set(doha["temperature_2m"].resample("D").count()), int(mean.isnull().sum()))
+"""
 
 
-def test_the_examples_of_the_page_are_true(real: Warehouse, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("ERA5_DATABASE_URL", real.url)
+def test_the_examples_of_the_page_are_true(
+    demo_table: Warehouse, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ERA5_DATABASE_URL", demo_table.url)
     monkeypatch.chdir(tmp_path)
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     text = "\n".join("" if line.startswith("```") else line for line in lines)
@@ -49,20 +60,22 @@ def test_every_standard_name_is_of_a_variable() -> None:
     assert set(STANDARD_NAMES) <= {*DERIVED, *(variable.column for variable in VARIABLES)}
 
 
-def test_the_notebook_goes_from_open_to_the_picture(real: Warehouse, tmp_path: Path) -> None:
+def test_the_notebook_goes_from_open_to_the_picture(demo_table: Warehouse, tmp_path: Path) -> None:
     notebook: dict[str, Any] = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert cells[0].startswith("import era5_pipeline as era5\n\ndb = era5.open()")
     assert all(not cell["outputs"] for cell in notebook["cells"] if cell["cell_type"] == "code")
     result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "\n".join(cells)],
-        env=environment(tmp_path, PYTHONPATH=str(ROOT), ERA5_DATABASE_URL=real.url, MPLBACKEND="agg"),
+        [sys.executable, "-W", "error", "-c", "\n".join((*cells, _OF_THE_PICTURE))],
+        env=environment(tmp_path, PYTHONPATH=str(ROOT), ERA5_DATABASE_URL=demo_table.url, MPLBACKEND="agg"),
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
     assert result.returncode == 0, result.stderr
+    # The legend covers nothing; each of 31 days is whole; no place of the map is empty.
+    assert result.stdout == "False\n31 {24} 0\n"
     with Image.open(tmp_path / "july.png") as picture:
         assert picture.size == (1100, 400)
         assert len(picture.convert("RGB").getcolors(maxcolors=1_000_000) or ()) > 100
