@@ -166,6 +166,29 @@ def test_a_day_is_a_layer(as_reader: str, gulf: NetcdfFile) -> None:
     assert doha[3] == pytest.approx(sum(of_day) / 24, rel=1e-6)
 
 
+def test_the_page_says_of_which_blocks_the_embedded_server_lacks_something(
+    server_url: str, real_months: RealMonths
+) -> None:
+    """They are those that fail there, with the same months: what the other tests skip."""
+    with fresh_database(server_url) as url:
+        real_months.loading(*DELIVERIES)(url)
+        failing = []
+        for block in (UNITS, COLUMN_UNITS, GAPS, DAYS, PERIOD, FOREIGN, SITES, DAY_MAP):
+            with psycopg.connect(url) as connection:
+                try:
+                    connection.execute(block.encode())
+                except psycopg.Error:
+                    failing.append(block)
+        assert answer(url, "SELECT to_regclass('weather_monthly_map')") == [(None,)]
+        offered = {name for (name,) in answer(url, "SELECT name FROM pg_available_extensions")}
+    assert failing == [FOREIGN, SITES, DAY_MAP]
+    assert offered.isdisjoint({"postgres_fdw", "postgis"})
+    said = re.findall(r"An embedded server has no ([^,]+), which this needs:\n\n```\w+\n(.*?);?\n```", PAGE, re.DOTALL)
+    # QGIS reads the map of months.
+    fdw, postgis = "`postgres_fdw`", "PostGIS"
+    assert said == [(fdw, FOREIGN), (fdw, SITES), (postgis, QGIS.rstrip()), (postgis, DAY_MAP)]
+
+
 # Another PostgreSQL server
 
 
