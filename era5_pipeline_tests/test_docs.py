@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from era5_pipeline import __version__
 from era5_pipeline.cli import app
-from era5_pipeline.cli.demo import next_commands
+from era5_pipeline.cli.demo import ELSEWHERE, next_commands
 from era5_pipeline.model.grid import N_LOCATIONS
 from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.model.settings import Settings
@@ -159,7 +159,8 @@ def test_the_commands_that_the_readme_says_work_as_they_are_are_those_of_the_dem
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     _, said, after = text.partition("These commands work here as they are:\n")
     assert said
-    block, _, end = after.partition("```")[0].partition("To load files")
+    block, note, end = after.partition("```")[0].partition(f"{ELSEWHERE}\nTo load files")
+    assert note
     printed = [line.removeprefix("  ") for line in block.splitlines()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("shutil.which", lambda _: "/usr/bin/psql")

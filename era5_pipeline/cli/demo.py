@@ -23,6 +23,8 @@ _DOHA = (25.25, 51.5)
 _HARDANGER = (60.25, 7.0)
 _RAIN_FROM, _RAIN_TO = "2018-10-14T06", "2018-10-14T17"
 _MAP_TIME = "2019-01-01T12:00"
+# For who changes the place of the query.
+ELSEWHERE = f"Elsewhere the table has only one hour, {_MAP_TIME} UTC: a query of other times finds nothing there."
 
 
 def demo(
@@ -90,6 +92,7 @@ def demo(
     typer.echo(f"\nWhat next? These commands work here as they are{_database_note()}:")
     for line in next_commands(era5, shown(home), shown(pictures / "demo-rain.png"), shown(pictures / "demo-july.pdf")):
         typer.echo(f"  {line}")
+    typer.echo(ELSEWHERE)
     typer.echo(f"To load files of your own, into ERA5_HOME's default: unset ERA5_HOME; {era5} load --files-dir FOLDER")
     typer.echo(f"To delete the data of the demo: ERA5_HOME={shown(home)} {era5} db stop; rm -r {shown(home)}")
 

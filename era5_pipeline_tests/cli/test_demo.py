@@ -98,6 +98,12 @@ def _commands_printed_at_the_end_work(home: Home, out: str) -> None:
     assert "744 hours" in shell.stderr
     # psql's answer: twelve months.
     assert "(12 rows)" in shell.stdout
+    # As the line below them says: another place has one hour, which is not in the time of this query.
+    assert after.count("Elsewhere the table has only one hour, 2019-01-01T12:00 UTC") == 1
+    (query,) = (command for command in quick if "psql" in command)
+    elsewhere = query.replace("era5.at(25.25, 51.5)", "era5.at(-6.25, 106.75)")
+    assert "(0 rows)" in _in_shell(home, quick[0], elsewhere).stdout
+    assert "(1 row)" in _in_shell(home, quick[0], elsewhere.replace(" AND time >= '2023-01-01Z'", "")).stdout
     with Image.open(home.path / "pictures" / "demo-rain.png") as picture:
         assert picture.format == "PNG"
     assert (home.path / "pictures" / "demo-july.pdf").read_bytes().startswith(b"%PDF")
