@@ -236,6 +236,7 @@ def print_answer(answer: "ClimateAnswer", format_: Literal["table", "csv", "json
 def _print_for_terminal(answer: "ClimateAnswer", table: str | None) -> None:
 
     from era5_pipeline.climate.answer import Trend
+    from era5_pipeline.climate.words import ERA5_UNCERTAINTY
 
     console = terminal(highlight=False, soft_wrap=True)
     console.print(answer.sentence, markup=False, style="bold")
@@ -252,7 +253,7 @@ def _print_for_terminal(answer: "ClimateAnswer", table: str | None) -> None:
         _print_wide(console, *_years_for_terminal(answer))
     lines = (*answer.notes, *(line for line in answer.provenance.lines if line not in answer.provenance.gaps))
     console.print()
-    about = () if answer.provenance.notice else (answer.what_era5_is,)
+    about = () if answer.provenance.notice else (answer.what_era5_is, ERA5_UNCERTAINTY)
     for line in (*lines, *about, answer.provenance.credit):
         console.print(f"{line[0].upper()}{line[1:]}", markup=False)
 

@@ -22,6 +22,7 @@ WHAT_ERA5_IS = (
     "cell is not in it. The observations have changed since 1940, most of all before 1979, and so trends may show "
     "their changes, too."
 )
+ERA5_UNCERTAINTY = "What ERA5 itself is uncertain of: docs/climate.md#what-era5-itself-is-uncertain-of"
 
 
 def sentence_of(

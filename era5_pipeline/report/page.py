@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.climate.answer import Trend
-from era5_pipeline.climate.words import decimals_of, p_text
+from era5_pipeline.climate.words import ERA5_UNCERTAINTY, decimals_of, p_text
 from era5_pipeline.draw.climate_axes import signed
 from era5_pipeline.maps.styles import unit_text
 from era5_pipeline.model.grid import N_LONGITUDES, location_ids, longitudes_of
@@ -88,6 +88,7 @@ def report_page(answer: ClimateAnswer, title: str | None = None) -> str:
             counts=_counts(answer.provenance),
             statements=statements(answer),
             has_era5=not sources or any(not source_kind(name).is_generated for name in sources),
+            uncertainty=ERA5_UNCERTAINTY,
             attribution=ATTRIBUTION,
             version=__version__,
         )

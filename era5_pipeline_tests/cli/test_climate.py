@@ -90,7 +90,7 @@ def test_generated_data_are_named_before_anything_else_and_nothing_is_concluded(
     assert printed.startswith(
         f"{begin}: these numbers say nothing about the real weather. Jakarta, Indonesia: whether "
     )
-    for word in ("warmer over", "significant", "excludes zero", " *\n", "ERA5 is a reanalysis"):
+    for word in ("warmer over", "significant", "excludes zero", " *\n", "ERA5 is a reanalysis", "ERA5 itself"):
         assert word not in printed
     print_answer(answer, "json", None)
     value = json.loads(capsys.readouterr().out)
@@ -102,7 +102,11 @@ def test_generated_data_are_named_before_anything_else_and_nothing_is_concluded(
     assert captured.err.startswith(begin)
     assert captured.out.startswith("year,")
     # Not for real data.
-    print_answer(answer_of(made_hours(range(1991, 2024), rising=0.2)), "json", None)
+    real = answer_of(made_hours(range(1991, 2024), rising=0.2))
+    print_answer(real, "table", None)
+    uncertain = "What ERA5 itself is uncertain of: docs/climate.md#what-era5-itself-is-uncertain-of"
+    assert uncertain in capsys.readouterr().out.splitlines()
+    print_answer(real, "json", None)
     value = json.loads(capsys.readouterr().out)
     assert "notice" not in value
     assert value["is_significant"] is True

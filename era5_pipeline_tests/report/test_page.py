@@ -135,6 +135,7 @@ def test_five_years_are_said_to_be_no_climate(mekong_page: str) -> None:
         "Neither the European Commission nor ECMWF is responsible",
         "CC BY 4.0",
         "doi:10.24381/cds.adbb2d47",
+        "docs/climate.md#what-era5-itself-is-uncertain-of",
         "OpenStreetMap",
         "Natural Earth",
         f"era5-pipeline {__version__}",
