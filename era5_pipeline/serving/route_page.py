@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; bas
 def _environment() -> Environment:
     made = page_environment("era5_pipeline.serving")
     made.filters["with_code"] = with_code
+    made.filters["with_breaks"] = with_breaks
     return made
 
 
@@ -41,6 +43,11 @@ def with_code(text: str) -> Markup:
     return Markup("").join(
         Markup("<code>{}</code>").format(piece) if index % 2 else escape(piece) for index, piece in enumerate(pieces)
     )
+
+
+def with_breaks(url: str) -> Markup:
+    """The URL as text that goes on in a new line after `?`, `&` or a comma, rather than within a name."""
+    return Markup("<wbr>").join(re.split(r"(?<=[?&,])", url))
 
 
 # --- The page of the routes, from the app's own description: what each answers, its parameters, examples to click ---

@@ -1,4 +1,4 @@
-"""The page in Chromium, at phone and desk width, without network and without JavaScript: what a person sees."""
+"""The page, and that of the routes, in Chromium, without network and JavaScript, as seen at phone and desk width."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.report.page import write_page
+from era5_pipeline.serving.application import make_app
+from era5_pipeline.serving.route_page import route_page
 from era5_pipeline_tests.climate.tamar import tamar_hours
 from era5_pipeline_tests.climate_answers import answer_of, made_hours, mekong_answer, tamar_answer, tamar_years
 
@@ -214,3 +217,34 @@ def test_thirty_real_years_in_pictures(browser: Browser, tmp_path: Path) -> None
             reduced = shot.convert("RGB").quantize(192, Image.Quantize.MEDIANCUT)
         reduced.save(PICTURE, optimize=True)
         page.context.close()
+
+
+# The words of tables and code that are on more than one line.
+SPLIT_WORDS = r"""
+    () => [...document.querySelectorAll("td, th, p code")].flatMap(cell => {
+        const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), split = [];
+        while (texts.nextNode())
+            for (const word of texts.currentNode.data.matchAll(/\w+/g)) {
+                const range = document.createRange();
+                range.setStart(texts.currentNode, word.index);
+                range.setEnd(texts.currentNode, word.index + word[0].length);
+                if (new Set([...range.getClientRects()].map(line => line.top)).size > 1) split.push(word[0]);
+            }
+        return split;
+    })
+"""
+
+
+def test_the_page_of_the_routes_splits_no_word_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    app = make_app(Warehouse("postgresql://nobody@192.0.2.1:1/era5"))
+    (tmp_path / "routes.html").write_bytes(route_page(app.openapi()))
+    page, _ = opened(browser, tmp_path / "routes.html", PHONE)
+    see(page, "routes-360")
+    assert page.locator("td").count() > 50
+    assert page.evaluate(SPLIT_WORDS) == []
+    # What is wider than the window scrolls in its own box.
+    for part in ("body", "main"):
+        box = page.locator(part).bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= PHONE[0]
+    page.context.close()
