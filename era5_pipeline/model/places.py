@@ -288,6 +288,17 @@ _SHORTEST_GUESSED = 3
 _COORDINATES = "Any other point: give its latitude and longitude (--lat and --lon of a command)."
 
 
+class UnknownPlaceError(UsageError):
+    """No city has the name; `similar` are those that may be meant, the best first.
+
+    The remedy names options of commands: a page shows links instead.
+    """
+
+    def __init__(self, message: str, *, remedy: str, similar: Iterable[Place] = ()) -> None:
+        super().__init__(message, remedy=remedy)
+        self.similar = tuple(similar)
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A city that a name may mean, matched by its main name or by another name."""
@@ -336,8 +347,10 @@ def find_candidates(text: str) -> list[Candidate]:
     if unknown := [part for part in within if part.removeprefix("the ") not in codes_by_name()]:
         raise _unknown_country(unknown[0])
     if found:
-        raise UsageError(
-            f"{_shown(text)}: the table has no such city; elsewhere it has {_list(found)}", remedy=_COORDINATES
+        raise UnknownPlaceError(
+            f"{_shown(text)}: the table has no such city; elsewhere it has {_list(found)}",
+            remedy=_COORDINATES,
+            similar=[one.place for one in found[:_SHOWN_NEAREST]],
         )
     return []
 
@@ -361,7 +374,7 @@ def _require_no_coordinates(text: str) -> None:
         latitude, longitude = map(float, numbers)
     except ValueError:
         return
-    raise UsageError(
+    raise UnknownPlaceError(
         f"{_shown(text)} is a pair of coordinates, not the name of a place",
         remedy=f"Give latitude {latitude:g} and longitude {longitude:g} instead (--lat and --lon of a command).",
     )
@@ -437,21 +450,23 @@ def _list(candidates: Iterable[Candidate]) -> str:
     return "; ".join(places[:_SHOWN_NEAREST]) + ("; ..." if len(places) > _SHOWN_NEAREST else "")
 
 
-def unknown_place(text: str) -> UsageError:
+def unknown_place(text: str) -> UnknownPlaceError:
     """Build the error for an unknown name, suggesting the nearest names."""
     name = _parts(text)[0]
     if codes := codes_by_name().get(name.removeprefix("the ")):
         there = sorted((one for one in map(place_of, range(count_cities())) if _codes(one) & set(codes)), key=_rank)
         example = f"Name a city, such as {there[0]}. " if there else ""
-        return UsageError(
+        return UnknownPlaceError(
             f"{_shown(text)} is a country or state, and not the name of a city in the table",
             remedy=f"{example}{_COORDINATES}",
+            similar=there[:1],
         )
-    near = [str(place) for place in nearest_places(text)]
-    meant = f"Did you mean {_either(near)}? " if near else ""
-    return UsageError(
+    near = nearest_places(text)
+    meant = f"Did you mean {_either(list(map(str, near)))}? " if near else ""
+    return UnknownPlaceError(
         f"{_shown(text)} is not among the {count_cities():,} cities of the table (15,000 people or more, or capitals)",
         remedy=f"{meant}{_COORDINATES}",
+        similar=near,
     )
 
 

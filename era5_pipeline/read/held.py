@@ -158,6 +158,21 @@ def places_held(
     return LocationSet(tuple((run.lower, run.upper) for run in row[0])) if row and row[0] else LocationSet()
 
 
+def fullest_part(connection: psycopg.Connection[Any]) -> tuple[Month, LocationSet, frozenset[str]] | None:
+    """The month, locations and columns of the part of a month that holds the most: hours, then columns, then places.
+
+    None if nothing is loaded, or without a ledger.
+    """
+    try:
+        row = connection.execute(read_sql("fullest_part")).fetchone()
+    except NO_LEDGER:
+        return None
+    if row is None:
+        return None
+    day, runs, columns = row
+    return Month(day.year, day.month), LocationSet(tuple((run.lower, run.upper) for run in runs)), frozenset(columns)
+
+
 def some_row(connection: psycopg.Connection[Any]) -> tuple[datetime, int]:
     """An hour and a location that the table holds.
 

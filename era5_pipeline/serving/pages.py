@@ -18,6 +18,7 @@ from era5_pipeline.model.errors import NoDataError, UsageError
 from era5_pipeline.model.grid import location_of, nearest_location
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.places import (
+    UnknownPlaceError,
     count_cities,
     describe,
     find_candidates,
@@ -29,7 +30,7 @@ from era5_pipeline.model.question import HTTP, place_with_cell
 from era5_pipeline.model.question import asked_place as asked_point
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.read.credit import read_credit
-from era5_pipeline.read.held import describe_months, months_held, places_held
+from era5_pipeline.read.held import describe_months, fullest_part, months_held, places_held
 from era5_pipeline.read.missing import nearest_place, point_name
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.serving.answers import encoded_answer, read_version
@@ -39,17 +40,20 @@ from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI eval
 from era5_pipeline.serving.route_page import EXAMPLES, HTML_TYPE, POLICY, page_of, route_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import psycopg
 
     from era5_pipeline.climate.answer import ClimateAnswer
+    from era5_pipeline.model.grid import Location
     from era5_pipeline.model.places import AskedPlace, Place
 
 # --- The start page: what is loaded, a search for places, and requests to start with ---
 
 
 _TITLE = "ERA5 warehouse"
+# A text and the path that it leads to.
+_Link = tuple[str, str]
 
 
 # One of these columns suffices for an answer of `/v1/climate`.
@@ -69,32 +73,38 @@ def start_page(connection: psycopg.Connection[Any], notice: str | None = None) -
         ("Places", f"{len(places):,} point{'' if len(places) == 1 else 's'} of ERA5's grid of 0.25 degrees"),
         ("Columns", ", ".join(variable.column for variable in variables)),
     )
-    examples = list(_examples(connection, places)) if places else ()
+    place, examples = _examples(connection)
     credit = read_credit(connection, min(months).start, max(months).end)
-    return page_of("start.html", title=_TITLE, notice=notice, held=held, examples=examples, credit=credit)
+    return page_of("start.html", title=_TITLE, notice=notice, held=held, place=place, examples=examples, credit=credit)
 
 
-def _examples(connection: psycopg.Connection[Any], places: LocationSet) -> Iterator[str]:
-    """Requests that this table can answer: for a day, a variable and a place that it holds."""
+def _examples(connection: psycopg.Connection[Any]) -> tuple[_Link | None, list[str]]:
+    """A place with a page, and requests that this table can answer, from the fullest month: a whole day if it has one.
+
+    The newest month may be a few hours, and the largest one hour of the globe.
+    """
+    part = fullest_part(connection)
+    if part is None:
+        return None, []
+    month, places, columns = part
     city = next((city for city, location_id in _cities() if location_id in places), None)
     ids = places.ids()
     where = location_of(int(ids[len(ids) // 2])) if city is None else nearest_location(city.latitude, city.longitude)
-    held = months_held(connection, LocationSet.of_ids([where.location_id]))
-    last = max(held)
-    range_ = {"location_id": where.location_id, "start": last.start, "end": last.end}
+    range_ = {"location_id": where.location_id, "start": month.start, "end": month.end}
     row = connection.execute(read_sql("fullest_day"), range_).fetchone()
     if row is None:  # the ledger claims hours
-        return
+        return None, []
     day, hours = row
     point = {"latitude": f"{where.latitude:g}", "longitude": f"{where.longitude:g}"}
-    columns = set(held[last])
     variable = next((name for name, one in HOURLY.items() if columns.issuperset(one.columns)), None)
+    requests = []
     if variable is not None:
         days = {"start_date": f"{day:%Y-%m-%d}", "end_date": f"{day:%Y-%m-%d}"}
-        yield f"/v1/archive?{urlencode({**point, **days, 'hourly': variable})}"
-    if hours == _WHOLE_DAY and not columns.isdisjoint(_CLIMATE_COLUMNS):
-        yield f"/v1/climate?{urlencode(point)}"
-        yield f"/place/{point['latitude']},{point['longitude']}" if city is None else f"/place/{city.geoname_id}"
+        requests.append(f"/v1/archive?{urlencode({**point, **days, 'hourly': variable})}")
+    if hours != _WHOLE_DAY or columns.isdisjoint(_CLIMATE_COLUMNS):
+        return None, requests
+    requests.append(f"/v1/climate?{urlencode(point)}")
+    return _link_to_point(where) if city is None else (str(city), f"/place/{city.geoname_id}"), requests
 
 
 @cache
@@ -168,7 +178,8 @@ def asked_place(name: str) -> AskedPlace | list[Place]:
     """The city of this name, or the point `LAT,LON`, with its cell; or all cities that the name may mean.
 
     Raises:
-        UsageError: if no city has this name, or the point does not exist.
+        UnknownPlaceError: if no city has this name.
+        UsageError: if the point does not exist, or the text after a comma is no country.
     """
     if match := _COORDINATES.fullmatch(name.strip()):
         return asked_point(HTTP, None, float(match[1]), float(match[2]))
@@ -181,11 +192,11 @@ def asked_place(name: str) -> AskedPlace | list[Place]:
     return place_with_cell(meant)
 
 
-def _unknown(name: str) -> UsageError:
+def _unknown(name: str) -> UnknownPlaceError:
     """The error for an unknown city; with similar names, unless another request is searching for some."""
     # Comparing a name with all others takes a tenth of a second or two, during which other answers wait.
     if not _guessing.acquire(blocking=False):
-        return UsageError("no city in the table has this name", remedy="Check the spelling.")
+        return UnknownPlaceError("no city in the table has this name", remedy="Check the spelling.")
     try:
         return unknown_place(name)
     finally:
@@ -207,9 +218,22 @@ def choice_page(name: str, places: list[Place]) -> bytes:
     return page_of("choice.html", title=f"{name}: which one?", places=listed)
 
 
-def failure_page(title: str, reason: str, nearest: tuple[str, str] | None = None) -> bytes:
-    """The page that says why a page is missing, with the name and path of the nearest place that is loaded."""
+def failure_page(title: str, reason: str, nearest: _Link | None = None) -> bytes:
+    """The page that says why a page is missing, with the nearest place that is loaded."""
     return page_of("failure.html", title=title, reason=reason, nearest=nearest)
+
+
+def unknown_page(error: UnknownPlaceError) -> bytes:
+    """The page for a name that no city has: links to the cities that may be meant, and the form to search again."""
+    reason = f"{error.message[:1].upper()}{error.message[1:]}."
+    similar = [(str(place), _path_to(place)) for place in error.similar]
+    return page_of("unknown.html", title="No such place", reason=reason, similar=similar)
+
+
+def _path_to(place: Place) -> str:
+    """The path of a city's page: by its name, if that means this city, else by its number."""
+    by_name = "," not in place.name and place_meant(find_candidates(place.name)) == place
+    return path_of(place.name if by_name else str(place.geoname_id))
 
 
 def path_of(name: str) -> str:
@@ -294,6 +318,8 @@ def place(
     """
     try:
         return _place(request, reader, name)
+    except UnknownPlaceError as error:
+        return _page(request, unknown_page(error), 404)
     except UsageError as error:
         return _page(request, failure_page("No such place", reason_of(error)), 404)
     except NoDataError as error:
@@ -303,7 +329,7 @@ def place(
         return _page(request, failure_page("Not now", error.reason), error.status, **retry)
 
 
-def _nearest(reader: Reader, name: str) -> tuple[str, str] | None:
+def _nearest(reader: Reader, name: str) -> _Link | None:
     """The name and path of the loaded place nearest to one that is not; None if nothing is loaded.
 
     The reason beside it tells its distance.
@@ -316,7 +342,11 @@ def _nearest(reader: Reader, name: str) -> tuple[str, str] | None:
     if not places:
         return None
     place, _ = nearest_place(places.ids(), asked.latitude, asked.longitude)
-    return point_name(place), path_of(f"{place.latitude:g},{place.longitude:g}")
+    return _link_to_point(place)
+
+
+def _link_to_point(where: Location) -> _Link:
+    return point_name(where), f"/place/{where.latitude:g},{where.longitude:g}"
 
 
 def _answer(reader: Reader, asked: AskedPlace) -> ClimateAnswer:

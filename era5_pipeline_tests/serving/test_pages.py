@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from html import unescape
 from typing import TYPE_CHECKING
 
@@ -65,8 +66,9 @@ def test_the_start_page_says_what_is_loaded_and_its_links_lead_somewhere(client:
     links = [unescape(link) for link in re.findall(r'href="([^"]+)"', text)]
     paths = [link.split("?")[0] for link in links]
     assert [path for path in paths if path.startswith(("/v1/", "/place"))] == [
-        *("/v1/archive", "/v1/climate", f"/place/{DOHA.geoname_id}")
+        *(f"/place/{DOHA.geoname_id}", "/v1/archive", "/v1/climate")
     ]
+    assert f'For example: <a href="/place/{DOHA.geoname_id}">Doha, Qatar</a>.' in text
     for link in links:
         answer = client.get(link)
         assert answer.status_code == 200, link
@@ -74,6 +76,27 @@ def test_the_start_page_says_what_is_loaded_and_its_links_lead_somewhere(client:
             assert len([value for value in answer.json()["hourly"]["temperature_2m"] if value is not None]) == 24
         if link.startswith("/v1/climate"):
             assert answer.json()["yearly"]
+
+
+def test_examples_are_of_the_fullest_month_and_not_of_the_newest_or_the_largest(
+    database_url: str, flat_months: FlatMonths
+) -> None:
+    """An hour of many cities, a whole month at Doha, that with rain a month earlier, and a newer day there."""
+    warehouse = Warehouse(database_url)
+    at_doha = partial(flat_months, north=CELL.latitude, west=CELL.longitude)
+    load_month(warehouse, flat_months("2023-05", points=(8, 8), north=31.5, west=120.5, names=("t2m",), hours=1))
+    load_month(warehouse, at_doha("2023-06", points=(1, 2)))
+    load_month(warehouse, at_doha("2023-07", points=(2, 2), names=("t2m",)))
+    load_month(warehouse, at_doha("2023-08", points=(2, 2), hours=30))
+    with served(warehouse) as client:
+        text = client.get("/").text
+        links = [unescape(link) for link in re.findall(r'href="([^"]+)"', text)]
+        point = f"latitude={CELL.latitude:g}&longitude={CELL.longitude:g}"
+        assert f'<a href="/place/{DOHA.geoname_id}">Doha, Qatar</a>' in text
+        assert f"/v1/climate?{point}" in links
+        (hours,) = (link for link in links if link.startswith("/v1/archive"))
+        assert f"{point}&start_date=2023-06-" in hours
+        assert None not in client.get(hours).json()["hourly"]["temperature_2m"]
 
 
 def test_coordinates_have_a_page_and_what_is_not_loaded_leads_to_the_nearest_that_is(client: httpx.Client) -> None:
@@ -130,6 +153,26 @@ def test_a_place_is_read_again_only_when_its_months_change(
     assert after.status_code == 200
     assert after.headers["etag"] != before.headers["etag"]
     assert after.text != before.text
+
+
+def test_a_misspelt_name_leads_to_the_city(client: httpx.Client) -> None:
+    answer = client.get("/place/Dohha")
+    assert answer.status_code == 404
+    assert re.findall(r"Did you mean (.*)\?</p>", answer.text) == ['<a href="/place/Doha">Doha, Qatar</a>']
+    assert client.get("/place/Doha").status_code == 200
+    # A country has no page of its own. Neither page speaks of a command or of parameters; both let search again.
+    of_country, elsewhere = client.get("/place/Qatar"), client.get("/place/Paris, Qatar")
+    assert '<a href="/place/Doha">Doha, Qatar</a>' in of_country.text
+    assert '<a href="/place/Paris">Paris, France</a>' in elsewhere.text
+    for page in (answer, of_country, elsewhere, client.get("/place/1e5,3")):
+        assert "--" not in page.text.partition("<main>")[2]
+        assert "latitude=" not in page.text
+        assert '<form action="/place" method="get">' in page.text
+
+
+def test_a_suggested_city_whose_name_means_another_is_linked_by_its_number(client: httpx.Client) -> None:
+    links = re.findall(r'<a href="(/place/[^"]+)">([^<]+)</a>', client.get("/place/Springfeld").text)
+    assert any(re.fullmatch(r"/place/\d+", path) and name.startswith("Springfield, ") for path, name in links)
 
 
 def test_a_name_of_several_cities_is_a_page_of_links(client: httpx.Client) -> None:
