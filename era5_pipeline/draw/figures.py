@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Names within an SVG follow from its contents instead of being random.
 mpl.rcParams["svg.hashsalt"] = "era5-pipeline"
+# Letters of a PDF as TrueType: many journals refuse Type 3, and editors cannot change its text.
+mpl.rcParams["pdf.fonttype"] = 42
 
 DPI = 160
 _RIGHT_OF_TITLE = 0.15  # inches
@@ -35,6 +37,8 @@ _METADATA: dict[str, dict[str, str | None]] = {
 _NOTE_LINE = 0.15  # inches
 _NOTE_CHARACTERS_PER_INCH = 16
 _MOST_NOTE_LINES = 4
+_CREDIT_CHARACTERS_PER_INCH = 18.5
+_LONGEST_WORD = 12
 
 
 def new_figure(width: float, height: float, dpi: float = DPI) -> Figure:
@@ -102,9 +106,15 @@ def require_drawable(text: str, option: str) -> str:
 
 
 def print_credit(figure: Figure, left: float, credit: str) -> None:
-    """Print the credit line at the bottom, starting at `left` (inches)."""
+    """Print the credit at the bottom, starting at `left` (inches), on one line or two; smaller if it is too long."""
     width, height = figure.get_size_inches()
-    figure.text(left / width, 0.12 / height, credit, fontsize=6.5, color=FAINT)
+    most = int((width - left - _RIGHT_OF_TITLE) * _CREDIT_CHARACTERS_PER_INCH)
+    lines = wrap(credit, max(most, len(credit) // 2 + _LONGEST_WORD)) if len(credit) > most else [credit]
+    size = 6.5 * min(most / max(1, *map(len, lines)), 1.0)
+    bottom = 0.1 if len(lines) == 1 else 0.03
+    figure.text(
+        left / width, bottom / height, "\n".join(lines), fontsize=size, color=FAINT, va="bottom", linespacing=1.1
+    )
 
 
 def wrapped_notes(notes: Sequence[str], width: float) -> list[str]:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 import time_machine
 
+from era5_pipeline.draw.climate_years import draw_climate
 from era5_pipeline.draw.figures import require_drawable
 from era5_pipeline.draw.maps import map_figure, plot_map
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline_tests.climate_answers import mekong_answer
 from era5_pipeline_tests.draw.variables_of_each_kind import KINDS, usual_field
 
 if TYPE_CHECKING:
@@ -35,6 +37,18 @@ def test_the_suffix_is_the_format_and_files_are_the_same_on_another_day(suffix: 
     assert written[0] == written[1]
     assert not re.search(rb"CreationDate|ModDate|<dc:date>|202[06]-", written[0])
     assert len(written[0]) < 1_500_000
+
+
+def test_letters_of_a_pdf_are_truetype(tmp_path: Path) -> None:
+    field = usual_field(KINDS["k_index"], "60/-5/50/10", TIME)
+    plot_map(field, tmp_path / "map.pdf", credit="a credit line, 10⁶ m s⁻¹")
+    draw_climate(mekong_answer(), tmp_path / "climate.pdf")
+    for path in tmp_path.iterdir():
+        fonts = re.findall(rb"/Type /Font\b[^>]*/Subtype /(\w+)|/Subtype /(\w+)[^>]*/Type /Font\b", path.read_bytes())
+        found = {first or second for first, second in fonts}
+        assert b"TrueType" in found or b"CIDFontType2" in found, path
+        assert b"Type3" not in found
+        assert b"/Type3" not in path.read_bytes()
 
 
 def test_another_suffix_writes_nothing(tmp_path: Path) -> None:
