@@ -92,6 +92,6 @@ def report(
 
     write_page(answer, out, title)
     typer.echo(answer.sentence)
-    dates = f"{answer.first:%Y-%m-%d} to {answer.last:%Y-%m-%d}"
+    dates = " to ".join(f"{day:%Y-%m-%d}" for day in answer.whole_days)
     typer.echo(f"wrote {out}: {answer.place.title}, {dates} ({answer.provenance.credit})", err=True)
     warn_of_gaps(list(answer.provenance.gaps), strict=strict)

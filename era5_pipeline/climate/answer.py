@@ -129,7 +129,7 @@ class YearSpan:
         return cls(int(match[1]), int(match[2])) if match else None
 
     def __str__(self) -> str:
-        return f"{self.first}-{self.last}"
+        return f"{self.first}" if self.first == self.last else f"{self.first}-{self.last}"
 
     def __len__(self) -> int:
         return self.last - self.first + 1
@@ -393,6 +393,11 @@ class ClimateAnswer:
     is_significant: bool | None
     notes: tuple[str, ...]
     what_era5_is: str
+
+    @property
+    def whole_days(self) -> tuple[datetime, datetime]:
+        """The first and the last day with all of its hours, in the answer's offset."""
+        return self.daily.index[0], self.daily.index[-1]
 
     def trend_of(self, quantity: str, which: Literal["whole", "since_1979"] = "whole") -> Trend | NoTrend:
         """The trend of a quantity of the yearly table, by its name.

@@ -11,7 +11,7 @@ from matplotlib import ticker
 
 from era5_pipeline.climate.answer import BY_QUANTITY, complete_values
 from era5_pipeline.draw.figures import add_axes, new_figure
-from era5_pipeline.maps.styles import FAINT, INK, number_text, unit_text
+from era5_pipeline.maps.styles import FAINT, INK, axis_label, number_text, unit_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # The name of the band between the edges of a `TrendLine`.
 BAND_WORDS = "95 % confidence band of the fitted mean"
+# With fewer complete years, a difference from their own mean says hardly more than what the mean is made of.
+FEWEST_YEARS_OF_STRIPES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +101,18 @@ def reference_of(answer: ClimateAnswer, means: DrawnYears) -> Reference:
         # The record may begin after the baseline; the anomalies still give its mean.
         normal = answer.yearly["mean_temperature"] - answer.yearly["temperature_anomaly"]
         span = answer.baseline.years
-        return Reference(float(normal.mean()), f"{span.first}\u2013{span.last}")
-    first, last = means.pairs()[0][0], means.pairs()[-1][0]
-    years = f"{first}" if first == last else f"{first}\u2013{last}"
-    return Reference(means.mean, f"the complete years {years}")
+        return Reference(float(normal.mean()), span_text(span.first, span.last))
+    return Reference(means.mean, f"the complete years {span_text(means.pairs()[0][0], means.pairs()[-1][0])}")
+
+
+def has_stripes(means: DrawnYears) -> bool:
+    """Return True if there are enough complete years to compare with each other."""
+    return means.count >= FEWEST_YEARS_OF_STRIPES
+
+
+def has_anomalies(answer: ClimateAnswer, means: DrawnYears) -> bool:
+    """Return True if the years can be compared with the baseline, or are enough to compare with each other."""
+    return answer.baseline.is_used or has_stripes(means)
 
 
 def trend_line(means: DrawnYears, trend: Trend) -> TrendLine:
@@ -127,6 +137,11 @@ def signed(value: float, decimals: int = 2) -> str:
     return text[1:] if float(f"{value:.{decimals}f}") == 0.0 else text
 
 
+def span_text(first: int, last: int) -> str:
+    """A span of years as a label: `1994\u20132023`, `2023`."""
+    return f"{first}" if first == last else f"{first}\u2013{last}"
+
+
 def unit_of(quantity: str) -> str:
     """The unit of a yearly quantity as a label."""
     return unit_text(BY_QUANTITY[quantity].unit)
@@ -139,7 +154,8 @@ def unit_of(quantity: str) -> str:
 
 # Inches.
 WIDE, NARROW = 7.6, 3.7
-_LEFT, _RIGHT, _BOTTOM, _TOP = 0.58, 0.12, 0.34, 0.12
+LEFT, RIGHT = 0.68, 0.12  # of the axes of every figure, so that years and months stand below each other
+_BOTTOM, _TOP = 0.34, 0.12
 _LEGEND = 0.26
 _INCHES_PER_YEAR_LABEL = 0.62
 _INCHES_PER_MONTH_LABEL = 0.34
@@ -159,7 +175,7 @@ def new_panel(width: float, height: float, *, legend_lines: int = 1) -> tuple[Fi
     """A figure of this size (inches) with one panel below a legend of `legend_lines` lines."""
     figure = new_figure(width, height)
     top = _TOP + _LEGEND * legend_lines
-    axes = add_axes(figure, _LEFT, _BOTTOM, width - _LEFT - _RIGHT, height - _BOTTOM - top)
+    axes = add_axes(figure, LEFT, _BOTTOM, width - LEFT - RIGHT, height - _BOTTOM - top)
     style_panel(axes)
     return figure, axes
 
@@ -184,9 +200,9 @@ def mark_generated(figure: Figure) -> None:
     )
 
 
-def name_unit(axes: Axes, unit: str) -> None:
-    """Print the unit of the vertical axis."""
-    axes.set_ylabel(unit, fontsize=LETTERS, color=INK, labelpad=3)
+def name_axis(axes: Axes, name: str, unit: str = "") -> None:
+    """Print what the vertical axis shows, with its unit: `Temperature (°C)`."""
+    axes.set_ylabel(axis_label(name, unit), fontsize=LETTERS, color=INK, labelpad=3)
 
 
 def print_legend(axes: Axes, columns: int) -> None:
@@ -226,7 +242,7 @@ def year_axis(axes: Axes, first: int, last: int) -> None:
     step = next((step for step in steps if (last - first) / step <= most), steps[-1])
     axes.set_xticks(np.arange(-(-first // step) * step, last + 1, step))
     axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:.0f}"))
-    axes.set_xlim(first - 0.6, last + 0.6)
+    axes.set_xlim(first - 0.5, last + 0.5)
 
 
 def month_axis(axes: Axes, starts: list[float]) -> None:

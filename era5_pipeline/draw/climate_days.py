@@ -13,22 +13,27 @@ from era5_pipeline.draw.climate_axes import (
     BAND,
     COLD,
     EXTREMES,
+    LEFT,
     LETTERS,
     MEAN,
     RAIN,
+    RIGHT,
     WARM,
     is_wide,
     legend_columns,
     month_axis,
-    name_unit,
+    name_axis,
     new_panel,
     print_legend,
+    span_text,
     style_panel,
 )
 from era5_pipeline.draw.figures import add_axes, new_figure
 from era5_pipeline.maps.styles import INK
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
     import pandas as pd
     from matplotlib.axes import Axes
@@ -46,6 +51,8 @@ DAYS = 365
 _AROUND = 7
 _FEWEST_YEARS = 3
 _USUAL = (10.0, 90.0)  # percentiles
+# Of fewer years, a tenth is a few days of a single one: their range is from the lowest to the highest.
+_FEWEST_YEARS_OF_PERCENTILES = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +60,8 @@ class NormalBand:
     """Daily mean temperatures (degC) by day of the year, (365,), without 29 February; NaN without a value.
 
     `values` are those of `year`. The others cover all days within a week of that day in `years`: `low` to `high` the
-    10th to 90th percentile, `middle` the median, `lowest` and `highest` the extremes.
+    10th to 90th percentile (of fewer than ten years the extremes), `middle` the median, `lowest` and `highest` the
+    extremes.
     """
 
     year: int
@@ -65,6 +73,11 @@ class NormalBand:
     high: FloatArray
     lowest: FloatArray
     highest: FloatArray
+
+    @property
+    def is_of_extremes(self) -> bool:
+        """True if the years are too few for percentiles, so that `low` to `high` is from the lowest to the highest."""
+        return len(self.years) < _FEWEST_YEARS_OF_PERCENTILES
 
     @property
     def above(self) -> int:
@@ -100,7 +113,8 @@ def normal_band(answer: ClimateAnswer) -> NormalBand | None:
     held = np.stack([table[one] for one in others])
     around = np.concatenate([held[:, -_AROUND:], held, held[:, :_AROUND]], axis=1)
     near = np.stack([around[:, shift : shift + DAYS] for shift in range(2 * _AROUND + 1)]).reshape(-1, DAYS)
-    lowest, low, middle, high, highest = _percentiles(near, (0.0, _USUAL[0], 50.0, _USUAL[1], 100.0))
+    usual = _USUAL if len(others) >= _FEWEST_YEARS_OF_PERCENTILES else (0.0, 100.0)
+    lowest, low, middle, high, highest = _percentiles(near, (0.0, usual[0], 50.0, usual[1], 100.0))
     return NormalBand(year, table[year], others, is_baseline, low, middle, high, lowest, highest)
 
 
@@ -138,13 +152,20 @@ _LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def band_figure(band: NormalBand, width: float) -> Figure:
-    """Draw a year's daily means over the usual range of each day, and over the extremes of the reference years."""
+    """Draw a year's daily means over the usual range of each day, and over the extremes of the reference years.
+
+    Of fewer than ten years, both are one: from the lowest to the highest.
+    """
     figure, axes = new_panel(width, 3.3, legend_lines=1) if is_wide(width) else new_panel(width, 3.0, legend_lines=2)
     days = np.arange(DAYS) + 0.5
-    axes.fill_between(
-        days, band.lowest, band.highest, color=EXTREMES, linewidth=0.0, zorder=1, label="lowest to highest"
-    )
-    axes.fill_between(days, band.low, band.high, color=BAND, linewidth=0.0, zorder=2, label="middle 80 %")
+    name = "middle 80 %"
+    if band.is_of_extremes:
+        name = f"lowest to highest of {len(band.years)} years"
+    else:
+        axes.fill_between(
+            days, band.lowest, band.highest, color=EXTREMES, linewidth=0.0, zorder=1, label="lowest to highest"
+        )
+    axes.fill_between(days, band.low, band.high, color=BAND, linewidth=0.0, zorder=2, label=name)
     axes.plot(days, band.middle, color=MEAN, linewidth=1.0, zorder=3, label="median")
     for edge, is_beyond, colour in (
         (band.high, band.values > band.high, WARM),
@@ -155,7 +176,7 @@ def band_figure(band: NormalBand, width: float) -> Figure:
         )
     axes.plot(days, band.values, color=INK, linewidth=1.1, zorder=4, label=f"{band.year}")
     month_axis(axes, [float(start) for start in accumulate(_LENGTHS, initial=0)])
-    name_unit(axes, "°C")
+    name_axis(axes, "Temperature", "°C")
     print_legend(axes, legend_columns(axes))
     return figure
 
@@ -164,7 +185,7 @@ def band_figure(band: NormalBand, width: float) -> Figure:
 
 
 # Inches.
-_LEFT, _RIGHT, _BOTTOM, _TOP = 0.58, 0.12, 0.3, 0.4
+_BOTTOM, _TOP = 0.3, 0.4
 _TEMPERATURE, _PRECIPITATION, _GAP = 1.9, 1.2, 0.42
 _STARTS = [number + 0.5 for number in range(13)]
 
@@ -186,12 +207,12 @@ def seasonal_figure(answer: ClimateAnswer, width: float) -> Figure | None:
     has_rain = any(cycle.precipitation is not None for cycle in cycles)
     height = _TOP + _TEMPERATURE + (_GAP + _PRECIPITATION if has_rain else 0.0) + _BOTTOM
     figure = new_figure(width, height)
-    across = width - _LEFT - _RIGHT
-    axes = add_axes(figure, _LEFT, height - _TOP - _TEMPERATURE, across, _TEMPERATURE)
+    across = width - LEFT - RIGHT
+    axes = add_axes(figure, LEFT, height - _TOP - _TEMPERATURE, across, _TEMPERATURE)
     _draw_temperature(axes, cycles)
     if has_rain:
         axes.tick_params(axis="x", which="both", labelbottom=False)
-        axes = add_axes(figure, _LEFT, _BOTTOM, across, _PRECIPITATION)
+        axes = add_axes(figure, LEFT, _BOTTOM, across, _PRECIPITATION)
         _draw_precipitation(axes, cycles)
     return figure
 
@@ -206,7 +227,7 @@ def cycles_of(answer: ClimateAnswer) -> list[DrawnCycle]:
             rain = f"precipitation_{name}"
             found.append(
                 DrawnCycle(
-                    f"{span.first}\u2013{span.last}",
+                    span_text(span.first, span.last),
                     seasons.table[column].reindex(range(1, 13)).to_numpy(dtype=np.float64),
                     seasons.table[rain].reindex(range(1, 13)).to_numpy(dtype=np.float64)
                     if rain in seasons.table
@@ -224,8 +245,19 @@ def cycles_of(answer: ClimateAnswer) -> list[DrawnCycle]:
     if not np.isfinite(means["temperature"]).any():
         return []
     years = answer.monthly.index.year  # type: ignore[attr-defined]
-    label = f"{years[0]}\u2013{years[-1]}" if years[0] != years[-1] else f"{years[0]}"
+    label = span_text(years[0], years[-1])
     return [DrawnCycle(f"{label}, all complete months", means["temperature"], means.get("precipitation"))]
+
+
+def draw_years_by_month(axes: Axes, answer: ClimateAnswer, years: Sequence[int]) -> None:
+    """Draw the mean temperature of each month of a few years, as a line for each year."""
+    months = answer.monthly["mean_temperature"].where(answer.monthly["temperature_complete"].astype(bool))
+    for year, colour in zip(years, (WARM, COLD, MEAN), strict=False):
+        of_year = months[answer.monthly.index.year == year]  # type: ignore[attr-defined]
+        numbers = of_year.index.month  # type: ignore[attr-defined]
+        axes.plot(numbers, of_year, color=colour, linewidth=1.6, marker="o", markersize=3.5, label=f"{year}", zorder=3)
+    month_axis(axes, _STARTS)
+    name_axis(axes, "Temperature", "°C")
 
 
 def _draw_temperature(axes: Axes, cycles: list[DrawnCycle]) -> None:
@@ -245,7 +277,7 @@ def _draw_temperature(axes: Axes, cycles: list[DrawnCycle]) -> None:
             zorder=3 + number,
         )
     month_axis(axes, _STARTS)
-    name_unit(axes, "°C")
+    name_axis(axes, "Temperature", "°C")
     print_legend(axes, 2)
 
 
@@ -260,4 +292,4 @@ def _draw_precipitation(axes: Axes, cycles: list[DrawnCycle]) -> None:
         axes.bar(middle, cycle.precipitation, width=width, color=RAIN if number == len(cycles) - 1 else BAND, zorder=2)
     axes.set_title("Precipitation of a month", fontsize=LETTERS, loc="left", color=INK, pad=4)
     month_axis(axes, _STARTS)
-    name_unit(axes, "mm")
+    name_axis(axes, "Precipitation", "mm")

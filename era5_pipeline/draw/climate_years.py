@@ -14,22 +14,28 @@ from era5_pipeline.climate.words import decimals_of
 from era5_pipeline.draw.climate_axes import (
     BAND_WORDS,
     COLD,
+    LEFT,
     LETTERS,
     RAIN,
+    RIGHT,
     WARM,
     complete_years,
     draw_bars,
+    has_anomalies,
+    has_stripes,
     is_wide,
     mark_generated,
-    name_unit,
+    name_axis,
     new_panel,
     print_legend,
     reference_of,
     signed,
+    span_text,
     style_panel,
     trend_line,
     year_axis,
 )
+from era5_pipeline.draw.climate_days import draw_years_by_month
 from era5_pipeline.draw.figures import (
     add_axes,
     new_figure,
@@ -56,9 +62,12 @@ if TYPE_CHECKING:
 
 
 def anomaly_figure(answer: ClimateAnswer, width: float) -> Figure | None:
-    """Draw the anomalies of complete years from the baseline; if it has too few years, from their own mean."""
+    """Draw the anomalies of complete years from the baseline; if it has too few years, from their own mean.
+
+    None if there are too few years for either.
+    """
     means = complete_years(answer, "mean_temperature")
-    if means is None:
+    if means is None or not has_anomalies(answer, means):
         return None
     lines = len(trends_drawn(answer))
     side_by_side = is_wide(width)
@@ -93,7 +102,7 @@ def draw_anomalies(axes: Axes, answer: ClimateAnswer, means: DrawnYears) -> None
             label=f"{trend.years.first}\u2013{trend.years.last}: {slope} °C per decade",
         )
     year_axis(axes, int(means.years[0]), int(means.years[-1]))
-    name_unit(axes, "°C")
+    name_axis(axes, "Anomaly", "°C")
 
 
 def trends_drawn(answer: ClimateAnswer) -> tuple[Trend, ...]:
@@ -122,13 +131,16 @@ _LABELS = 0.26
 
 
 def stripes_figure(answer: ClimateAnswer, width: float) -> Figure | None:
-    """Draw a stripe for each year from the first complete one to the last; an incomplete year is a gap."""
+    """Draw a stripe for each year from the first complete one to the last; an incomplete year is a gap.
+
+    None if there are too few years.
+    """
     means = complete_years(answer, "mean_temperature")
-    if means is None:
+    if means is None or not has_stripes(means):
         return None
     height = _HEIGHT[is_wide(width)]
     figure = new_figure(width, height)
-    axes = add_axes(figure, 0.08, _LABELS, width - 0.16, height - _LABELS)
+    axes = add_axes(figure, LEFT, _LABELS, width - LEFT - RIGHT, height - _LABELS)
     draw_stripes(axes, answer, means)
     return figure
 
@@ -147,7 +159,6 @@ def draw_stripes(axes: Axes, answer: ClimateAnswer, means: DrawnYears) -> None:
     axes.set_ylim(0.0, 1.0)
     axes.set_yticks([])
     year_axis(axes, int(means.years[0]), int(means.years[-1]))
-    axes.set_xlim(means.years[0] - 0.5, means.years[-1] + 0.5)
     axes.tick_params(labelsize=LETTERS, width=0.5, length=3, colors=INK)
     axes.spines[:].set_visible(False)
 
@@ -164,11 +175,11 @@ def stripes_limit(means: DrawnYears) -> float:
 _HOT = ("very_hot_days", "hot_days", "summer_days")
 _COLOURS = {"tropical_nights": "#8e3b6f", "frost_days": COLD}
 # Inches.
-_COUNT_LEFT, _COUNT_RIGHT, _COUNT_BOTTOM, _PANEL, _COUNT_GAP = 0.58, 0.12, 0.32, 1.15, 0.42
+_COUNT_BOTTOM, _PANEL, _COUNT_GAP = 0.32, 1.15, 0.42
 
 
 def day_count_figure(answer: ClimateAnswer, width: float) -> Figure | None:
-    """Draw a panel for each kind of day of `counted_days`, with the mean of its years as a line."""
+    """Draw a panel for each kind of day of `counted_days`, with the mean of several years as a line."""
     names = counted_days(answer)
     if not names:
         return None
@@ -179,11 +190,12 @@ def day_count_figure(answer: ClimateAnswer, width: float) -> Figure | None:
         if drawn is None:
             continue
         bottom = height - (number + 1) * (_PANEL + _COUNT_GAP)
-        axes = add_axes(figure, _COUNT_LEFT, bottom, width - _COUNT_LEFT - _COUNT_RIGHT, _PANEL)
+        axes = add_axes(figure, LEFT, bottom, width - LEFT - RIGHT, _PANEL)
         style_panel(axes)
         colour = _COLOURS.get(name, WARM)
         draw_bars(axes, drawn.pairs(), colour, name)
-        axes.axhline(drawn.mean, color=FAINT, linewidth=0.9, linestyle="--", zorder=3)
+        if drawn.count > 1:
+            axes.axhline(drawn.mean, color=FAINT, linewidth=0.9, linestyle="--", zorder=3)
         quantity = BY_QUANTITY[name]
         above = quantity.definition.removeprefix("days whose ").replace("degC", unit_text("degC"))
         axes.set_title(f"{quantity.label.capitalize()}: {above}", fontsize=LETTERS, loc="left", color=INK, pad=4)
@@ -191,7 +203,7 @@ def day_count_figure(answer: ClimateAnswer, width: float) -> Figure | None:
         axes.yaxis.set_major_locator(ticker.MaxNLocator(4, integer=True))
         year_axis(axes, int(drawn.years[0]), int(drawn.years[-1]))
         axes.tick_params(labelbottom=number == len(names) - 1)
-        name_unit(axes, "days")
+        name_axis(axes, "Days")
     return figure
 
 
@@ -219,35 +231,41 @@ def counted_days(answer: ClimateAnswer) -> tuple[str, ...]:
 
 
 def precipitation_figure(answer: ClimateAnswer, width: float) -> Figure | None:
-    """Draw the totals of complete years, with their mean, and the trend if its interval excludes zero."""
+    """Draw the totals of complete years, with the mean of several, and the trend if its interval excludes zero."""
     drawn = complete_years(answer, "precipitation")
     if drawn is None:
         return None
     figure, axes = new_panel(width, 2.5 if is_wide(width) else 2.3)
     draw_bars(axes, drawn.pairs(), RAIN)
-    axes.axhline(drawn.mean, color=FAINT, linewidth=1.0, linestyle="--", zorder=3, label=f"mean {drawn.mean:,.0f} mm")
+    if drawn.count > 1:
+        label = f"mean {drawn.mean:,.0f} mm"
+        axes.axhline(drawn.mean, color=FAINT, linewidth=1.0, linestyle="--", zorder=3, label=label)
     trend = answer.trend_of("precipitation")
     if isinstance(trend, Trend) and trend.is_significant:
         fitted = trend_line(drawn, trend)
         axes.plot(fitted.years, fitted.line, color=INK, linewidth=1.6, zorder=4, label="trend")
     year_axis(axes, int(drawn.years[0]), int(drawn.years[-1]))
-    name_unit(axes, "mm")
-    print_legend(axes, 2)
+    name_axis(axes, "Precipitation", "mm")
+    if drawn.count > 1:
+        print_legend(axes, 2)
     return figure
 
 
 # --- The figure of `era5 climate`: stripes above anomalies and trend, with title, notes and credit ---
+#
+# Too few years to compare are drawn month by month.
 
 
 # Inches.
 _WIDTH, _LEFT, _RIGHT = 9.0, 0.75, 0.3
-_TOP, _STRIPES, _GAP, _BARS, _BOTTOM = 0.85, 1.3, 0.62, 2.9, 0.75
+_TOP, _STRIPES, _GAP, _LEGEND, _BARS, _BOTTOM = 0.85, 1.3, 0.62, 0.24, 2.9, 0.75
 
 
 def climate_picture(answer: ClimateAnswer, title: str | None = None) -> Figure:
     """Draw the stripes of an answer, and below them the anomalies with trend and interval.
 
-    `title` replaces the usual one of place and contents.
+    Of one to three complete years there are no stripes; without a baseline, the lines are their months instead of
+    anomalies. `title` replaces the usual one of place and contents.
 
     Raises:
         NoDataError: if no year is complete.
@@ -261,20 +279,24 @@ def climate_picture(answer: ClimateAnswer, title: str | None = None) -> Figure:
     width = _WIDTH - _LEFT - _RIGHT
     lines = wrapped_notes(_notes(answer), width)
     bottom = _BOTTOM + notes_height(lines)
-    figure = new_figure(_WIDTH, bottom + _BARS + _GAP + _STRIPES + _TOP)
-    stripes = add_axes(figure, _LEFT, bottom + _BARS + _GAP, width, _STRIPES)
-    draw_stripes(stripes, answer, means)
-    stripes.tick_params(labelbottom=False, bottom=False)
-    bars = add_axes(figure, _LEFT, bottom, width, _BARS)
-    style_panel(bars)
-    draw_anomalies(bars, answer, means)
-    # Align the bars with the stripes.
-    bars.set_xlim(stripes.get_xlim())
-    bars.set_ylabel(f"°C, difference from {reference_of(answer, means).words}", fontsize=8.5)
-    if trends_drawn(answer):
-        print_legend(bars, 2)
-    years = f"{means.years[0]}\u2013{means.years[-1]}"
-    name = f"Yearly mean temperature, {answer.place.title}" if title is None else title
+    figure = new_figure(_WIDTH, bottom + _BARS + (_GAP + _STRIPES if has_stripes(means) else _LEGEND) + _TOP)
+    if has_stripes(means):
+        stripes = add_axes(figure, _LEFT, bottom + _BARS + _GAP, width, _STRIPES)
+        draw_stripes(stripes, answer, means)
+        stripes.tick_params(labelbottom=False, bottom=False)
+    axes = add_axes(figure, _LEFT, bottom, width, _BARS)
+    style_panel(axes)
+    what = "Yearly"
+    if has_anomalies(answer, means):
+        draw_anomalies(axes, answer, means)
+        name_axis(axes, f"Anomaly from {reference_of(answer, means).words}", "°C")
+    else:
+        what = "Monthly"
+        draw_years_by_month(axes, answer, [year for year, _ in means.pairs()])
+    if axes.get_legend_handles_labels()[1]:
+        print_legend(axes, 3)
+    years = span_text(int(means.years[0]), int(means.years[-1]))
+    name = f"{what} mean temperature, {answer.place.title}" if title is None else title
     if answer.provenance.notice:
         name = f"{answer.provenance.notice.partition(':')[0]}: {name}"
         mark_generated(figure)

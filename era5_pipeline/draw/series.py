@@ -27,6 +27,7 @@ from era5_pipeline.maps.styles import (
     INK,
     LINES,
     NO_DATA,
+    axis_label,
     is_signed,
     number_text,
     power_of,
@@ -329,6 +330,8 @@ _ONE, _SEVERAL, _MANY = (3.1, 0.0, 0.85), (1.8, 0.34, 1.05), (1.25, 0.32, 1.05)
 # With more variables than this, those with the same unit and range share a panel.
 _MOST_ALONE = 6
 
+# The names of vertical axes, by unit; others have the title of the variable.
+_QUANTITIES = {"degC": "Temperature", "hPa": "Pressure"}
 _LABELS = {
     "h": ("hourly", "hour"),
     "D": ("daily mean", "day"),
@@ -465,11 +468,19 @@ def _draw_panel(axes: Axes, times: TimeArray, shown: dict[Variable, Values]) -> 
     power = power_of(max(map(abs, axes.get_ylim()))) if values.values.size else 0
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: number_text(value, power)))
     unit = with_power(style.unit, power)
-    axes.set_ylabel(
-        f"{unit} per {per}" if per else unit_of_hour(variable, power) if variable.step_type == "accum" else unit,
-        fontsize=9,
-        color=INK,
-    )
+    if variable.step_type == "accum":
+        unit = f"{unit} per {per}" if per else unit_of_hour(variable, power)
+    _name_axis(axes, _QUANTITIES.get(variable.unit, style.title if len(shown) == 1 else ""), unit)
+
+
+def _name_axis(axes: Axes, name: str, unit: str) -> None:
+    """Print what the axis shows and its unit on one line, or on two; if they are too long for both, only the unit."""
+    highest = axes.get_window_extent().height
+    both = (axis_label(name, unit), f"{name}\n({unit})") if name and unit else ()
+    for text in (*both, unit or name):
+        label = axes.set_ylabel(text, fontsize=9, color=INK)
+        if label.get_window_extent().height <= highest:
+            return
 
 
 def _draw_series(

@@ -158,6 +158,11 @@ def unit_text(unit: str) -> str:
     return " ".join(words)
 
 
+def axis_label(name: str, unit: str) -> str:
+    """The label of an axis: what it shows, and the unit, if it has one: `Temperature (°C)`."""
+    return f"{name} ({unit})" if unit else name
+
+
 # From Okabe and Ito's palette, for variables that share axes.
 LINES = ("#b2182b", "#0072B2", "#009E73", "#E69F00")
 

@@ -16,9 +16,12 @@ from era5_pipeline.draw.climate_axes import (
     BAND,
     BAND_WORDS,
     EXTREMES,
+    FEWEST_YEARS_OF_STRIPES,
     NARROW,
     WIDE,
     complete_years,
+    has_anomalies,
+    has_stripes,
     mark_generated,
     reference_of,
     signed,
@@ -62,6 +65,12 @@ def stripes(answer: ClimateAnswer) -> Picture | str:
     means = complete_years(answer, "mean_temperature")
     if means is None:
         return _NO_YEAR
+    if not has_stripes(means):
+        are = "year is" if means.count == 1 else "years are"
+        return (
+            f"{count_word(means.count).capitalize()} complete {are} too few to be compared with each other: stripes "
+            f"need at least {count_word(FEWEST_YEARS_OF_STRIPES)}."
+        )
     reference = reference_of(answer, means)
     gaps = len(means.years) - means.count
     caption = (
@@ -75,11 +84,13 @@ def stripes(answer: ClimateAnswer) -> Picture | str:
     )
 
 
-def anomalies(answer: ClimateAnswer) -> Picture | str:
-    """The anomalies with their trends."""
+def anomalies(answer: ClimateAnswer) -> Picture | str | None:
+    """The anomalies with their trends; None if the years are too few, as is said in place of the stripes."""
     means = complete_years(answer, "mean_temperature")
     if means is None:
         return _NO_YEAR
+    if not has_anomalies(answer, means):
+        return None
     reference = reference_of(answer, means)
     caption = (
         f"Each complete year's mean temperature less that of {reference.words}, which is {reference.value:.2f} °C."
@@ -114,10 +125,14 @@ def this_year(answer: ClimateAnswer) -> tuple[str, Picture | str]:
         )
     years = years_words(band.years[0], band.years[-1])
     normal = f"the baseline {years}" if band.is_baseline else f"the {count_word(len(band.years))} years {years}"
+    if band.is_of_extremes:
+        behind, usual = "is the range from the lowest to the highest", "that range"
+    else:
+        behind, usual = "are the middle 80 %, and the lowest and highest,", "the middle 80 %"
     caption = (
-        f"The line is the mean temperature of each day of {band.year}; behind it are the middle 80 %, and the "
-        f"lowest and highest, of all days within a week of it in {normal}. Of {band.count} days "
-        f"{band.above} were above the middle 80 % (red), {band.below} below (blue). 29 February is left out."
+        f"The line is the mean temperature of each day of {band.year}; behind it {behind} of all days within a week of "
+        f"it in {normal}. Of {band.count} days {band.above} were above {usual} (red), {band.below} below (blue). 29 "
+        "February is left out."
     )
     if not band.is_baseline:
         caption += " These years are not a normal, which needs 30 years."
@@ -132,13 +147,15 @@ def day_counts(answer: ClimateAnswer) -> Picture | str:
     if not names:
         return _NO_YEAR
     tips: dict[str, str] = {}
-    means = []
+    means, has_mean = [], False
     for name in names:
         drawn = complete_years(answer, name)
         if drawn is not None:
+            has_mean = drawn.count > 1
             means.append(f"{BY_QUANTITY[name].label} {drawn.mean:.1f}")
             tips |= {f"{name}-{year}": f"{year}: {value:.0f} days" for year, value in drawn.pairs()}
-    caption = f"Days of each complete year; the dashed line is their mean: {', '.join(means)}."
+    shown = "each complete year; the dashed line is their mean" if has_mean else "the only complete year"
+    caption = f"Days of {shown}: {', '.join(means)}."
     return _figure(answer, "days", lambda width: day_count_figure(answer, width), "Hot days and nights", caption, tips)
 
 
@@ -161,7 +178,8 @@ def precipitation(answer: ClimateAnswer) -> Picture | str | None:
         return _NO_YEAR
     unit = unit_of("precipitation")
     tips = {f"year-{year}": f"{year}: {value:,.0f} {unit}" for year, value in drawn.pairs()}
-    caption = f"Rain and snow (as water) of each complete year; their mean is {drawn.mean:,.0f} {unit}."
+    shown = "each complete year; their mean is" if drawn.count > 1 else "the only complete year:"
+    caption = f"Rain and snow (as water) of {shown} {drawn.mean:,.0f} {unit}."
     trend = answer.trend_of("precipitation")
     if isinstance(trend, Trend):
         slope = signed(trend.slope, decimals_of(trend, 1))

@@ -84,7 +84,7 @@ def years_in(page: str) -> dict[str, list[str]]:
 def test_the_page_is_written_and_its_sql_gives_its_numbers(here: InProcess, loaded: Warehouse) -> None:
     printed = here.run("report", *PLACE, "--days", "local", "--out", "pages/mekong.html")
     assert "cannot be told from 2 complete years (2023-2024)" in printed.out
-    assert "wrote pages/mekong.html: 10.75 N 106.25 E, 2023-01-01 to 2025-05-31" in printed.err
+    assert "wrote pages/mekong.html: 10.75 N 106.25 E, 2023-01-02 to 2025-05-31" in printed.err
     page = (here.home / "pages" / "mekong.html").read_text("utf-8")
     assert "Two complete years are not a climate" in page
     assert "location_id 581465" in page

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from era5_pipeline.draw.climate_axes import NARROW
-from era5_pipeline.draw.climate_days import by_day_of_year, cycles_of, normal_band, seasonal_figure
+from era5_pipeline.draw.climate_axes import NARROW, WIDE
+from era5_pipeline.draw.climate_days import band_figure, by_day_of_year, cycles_of, normal_band, seasonal_figure
 from era5_pipeline_tests.climate_answers import answer_of, made_hours, mekong_answer, mekong_hours
 
 # Days of a year of 365 days, counted from 0.
@@ -19,11 +19,20 @@ _DAY_OF = {"02-28": 58, "03-01": 59, "07-15": 195, "12-31": 364}
 
 
 @pytest.mark.parametrize("day", _DAY_OF)
-def test_the_band_is_the_percentiles_of_the_days_within_a_week(day: str) -> None:
+@pytest.mark.parametrize("times", [1, 2])
+def test_the_band_is_of_the_days_within_a_week(day: str, times: int) -> None:
+    """From the lowest to the highest of five years; of ten, which here are the same five again, percentiles."""
     answer = mekong_answer()
+    if times == 2:
+        table = answer.daily[["mean_temperature"]]
+        earlier = table[table.index.year < 2025].copy()  # type: ignore[attr-defined]
+        earlier.index = earlier.index.map(lambda date: date.replace(year=date.year - 20))
+        answer = replace(answer, daily=pd.concat([earlier, table]))
     band = normal_band(answer)
     assert band is not None
-    assert (band.year, band.years, band.is_baseline) == (2025, (2020, 2021, 2022, 2023, 2024), False)
+    years = (2020, 2021, 2022, 2023, 2024)
+    assert band.years == (tuple(year - 20 for year in years) if times == 2 else ()) + years
+    assert (band.year, band.is_baseline, band.is_of_extremes) == (2025, False, times == 1)
     local = mekong_hours()["temperature_2m"].tz_convert("Asia/Ho_Chi_Minh")
     daily = local.groupby(local.index.date).mean()[local.groupby(local.index.date).count() == 24]  # type: ignore[attr-defined]
     by_name = {f"{date:%Y-%m-%d}": value for date, value in daily.items() if f"{date:%m-%d}" != "02-29"}
@@ -31,7 +40,8 @@ def test_the_band_is_the_percentiles_of_the_days_within_a_week(day: str) -> None
     around = [days[(days.index(day) + step) % 365] for step in range(-7, 8)]
     near = [by_name[f"{year}-{one}"] for year in range(2020, 2025) for one in around if f"{year}-{one}" in by_name]
     found = (band.low, band.middle, band.high, band.lowest, band.highest)
-    expected = (*np.percentile(near, (10, 50, 90)), min(near), max(near))
+    usual = (0, 50, 100) if times == 1 else (10, 50, 90)
+    expected = (*np.percentile(near * times, usual), min(near), max(near))
     assert [values[_DAY_OF[day]] for values in found] == pytest.approx(expected, abs=1e-6)
 
 
@@ -61,6 +71,32 @@ def test_the_middle_is_within_the_extremes_on_every_day(years: int, seed: int, l
     own = np.stack([table[year] for year in band.years])
     held = np.isfinite(own)
     assert ((own >= band.lowest) & (own <= band.highest))[held].all()
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_a_band_of_a_few_years_is_called_what_it_is(width: float) -> None:
+    names = {}
+    for count in (5, 9, 10):
+        band = normal_band(answer_of(made_hours(range(2013 - count, 2014))))
+        assert band is not None
+        (axes,) = band_figure(band, width).axes
+        names[count] = [text.get_text() for text in axes.get_legend().get_texts()]  # type: ignore[union-attr]
+        assert axes.get_ylabel() == "Temperature (°C)"
+    assert names[5] == ["lowest to highest of 5 years", "median", "2013"]
+    assert names[9] == ["lowest to highest of 9 years", "median", "2013"]
+    assert names[10] == ["lowest to highest", "middle 80 %", "median", "2013"]
+
+
+def test_one_year_is_named_once() -> None:
+    (only,) = cycles_of(answer_of(made_hours([2023])))
+    assert only.label == "2023"
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_axes_of_the_seasons_say_what_they_show(width: float) -> None:
+    figure = seasonal_figure(answer_of(made_hours([2023])), width)
+    assert figure is not None
+    assert [axes.get_ylabel() for axes in figure.axes] == ["Temperature (°C)", "Precipitation (mm)"]
 
 
 def test_a_year_that_has_begun_ends_with_its_last_day() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,8 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from PIL import Image
 
-from era5_pipeline.climate.answer import Trend
+from era5_pipeline.climate.answer import DayRule, Trend
+from era5_pipeline.climate.reading import make_answer
 from era5_pipeline.draw.climate_axes import COLD, NARROW, WARM, WIDE, complete_years
 from era5_pipeline.draw.climate_years import (
     COLOURS,
@@ -19,12 +21,13 @@ from era5_pipeline.draw.climate_years import (
     counted_days,
     day_count_figure,
     draw_climate,
+    precipitation_figure,
     stripes_figure,
     stripes_limit,
     trends_drawn,
 )
 from era5_pipeline.model.errors import NoDataError, UsageError
-from era5_pipeline_tests.climate_answers import CREDIT, answer_of, made_hours, mekong_answer
+from era5_pipeline_tests.climate_answers import BASELINE, CREDIT, answer_of, made_hours, mekong_answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -206,6 +209,78 @@ def test_a_picture_of_generated_data_says_so_in_its_title() -> None:
         assert words[0] == "generated, not ERA5"
         assert words[1].startswith(f"Generated sample data, not ERA5: {title or 'Yearly mean temperature'}")
         assert "Generated sample data, not ERA5: these numbers say nothing about the real weather." in words
+
+
+@pytest.mark.parametrize("years", [[2023], [2022, 2023], [2021, 2022, 2023]])
+def test_up_to_three_years_are_drawn_month_by_month(years: list[int]) -> None:
+    """Neither stripes nor anomalies, which for a single year would be zero."""
+    answer = answer_of(made_hours(years))
+    for width in (NARROW, WIDE):
+        assert stripes_figure(answer, width) is None
+        assert anomaly_figure(answer, width) is None
+    figure = climate_picture(answer)
+    (axes,) = figure.axes
+    assert axes.get_ylabel() == "Temperature (°C)"
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [f"{year}" for year in years]  # type: ignore[union-attr]
+    for year, line in zip(years, axes.lines, strict=True):
+        means = answer.monthly["mean_temperature"][f"{year}"]
+        assert np.asarray(line.get_ydata(), dtype=float) == pytest.approx(means.to_numpy())
+    assert figure.texts[0].get_text() == "Monthly mean temperature, 10.75 N 106.25 E"
+    expected = "2023" if len(years) == 1 else f"{years[0]}\u20132023"
+    assert figure.texts[1].get_text().startswith(f"{expected}; ")
+
+
+def test_a_single_year_has_no_mean_of_its_own() -> None:
+    answer = answer_of(made_hours([2023]))
+    rain, days = precipitation_figure(answer, WIDE), day_count_figure(answer, WIDE)
+    assert rain is not None
+    assert days is not None
+    assert rain.axes[0].get_ylabel() == "Precipitation (mm)"
+    assert rain.axes[0].get_legend() is None
+    assert not rain.axes[0].lines
+    assert not days.axes[0].lines
+    two = precipitation_figure(answer_of(made_hours([2022, 2023])), WIDE)
+    assert two is not None
+    assert len(two.axes[0].lines) == 1
+
+
+def test_a_few_years_are_compared_with_the_baseline_if_that_is_held() -> None:
+    """Three years of a longer record, whose baseline is complete."""
+    hours = made_hours(range(1991, 2024))
+    answer = make_answer(
+        hours,
+        answer_of(hours).place,
+        DayRule(),
+        BASELINE,
+        answer_of(hours).provenance,
+        first_day=date(2021, 1, 1),
+    )
+    assert answer is not None
+    (axes,) = climate_picture(answer).axes
+    assert axes.get_ylabel() == "Anomaly from 1991\u20132020 (°C)"
+    assert stripes_figure(answer, WIDE) is None
+    assert anomaly_figure(answer, WIDE) is not None
+
+
+def test_an_hour_of_another_year_is_no_year_of_its_own() -> None:
+    """With days at UTC-01:00, the first hour of 2020 is that of 2019-12-31 23:00."""
+    answer = answer_of(made_hours(range(2020, 2024)), rule=DayRule(-60))
+    stripes, bars = climate_picture(answer).axes
+    assert [patch.get_gid() for patch in stripes.patches] == [f"year-{year}" for year in range(2020, 2024)]
+    assert bars.get_xlim() == (2019.5, 2023.5)
+    assert [f"{day:%Y-%m-%d}" for day in answer.whole_days] == ["2020-01-01", "2023-12-30"]
+
+
+def test_stripes_stand_above_the_bars_of_the_page() -> None:
+    answer = mekong_answer()
+    for width in (NARROW, WIDE):
+        pair = stripes_figure(answer, width), anomaly_figure(answer, width)
+        (stripes,), (bars,) = (figure.axes for figure in pair if figure is not None)
+        assert stripes.get_xlim() == bars.get_xlim()
+        edges = [(box.x0, box.x1) for box in (stripes.get_position(), bars.get_position())]
+        assert edges[0] == pytest.approx(edges[1])
+        assert bars.get_ylabel() == "Anomaly (°C)"
+        assert bars.yaxis.label.get_window_extent().x0 >= 0.0
 
 
 def test_stripes_stand_above_their_bars() -> None:

@@ -58,13 +58,24 @@ def test_negative_totals_go_down_from_zero(column: str) -> None:
     heights = [bar.get_height() for bar in axes.patches]  # type: ignore[attr-defined]
     assert low < min(heights) < 0.0
     assert high < 0.3 * -low
-    assert axes.get_ylabel().endswith(" per day")
+    assert axes.get_ylabel().endswith(" per day)")
 
 
 def test_energy_totals_name_the_power_of_ten_and_the_day() -> None:
     shown = usual_series(24 * 30)
     (axes,) = series_figure(shown, (KINDS["surface_solar_radiation_downwards"],), DOHA).axes
-    assert axes.get_ylabel() == "10⁶ J m⁻² per day"
+    assert axes.get_ylabel() == "Surface solar radiation downwards\n(10⁶ J m⁻² per day)"
+
+
+def test_every_axis_names_its_unit_within_its_height() -> None:
+    figure = series_figure(usual_series(48), tuple(USUAL), DOHA)
+    for axes in figure.axes:
+        assert axes.get_ylabel()
+        assert axes.yaxis.label.get_window_extent().height <= axes.get_window_extent().height
+    labels = [axes.get_ylabel() for axes in figure.axes]
+    assert "Temperature (°C)" in labels
+    assert "Pressure (hPa)" in labels
+    assert any(label.startswith("Runoff") and label.endswith("(mm per hour)") for label in labels)
 
 
 def test_title_and_limits_are_those_asked_for() -> None:
