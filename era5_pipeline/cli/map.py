@@ -168,11 +168,11 @@ def _part(season_name: str | None, month_number: int | None) -> "YearPart":
 
 
 ProjectionOption = Annotated[
-    Literal["auto", "plate-carree", "equal-earth", "robinson"],
+    Literal["auto", "plate-carree", "equal-earth", "robinson", "polar-stereographic"],
     typer.Option(
         "--projection",
         help="By itself: equal-earth, where areas are true, for an area wider than 180 and at least 90 degrees high; "
-        "otherwise plate-carree.",
+        "polar-stereographic for one entirely beyond 60 degrees north or south; otherwise plate-carree.",
     ),
 ]
 CentreOption = Annotated[

@@ -1,4 +1,4 @@
-"""Parts of a map in any projection: its window, its colour bar, and marks of significance."""
+"""Parts of a map in any projection: its window, its colour bar, what grey means, and marks of significance."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from matplotlib import ticker
 from matplotlib.colors import BoundaryNorm
+from matplotlib.legend_handler import HandlerTuple
+from matplotlib.patches import Patch
 
 from era5_pipeline.draw.colour_scales import widened
-from era5_pipeline.maps.styles import INK, number_text, power_of
+from era5_pipeline.maps.styles import FAINT, INK, NO_DATA, NO_DATA_ON_LAND, number_text, power_of
 from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES
 
 if TYPE_CHECKING:
@@ -121,6 +123,38 @@ def _extend(image: AxesImage, values: FloatArray) -> Extend:
     if below:
         return "both" if above else "min"
     return "max" if above else "neither"
+
+
+# --- The greys where there is no data, and their legend ---
+
+
+def shows_no_data(field: FieldMap, window: Window) -> bool:
+    """Return True if a map of this window has places without a value: in the field, or around it."""
+    near = 1e-6
+    west, east, south, north = cells_window(field)
+    is_around = east - west < min(window[1] - window[0], 360.0) - near
+    is_around |= south > window[2] + near or north < window[3] - near
+    return is_around or not bool(np.isfinite(field.values).all())
+
+
+def print_no_data(figure: Figure, right: float, bottom: float) -> None:
+    """Print which greys mean that there is no data, left of `right` and above `bottom` (inches)."""
+    width, height = figure.get_size_inches()
+    greys = tuple(Patch(facecolor=grey, edgecolor=FAINT, linewidth=0.4) for grey in (NO_DATA, NO_DATA_ON_LAND))
+    figure.legend(
+        handles=[greys],
+        labels=["no data"],
+        handler_map={tuple: HandlerTuple(ndivide=None, pad=0.0)},
+        loc="lower right",
+        bbox_to_anchor=(right / width, bottom / height),
+        bbox_transform=figure.transFigure,
+        borderaxespad=0.0,
+        borderpad=0.0,
+        fontsize=8,
+        labelcolor=INK,
+        frameon=False,
+        handlelength=2.4,
+    )
 
 
 # --- Marking cells that meet a condition, such as a significant trend: dots where it holds, pale colours elsewhere ---

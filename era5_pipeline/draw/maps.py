@@ -30,6 +30,7 @@ from era5_pipeline.draw.figures import (
     save,
     wrapped_notes,
 )
+from era5_pipeline.draw.locator import LOCATOR_HEIGHT, LOCATOR_WIDTH, draw_locator, is_region
 from era5_pipeline.draw.map_parts import (
     cells_window,
     colour_bar_power,
@@ -38,6 +39,8 @@ from era5_pipeline.draw.map_parts import (
     draw_stipples,
     map_size,
     map_window,
+    print_no_data,
+    shows_no_data,
     spacing_of,
     stipple_points,
 )
@@ -187,7 +190,10 @@ def _degree_step(length: float, most: float) -> float:
 # All lengths in inches.
 _MAP_NARROWEST_FIGURE = 5.0
 _MAP_LEFT, _MAP_RIGHT, _MAP_TOP, _MAP_BOTTOM = 0.75, 0.45, 0.85, 0.4
+_LABELS_ABOVE = 0.2  # of the meridians of a map about the south pole
 _BAR_THICKNESS, _BAR_GAP, _BAR_LABELS = 0.16, 0.42, 0.45
+_LOCATOR_GAP = 0.26  # from the map to the world below it, and from the bar to the world beside or below it
+_SIDE_GAP, _POLAR_SIDE_GAP, _BAR_RIGHT = 0.2, 0.32, 1.15  # right of a map, of one with labels at its corners; the rest
 _LINE_WIDTH = 0.6  # points
 
 
@@ -219,10 +225,11 @@ def map_figure(
 ) -> Figure:
     """Draw a field as a map: grid cells, coastlines and borders, colour bar, degrees, and its time (UTC).
 
-    If no cell has a value, land and sea are two greys. The figure is 5 to 11 inches wide, depending on the shape of the
-    area; `notes` say what is missing, and are printed above `credit`, small at the bottom. `title` replaces the field's
-    own, which then is below it. `limits` are those of the colours. `projection` and `centre` (degrees east) are as for
-    `choose_projection`; in plate carree, `centre` rotates a map of all longitudes.
+    Without a value, land and sea are two greys, which a legend explains. A region has a small map of the world with its
+    box. The figure is 5 to 11 inches wide, depending on the shape of the area; `notes` say what is missing, and are
+    printed above `credit`, small at the bottom. `title` replaces the field's own, which then is below it. `limits` are
+    those of the colours. `projection` and `centre` (degrees east) are as for `choose_projection`; in plate carree,
+    `centre` rotates a map of all longitudes.
 
     Raises:
         NoDataError: if no cell has a value.
@@ -261,14 +268,16 @@ def draw_map(
     window = map_window(field) if chosen is None else chosen.window
     width, height, dots = _size(window, chosen, dpi)
     is_wide = width >= 1.2 * height
-    right = _MAP_RIGHT if is_wide else 1.1 + _BAR_THICKNESS
+    side = _POLAR_SIDE_GAP if chosen is not None and chosen.pole else _SIDE_GAP
+    right = _MAP_RIGHT if is_wide else side + _BAR_RIGHT
     # Even a narrow map needs space for its title.
     across = max(_MAP_LEFT + width + right, _MAP_NARROWEST_FIGURE)
     lines = wrapped_notes(notes, across - _MAP_LEFT)
     bottom = notes_height(lines) + _MAP_BOTTOM + (_BAR_GAP + _BAR_THICKNESS + _BAR_LABELS if is_wide else 0.3)
     if chosen is not None:
         bottom = math.ceil(bottom * dots) / dots  # align the map with the figure's pixels
-    figure = new_figure(across, bottom + height + _MAP_TOP, dots)
+    top = _MAP_TOP + (_LABELS_ABOVE if chosen is not None and chosen.pole < 0 else 0.0)
+    figure = new_figure(across, bottom + height + top, dots)
     axes = add_axes(figure, _MAP_LEFT, bottom, width, height)
     colours = colour_scale(field.variable, shown, limits, is_difference=field.is_difference, period=field.period)
     if chosen is None:
@@ -276,11 +285,11 @@ def draw_map(
         label_degrees(axes, window, width, height)
     else:
         image = draw_projected(axes, chosen, field, colours)
-    if is_wide:
-        bar_bottom = bottom - _BAR_GAP - _BAR_THICKNESS
-        bar_axes = add_axes(figure, _MAP_LEFT + 0.2 * width, bar_bottom, 0.6 * width, _BAR_THICKNESS)
-    else:
-        bar_axes = add_axes(figure, _MAP_LEFT + width + 0.2, bottom + 0.1 * height, _BAR_THICKNESS, 0.8 * height)
+    box = _MAP_LEFT, bottom, width, height
+    bar_axes = _add_bar_and_locator(figure, window, box, side=None if is_wide else side)
+    if shows_no_data(field, window):
+        low = bottom - _BAR_GAP - _BAR_THICKNESS - 0.9 * _BAR_LABELS if is_wide else bottom - _MAP_BOTTOM
+        print_no_data(figure, _MAP_LEFT + width, low)
     draw_colour_bar(figure, image, shown, bar_axes, "horizontal" if is_wide else "vertical")
     axis = bar_axes.xaxis if is_wide else bar_axes.yaxis
     axis.set_label_text(with_power(field.unit, colour_bar_power(image)), color=INK, fontsize=9)
@@ -293,6 +302,28 @@ def draw_map(
     print_notes(figure, _MAP_LEFT, lines)
     print_credit(figure, _MAP_LEFT, credit)
     return DrawnMap(figure, axes, image, when, field, window, chosen)
+
+
+def _add_bar_and_locator(
+    figure: Figure, window: Window, box: tuple[float, float, float, float], *, side: float | None
+) -> Axes:
+    """Add axes for the colour bar of a map, and the locator of a region; `box` is the map's place and size, in inches.
+
+    They are right of the map at a distance of `side` (inches), or below it (None), from one end of it to the other.
+    """
+    left, bottom, width, height = box
+    has_locator = is_region(window)
+    if side is None:
+        shorter = LOCATOR_WIDTH + _LOCATOR_GAP if has_locator else 0.0
+        bar = add_axes(figure, left, bottom - _BAR_GAP - _BAR_THICKNESS, width - shorter, _BAR_THICKNESS)
+        place = left + width - LOCATOR_WIDTH, bottom - _LOCATOR_GAP - LOCATOR_HEIGHT
+    else:
+        shorter = LOCATOR_HEIGHT + _LOCATOR_GAP if has_locator else 0.0
+        bar = add_axes(figure, left + width + side, bottom + shorter, _BAR_THICKNESS, height - shorter)
+        place = left + width + side, bottom
+    if has_locator:
+        draw_locator(figure, *place, window)
+    return bar
 
 
 def plot_map(

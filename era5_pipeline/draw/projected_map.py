@@ -9,13 +9,14 @@ import numpy as np
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
+from matplotlib.patheffects import withStroke
 
 from era5_pipeline.draw.figures import latitude_label, longitude_label
 from era5_pipeline.draw.map_parts import draw_pale, draw_stipples, spacing_of, stipple_points
 from era5_pipeline.draw.outlines import borders, coastlines, land
 from era5_pipeline.draw.projections import NearestCells, densified, pixel_centres
 from era5_pipeline.maps.styles import INK, NO_DATA, NO_DATA_ON_LAND
-from era5_pipeline.model.grid import EARTH_RADIUS_KM
+from era5_pipeline.model.grid import EARTH_RADIUS_KM, STEP_DEGREES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,12 +37,19 @@ _STEPS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 90.0)
 _MOST_MERIDIANS, _MOST_PARALLELS = 12, 8
 
 
+# Where in a polar map the labels are that find no place outside: the meridians' at this share of its height from the
+# edge, the parallels' at this share of the distance from one meridian to the next.
+_FROM_EDGE, _FROM_MERIDIAN = 0.06, 0.5
+
+Side = Literal["left", "below", "above", "inside"]
+
+
 @dataclass(frozen=True)
 class GraticuleLabel:
-    """The text of a meridian or parallel, and its position: left of a point of the border, or below it (metres)."""
+    """The text of a meridian or parallel, and its position: on a side of a point of the border, or inside (metres)."""
 
     text: str
-    side: Literal["left", "below"]
+    side: Side
     x: float
     y: float
 
@@ -55,20 +63,33 @@ class Graticule:
 
     @classmethod
     def of(cls, projection: MapProjection, label_width: float) -> Graticule:
-        """Lines at round degrees; labels of meridians are at least `label_width` (metres) apart."""
+        """Lines at round degrees; labels of meridians are at least `label_width` (metres) apart.
+
+        In a polar map wider than a half-disc they are inside, since the border is on all sides.
+        """
         west, east, south, north = projection.window
+        edge, pole = projection.edge, projection.pole
+        is_inside = pole != 0 and east - west > 180.0
+        first = west - STEP_DEGREES if projection.is_disc else west  # the first meridian is a line like the others
         lines, labels = [], []
-        for longitude in _inside(west, east, _step(east - west, _MOST_MERIDIANS)):
+        for longitude in _inside(first, east, _step(east - west, _MOST_MERIDIANS)):
             lines.append(projection.forward(densified(np.array([(longitude, south), (longitude, north)]))))
-        ends = projection.forward(np.array([(west, south), (east, south)]))
-        most = int(min((ends[1, 0] - ends[0, 0]) / label_width, _MOST_MERIDIANS))
-        for longitude in _inside(west, east, _step(east - west, max(most, 1))):
-            (at,) = projection.forward(np.array([(longitude, south)]))
-            labels.append(GraticuleLabel(longitude_label(longitude), "below", *map(float, at)))
+        border = projection.forward(densified(np.array([(west, edge), (east, edge)])))
+        most = int(min(np.hypot(*np.diff(border, axis=0).T).sum() / label_width, _MOST_MERIDIANS))
+        step = _step(east - west, max(most, 1))
+        side: Side = "inside" if is_inside else "above" if pole < 0 else "below"
+        for longitude in _inside(first, east, step):
+            latitude = edge + pole * _FROM_EDGE * (north - south) if is_inside else edge
+            (at,) = projection.forward(np.array([(longitude, latitude)]))
+            labels.append(GraticuleLabel(longitude_label(longitude), side, *map(float, at)))
+        at_longitude = step * (np.floor(projection.centre / step) + _FROM_MERIDIAN) if is_inside else west
         for latitude in _inside(south, north, _step(north - south, _MOST_PARALLELS)):
-            line = projection.forward(np.array([(west, latitude), (east, latitude)]))
-            lines.append(line)
-            labels.append(GraticuleLabel(latitude_label(latitude), "left", *map(float, line[0])))
+            lines.append(projection.forward(densified(np.array([(west, latitude), (east, latitude)]))))
+            if is_inside and abs(latitude - edge) < _FROM_EDGE * (north - south):
+                continue  # where the meridians' are
+            (at,) = projection.forward(np.array([(at_longitude, latitude)]))
+            side = "inside" if is_inside else "left"
+            labels.append(GraticuleLabel(latitude_label(latitude), side, *map(float, at)))
         return cls(lines, labels)
 
 
@@ -126,6 +147,13 @@ _WIDEST, _TALLEST = 9.0, 6.5
 PROJECTED_DPI = 220
 _LABEL_WIDTH = 0.6
 _LABEL_GAP = 3.0  # points
+# By the side of a label: gaps to the right and upwards, and how it is aligned there.
+_PLACES: dict[Side, tuple[int, int, Literal["right", "center"], Literal["center", "top", "bottom"]]] = {
+    "left": (-1, 0, "right", "center"),
+    "below": (0, -1, "center", "top"),
+    "above": (0, 1, "center", "bottom"),
+    "inside": (0, 0, "center", "center"),
+}
 _LINE_WIDTH = 0.5  # points
 
 
@@ -182,18 +210,20 @@ def draw_projected(
         _clip(axes, drawn, outline)
     axes.add_patch(PathPatch(outline, facecolor="none", edgecolor=INK, linewidth=0.6, zorder=3.0, clip_on=False))
     for label in graticule.labels:
-        is_left = label.side == "left"
-        axes.annotate(
+        right, up, across, along = _PLACES[label.side]
+        drawn_label = axes.annotate(
             label.text,
             (label.x, label.y),
-            xytext=(-_LABEL_GAP, 0.0) if is_left else (0.0, -_LABEL_GAP),
+            xytext=(right * _LABEL_GAP, up * _LABEL_GAP),
             textcoords="offset points",
-            ha="right" if is_left else "center",
-            va="center" if is_left else "top",
+            ha=across,
+            va=along,
             fontsize=8,
             color=INK,
             annotation_clip=False,
         )
+        if label.side == "inside":
+            drawn_label.set_path_effects([withStroke(linewidth=2.0, foreground="white", alpha=0.7)])
     return image
 
 

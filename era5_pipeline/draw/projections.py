@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import EARTH_RADIUS_KM, N_LONGITUDES, STEP_DEGREES
 
 if TYPE_CHECKING:
@@ -21,14 +22,18 @@ if TYPE_CHECKING:
 
 # --- A projection of the globe about a central meridian: degrees to metres on the map and back, and its outline ---
 #
-# PROJ does the arithmetic, on a sphere, as ERA5's model does. Both projections are pseudocylindrical: parallels are
-# straight and horizontal. The window's border in degrees is therefore the border on the map, once its sides are
-# curved.
+# PROJ does the arithmetic, on a sphere, as ERA5's model does. Equal Earth and Robinson are pseudocylindrical: parallels
+# are straight and horizontal. In polar stereographic they are circles about the pole, and meridians are straight. In
+# all of them the window's border in degrees is the border on the map, once its sides are curved.
 
 
-ProjectionName = Literal["equal-earth", "robinson"]
+ProjectionName = Literal["equal-earth", "robinson", "polar-stereographic"]
 
-_PROJ_NAMES: dict[ProjectionName, str] = {"equal-earth": "eqearth", "robinson": "robin"}
+_PROJ_NAMES: dict[ProjectionName, str] = {
+    "equal-earth": "eqearth",
+    "robinson": "robin",
+    "polar-stereographic": "stere",
+}
 # The longest step (degrees) of a meridian that is drawn as a straight line.
 LONGEST_STEP = 1.0
 
@@ -37,13 +42,31 @@ LONGEST_STEP = 1.0
 class MapProjection:
     """A projection, and the part of the globe that its map shows.
 
-    `centre` (degrees east) is the straight meridian. `window` is at most 180 degrees west and east of it; its
-    longitudes may be in any range, and results are in the same.
+    `centre` (degrees east) is the meridian that is straight and vertical: in the north, polar stereographic has it
+    below the pole, in the south above. `window` is at most 180 degrees west and east of it; its longitudes may be in
+    any range, and results are in the same.
     """
 
     name: ProjectionName
     centre: float
     window: Window
+
+    @property
+    def pole(self) -> int:
+        """The pole that is the middle of polar stereographic: 1 north, -1 south; 0 in the other projections."""
+        if self.name != "polar-stereographic":
+            return 0
+        return 1 if self.window[2] + self.window[3] > 0.0 else -1
+
+    @property
+    def edge(self) -> float:
+        """The latitude of the window's border along which its meridians are labelled, the longest in polar maps."""
+        return self.window[3] if self.pole < 0 else self.window[2]
+
+    @property
+    def is_disc(self) -> bool:
+        """Return True for a polar map of all longitudes, which is a disc without a border from pole to edge."""
+        return self.pole != 0 and self.window[1] - self.window[0] >= 360.0
 
     def forward(self, degrees: Degrees) -> Metres:
         """Points on the map, (n, 2), of longitudes and latitudes, (n, 2).
@@ -70,6 +93,8 @@ class MapProjection:
     def outline(self) -> Metres:
         """The closed border of the window on the map, (n, 2), starting from the south-west towards the south-east."""
         west, east, south, north = self.window
+        if self.is_disc:
+            return self.forward(densified(np.array([(west, self.edge), (east, self.edge)])))
         corners = np.array([(west, south), (east, south), (east, north), (west, north), (west, south)])
         return self.forward(densified(corners))
 
@@ -83,7 +108,8 @@ class MapProjection:
         import pyproj  # noqa: PLC0415  # not needed for plate carree
 
         # `over`: longitudes beyond 180 degrees are not wrapped.
-        return pyproj.Proj(proj=_PROJ_NAMES[self.name], R=1000.0 * EARTH_RADIUS_KM, over=True)
+        middle: dict[str, Any] = {"lat_0": 90.0 * self.pole} if self.pole else {}
+        return pyproj.Proj(proj=_PROJ_NAMES[self.name], R=1000.0 * EARTH_RADIUS_KM, over=True, **middle)
 
 
 def densified(line: Degrees) -> Metres:
@@ -100,11 +126,18 @@ def densified(line: Degrees) -> Metres:
 # --- The choice of projection and central meridian: as requested, or by the shape of the area ---
 
 
-ProjectionChoice = Literal["auto", "plate-carree", "equal-earth", "robinson"]
+ProjectionChoice = Literal["auto", "plate-carree", "equal-earth", "robinson", "polar-stereographic"]
 
 # Wider than half the globe, and at least this high (degrees): plate carree shows more of a narrow band.
 _WIDEST_FLAT = 180.0
 _LOWEST_GLOBE = 90.0
+# Grid points beyond this latitude are polar. A cell reaches half a step further.
+_POLAR = 60.0
+_HALF = STEP_DEGREES / 2
+# A wider polar area (degrees) is not shown with its surroundings: it is a sector that no other shape fits better.
+_WIDEST_SECTOR_WIDENED = 90.0
+# The width of the narrowest polar map at its edge, as a share of its height.
+_NARROWEST_SECTOR = 0.5
 
 
 def choose_projection(
@@ -112,21 +145,55 @@ def choose_projection(
 ) -> MapProjection | None:
     """The projection for a map of these cells (degrees); None for plate carree.
 
-    `auto` is Equal Earth for an area wider than 180 degrees and at least 90 high, otherwise plate carree. If a smaller
-    area is projected all the same, the map shows `widened`. `centre` is the central meridian (degrees east), by default
-    that of the window.
+    `auto` is Equal Earth for an area wider than 180 degrees and at least 90 high, polar stereographic for one that is
+    entirely beyond 60 degrees north or south, otherwise plate carree. If a smaller area is projected, the map shows
+    `widened`. `centre` is the central meridian (degrees east), by default that of the window.
+
+    Raises:
+        UsageError: if polar stereographic is requested for an area on both sides of the equator.
     """
     west, east, south, north = cells
     is_globe = east - west > _WIDEST_FLAT and north - south >= _LOWEST_GLOBE
     if choice == "auto":
-        choice = "equal-earth" if is_globe else "plate-carree"
+        is_polar = max(south, -north) >= _POLAR - _HALF
+        choice = "equal-earth" if is_globe else "polar-stereographic" if is_polar else "plate-carree"
     if choice == "plate-carree":
         return None
-    window = cells if is_globe else widened
+    is_polar = choice == "polar-stereographic"
+    window = _polar_window(cells, widened) if is_polar else cells if is_globe else widened
     west, east, south, north = window
     if centre is None:
         centre = (west + east) / 2
-    return MapProjection(choice, centre, centred_window(window, centre))
+    window = centred_window(window, centre)
+    return MapProjection(choice, centre, _to_the_pole(window) if is_polar else window)
+
+
+def _polar_window(cells: Window, widened: Window) -> Window:
+    """The window of a polar map: that of the cells, with the surroundings of a small or narrow area.
+
+    Raises:
+        UsageError: if the cells are on both sides of the equator.
+    """
+    west, east, south, north = cells
+    if south < -_HALF and north > _HALF:
+        raise UsageError(
+            "--projection polar-stereographic shows one side of the equator, and this area is on both",
+            remedy="Give an area such as --area 90/-180/60/180 or --area -60/-180/-90/180, or another projection.",
+        )
+    if east - west > _WIDEST_SECTOR_WIDENED:
+        return cells
+    west, east, south, north = widened
+    narrow = max(float(np.cos(np.deg2rad(min(abs(south), abs(north))))), 1e-6)
+    extra = max(min(_NARROWEST_SECTOR * (north - south) / narrow, 360.0) - (east - west), 0.0) / 2
+    return west - extra, east + extra, south, north
+
+
+def _to_the_pole(window: Window) -> Window:
+    """The window of a polar map, which reaches the pole if it has all longitudes."""
+    west, east, south, north = window
+    if east - west < 360.0:
+        return window
+    return (west, east, south, 90.0) if south + north > 0.0 else (west, east, -90.0, north)
 
 
 def centred_window(window: Window, centre: float) -> Window:

@@ -36,6 +36,11 @@ def test_the_cell_is_in_the_map_and_the_place_on_earth(place: str) -> None:
     assert abs(mark[1] - latitude) <= 0.125
 
 
+def test_the_earth_stands_below_the_map_from_edge_to_edge() -> None:
+    near, earth = (axes.get_position() for axes in cell_figure(cell_bounds(50.0, 10.0), None, NARROW).axes)
+    assert (earth.x0, earth.x1) == pytest.approx((near.x0, near.x1))
+
+
 def test_a_point_beyond_the_date_line_is_drawn_beside_its_cell() -> None:
     figure = cell_figure(cell_bounds(-17.0, 180.0), (-17.02, -179.95), NARROW)
     (dot,) = [line for line in figure.axes[0].lines if line.get_marker() == "o"]

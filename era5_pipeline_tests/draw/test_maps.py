@@ -11,16 +11,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.colors import to_hex
 from PIL import Image
 
 from era5_pipeline.draw.map_parts import map_window
 from era5_pipeline.draw.maps import centred_field, map_figure, preview_map
-from era5_pipeline.maps.styles import TEXT_OF_PREVIEW, style_of, variable_title
+from era5_pipeline.maps.styles import NO_DATA, NO_DATA_ON_LAND, TEXT_OF_PREVIEW, style_of, variable_title
 from era5_pipeline.model import grid
 from era5_pipeline_tests.draw.test_projected_map import field_of
 from era5_pipeline_tests.draw.variables_of_each_kind import KINDS, USUAL, usual_field
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from era5_pipeline.model.variables import Variable
 
 GLOBE = field_of("global", "longitude")
@@ -79,6 +82,41 @@ def test_a_title_stands_above_the_variables_name() -> None:
         "K index, Tue 04 Dec 2018, 04:00 UTC",
     ]
     figure.canvas.draw()
+
+
+def legends_of(figure: Figure) -> list[str]:
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+@pytest.mark.parametrize(
+    "area", ["global", "10/90/-10/120", "24/102/8/110", "85/170/75/-150", "-60/-180/-90/180", "-12/175/-22/-175"]
+)
+def test_grey_is_in_the_legend_exactly_if_there_is_grey(area: str) -> None:
+    field = field_of(area)
+    assert legends_of(map_figure(field)) == []
+    field.values[0, 0] = np.nan
+    figure = map_figure(field, credit="a credit line", notes=["a note", "another"])
+    assert legends_of(figure) == ["no data"]
+    (legend,) = figure.legends
+    colours = {to_hex(patch.get_facecolor()) for patch in legend.get_patches()}
+    assert colours == {NO_DATA, NO_DATA_ON_LAND}
+    figure.canvas.draw()
+    box = legend.get_window_extent()
+    others = [*(text.get_window_extent() for text in figure.texts), *(axes.get_window_extent() for axes in figure.axes)]
+    assert not any(box.overlaps(other) for other in others)
+
+
+def test_the_surroundings_of_a_place_are_no_data() -> None:
+    assert legends_of(map_figure(field_of("-6.25/106.75/-6.25/106.75"))) == ["no data"]
+
+
+@pytest.mark.parametrize("area", ["global", "-60/-180/-90/180", "60/-120/-60/-30"])
+def test_the_bar_of_a_large_map_ends_with_the_map(area: str) -> None:
+    axes, bar = (one.get_window_extent() for one in map_figure(field_of(area)).axes)
+    if bar.width > bar.height:
+        assert (bar.x0, bar.x1) == pytest.approx((axes.x0, axes.x1))
+    else:
+        assert (bar.y0, bar.y1) == pytest.approx((axes.y0, axes.y1))
 
 
 def test_limits_are_those_of_the_colour_bar() -> None:

@@ -129,7 +129,7 @@ def test_map_of_each_variable_is_written(variable: Variable, tmp_path: Path) -> 
 def test_map_names_variable_time_and_credit() -> None:
     figure = map_figure(field_in("-5/105/-8/109"), credit="a credit line")
     assert texts_of(figure) == ["2 m temperature", "Tue 04 Dec 2018, 04:00 UTC", "a credit line"]
-    axes, bar = figure.axes
+    axes, bar, _ = figure.axes
     assert tick_labels(axes, "x") == [
         "105°E",
         "105.5°E",
@@ -219,10 +219,11 @@ def test_single_point_is_drawn_with_surroundings() -> None:
 
 @pytest.mark.parametrize("area", ["90/-180/85/180", "-89/0/-90/1", "-6.25/90/-6.25/140", "60/10/-60/10.5", "90/0/90/0"])
 def test_extreme_areas_give_maps_of_limited_size_and_shape(area: str) -> None:
-    figure = map_figure(field_in(area))
-    width, height = figure.get_size_inches()
-    assert 5.0 <= width <= 11.0
-    assert 4.0 <= height <= 9.0
+    figures = [map_figure(field_in(area)), map_figure(field_in(area), projection="plate-carree")]
+    for figure in figures:
+        width, height = figure.get_size_inches()
+        assert 5.0 <= width <= 11.0
+        assert 4.0 <= height <= 9.0
     (west, east), (south, north) = figure.axes[0].get_xlim(), figure.axes[0].get_ylim()
     assert east - west <= 360.0
     assert -90.0 <= south < north <= 90.0
@@ -346,7 +347,7 @@ def test_short_series_is_drawn_by_the_hour(tmp_path: Path) -> None:
         "a credit line",
     ]
     (axes,) = figure.axes
-    assert axes.get_ylabel() == "°C"
+    assert axes.get_ylabel() == "Temperature (°C)"
     assert axes.get_xlabel() == "Time (UTC)"
     assert "12:00" in tick_labels(axes, "x")
     assert axes.get_legend() is None
@@ -441,7 +442,7 @@ def test_six_hourly_values_are_drawn_at_their_own_step(days: int, variable: Vari
     (axes,) = figure.axes
     assert ink_of(figure, axes) > 400
     if variable is PRECIPITATION:
-        assert axes.get_ylabel() == "mm in the hour before"
+        assert axes.get_ylabel() == "Precipitation (mm in the hour before)"
     assert "no data" not in [str(line.get_label()) for line in axes.collections]
 
 
@@ -538,7 +539,7 @@ def test_daily_precipitation_includes_the_following_midnight() -> None:
     amounts[times == np.datetime64("2023-01-05T00")] = 3.0
     amounts[times == np.datetime64("2023-01-05T01")] = 4.0
     (axes,) = series_figure(Series(times, {PRECIPITATION.column: amounts}), (PRECIPITATION,), DOHA).axes
-    assert axes.get_ylabel() == "mm per day"
+    assert axes.get_ylabel() == "Precipitation (mm per day)"
     heights: list[float] = [bar.get_height() for bar in axes.patches]  # type: ignore[attr-defined]
     assert len(heights) == 30
     assert heights[3:5] == pytest.approx([3.0, 4.0])

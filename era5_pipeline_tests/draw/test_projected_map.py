@@ -68,6 +68,63 @@ def test_any_window_has_a_few_lines_of_each(window: tuple[float, float, float, f
     assert 2 <= len(found.lines) <= 22
 
 
+SVALBARD, ANTARCTIC_COAST, BERING = "81/10/76/34", "-62/-75/-75/-50", "85/170/75/-150"
+
+
+@pytest.mark.parametrize(
+    ("area", "side", "meridians", "parallels"),
+    [
+        (SVALBARD, "below", ["10°E", "15°E", "20°E", "25°E", "30°E"], ["76°N", "77°N", "78°N", "79°N", "80°N", "81°N"]),
+        (ANTARCTIC_COAST, "above", ["75°W", "70°W", "65°W", "60°W", "55°W", "50°W"], ["74°S", "72°S", "70°S"]),
+        (BERING, "below", ["170°E", "175°E", "180°", "175°W", "170°W"], ["76°N", "78°N", "80°N", "82°N", "84°N"]),
+    ],
+)
+def test_a_polar_map_has_its_meridians_along_its_longer_arc(
+    area: str, side: str, meridians: list[str], parallels: list[str]
+) -> None:
+    drawn = draw_map(field_of(area), dpi=COARSE)
+    assert drawn.projection is not None
+    found = Graticule.of(drawn.projection, 1e5)
+    assert texts(found, side)[: len(meridians)] == meridians
+    assert texts(found, "left")[: len(parallels)] == parallels
+    parallel = found.lines[-1]
+    np.testing.assert_allclose(np.hypot(*parallel.T), np.hypot(*parallel[0]))
+    for line in projected_coastlines(drawn.projection):
+        assert np.hypot(*np.diff(line, axis=0).T).max() < 250_000.0
+
+
+def test_labels_of_a_disc_are_inside_of_it() -> None:
+    drawn = draw_map(field_of("-60/-180/-90/180"), dpi=COARSE)
+    assert drawn.projection is not None
+    assert drawn.projection.is_disc
+    found = Graticule.of(drawn.projection, 1.0)
+    edge = np.hypot(*drawn.projection.outline[0])
+    assert {label.side for label in found.labels} == {"inside"}
+    assert all(np.hypot(label.x, label.y) < 0.96 * edge for label in found.labels)
+    names = [label.text for label in found.labels]
+    assert len(names) == len(set(names)) == 12 + 5
+    assert {"180°", "0°", "90°W", "90°E", "65°S", "85°S"} <= set(names)
+
+
+@pytest.mark.parametrize("area", [SVALBARD, ANTARCTIC_COAST, BERING, "90/-180/60/180", "90/-30/80/60"])
+@pytest.mark.parametrize("what", ["latitude", "longitude"])
+def test_a_pixel_of_a_polar_map_has_the_colour_of_the_value_there(area: str, what: str) -> None:
+    field = field_of(area, what)
+    drawn = draw_map(field, dpi=COARSE)
+    projection = drawn.projection
+    assert projection is not None
+    pixels = picture_of(drawn.figure)
+    forward = pyproj.Proj(f"+proj=stere +lat_0={90 * projection.pole} +R=6371000 +lon_0={projection.centre}")
+    off = []
+    for row in np.linspace(3, len(field.latitudes) - 4, 7).astype(int):
+        for column in np.linspace(3, len(field.longitudes) - 4, 9).astype(int):
+            at = forward(float(field.longitudes[column]), float(field.latitudes[row]))
+            shown = pixel_at(drawn, pixels, *at)
+            off.append(np.abs(colour_of(drawn, float(field.values[row, column])) - shown).max())
+    # Some are below lines and letters.
+    assert (np.array(off) <= 12).mean() > 0.7
+
+
 CENTRES = [0.0, 25.0, 150.0, -97.3]
 
 

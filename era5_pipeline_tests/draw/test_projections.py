@@ -19,6 +19,7 @@ from era5_pipeline.draw.projections import (
     pixel_centres,
 )
 from era5_pipeline.model import grid
+from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -137,6 +138,11 @@ PACIFIC = (100.0, 300.0, -60.0, 60.0)
         ((-180.0, 180.0, -30.0, 30.0), None),  # a band
         ((-90.0, 90.0, -90.0, 90.0), None),  # half the globe
         ((-11.0, 3.0, 49.0, 61.0), None),
+        ((9.875, 34.125, 75.875, 81.125), "polar-stereographic"),  # Svalbard
+        ((169.875, 210.125, 74.875, 85.125), "polar-stereographic"),  # across the date line
+        ((-180.0, 180.0, -90.0, -59.875), "polar-stereographic"),
+        ((19.875, 31.125, 59.875, 70.125), "polar-stereographic"),
+        ((3.875, 32.125, 56.875, 72.125), None),  # Scandinavia begins before 60 degrees
     ],
 )
 def test_the_globe_is_drawn_in_equal_earth_and_regions_as_they_were(window: Window, name: str | None) -> None:
@@ -172,6 +178,58 @@ def test_a_small_area_is_shown_with_its_surroundings() -> None:
 
 def test_plate_carree_is_no_projection() -> None:
     assert choose_projection("plate-carree", GLOBE, GLOBE, 150.0) is None
+
+
+def polar(window: Window, centre: float | None = None) -> MapProjection:
+    found = choose_projection("polar-stereographic", window, window, centre)
+    assert found is not None
+    return found
+
+
+def stereographic(longitude: float, latitude: float, centre: float, pole: int) -> tuple[float, float]:
+    """Snyder (1987), 21-5 to 21-12: conformal, true at the pole, on the sphere."""
+    distance = 2 * RADIUS * np.tan(np.deg2rad(90.0 - pole * latitude) / 2)
+    angle = np.deg2rad(longitude - centre)
+    return float(distance * np.sin(angle)), float(-pole * distance * np.cos(angle))
+
+
+@given(pole=st.sampled_from([1, -1]), east=st.floats(-179.9, 179.9), from_pole=st.floats(0.5, 29.5))
+def test_polar_stereographic_is_the_published_formula_and_its_inverse(pole: int, east: float, from_pole: float) -> None:
+    projection = polar((-20.0, 340.0, 60.0, 90.0) if pole > 0 else (-20.0, 340.0, -90.0, -60.0))
+    point = projection.centre + east, pole * (90.0 - from_pole)
+    ((x, y),) = projection.forward(np.array([point]))
+    np.testing.assert_allclose((x, y), stereographic(*point, projection.centre, pole), atol=1.0)
+    longitude, latitude = projection.inverse(np.array([x]), np.array([y]))
+    np.testing.assert_allclose([longitude[0], latitude[0]], point, atol=1e-4)
+
+
+def test_a_polar_map_of_all_longitudes_is_a_disc_to_the_pole_and_another_is_a_sector() -> None:
+    disc = polar((-180.0, 180.0, 70.0, 80.0), -40.0)
+    assert disc.window == (-220.0, 140.0, 70.0, 90.0)
+    distances = np.hypot(*disc.outline.T)
+    np.testing.assert_allclose(distances, distances[0])
+    sector = polar((160.0, 210.0, -80.0, -70.0))
+    assert sector.window == (160.0, 210.0, -80.0, -70.0)
+    assert np.ptp(np.hypot(*sector.outline.T)) > 1e6
+    ((longitude,), (latitude,)) = sector.inverse(*sector.forward(np.array([(150.0, -75.0)])).T[:, :1])
+    assert np.isnan([longitude, latitude]).all()
+
+
+def test_a_narrow_polar_area_is_shown_with_its_surroundings() -> None:
+    """A wedge at the pole would be as thin as a line."""
+    found = choose_projection("auto", (0.0, 2.0, 85.0, 90.0), (-3.0, 5.0, 85.0, 90.0))
+    assert found is not None
+    west, east, south, north = found.bounds
+    assert 0.4 < (east - west) / (north - south) < 1.0
+    assert (found.window[0] + found.window[1]) / 2 == 1.0
+
+
+def test_polar_stereographic_of_both_sides_of_the_equator_is_an_error() -> None:
+    with pytest.raises(UsageError, match="one side of the equator") as refused:
+        polar((-20.0, 20.0, -10.0, 80.0))
+    assert "--area" in refused.value.remedy
+    # A cell at the equator reaches to the other side.
+    assert polar((-180.0, 180.0, -0.125, 90.0)).is_disc
 
 
 LATITUDES = grid.latitudes_of(np.arange(grid.N_LATITUDES))
