@@ -17,6 +17,7 @@ from era5_pipeline.flat.flatten import preview_file
 from era5_pipeline.maps.styles import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
 from era5_pipeline.model.source_kinds import version_of
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES
+from era5_pipeline.read.credit import credit_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 Metadata = dict[str, dg.MetadataValue]
 
 # Dagster's UI (1.13, `MetadataEntry` of ui-core) renders Markdown of fewer characters in place, longer Markdown behind
-# "[Show Markdown]". With the words above it, that leaves some 500 bytes for a picture.
+# "[Show Markdown]". With the words above it, that leaves some 400 bytes for a picture.
 _INLINE_CHARACTERS = 1000
 # In pixels. A wider picture of lower quality looks worse than a narrower one enlarged by the browser.
 _INLINE_WIDTHS = (180, 150, 120, 90, 60, 40, 20)
@@ -130,7 +131,7 @@ def flat_metadata(result: FlatResult) -> Metadata:
     """Maps, means, rows, file and version of the month, with technical facts in one entry."""
     flat = result.flat
     return {
-        **_maps(result.preview),
+        **_maps(result.preview, flat),
         **_averages(flat),
         "dagster/partition_row_count": dg.MetadataValue.int(flat.rows),
         "dagster/uri": dg.MetadataValue.path(flat.path),
@@ -177,7 +178,7 @@ def weather_metadata(result: LoadResult) -> Metadata:
     """Maps, means, rows and state of the month, and what it replaced, with technical facts in one entry."""
     flat, loaded = result.flat, result.loaded
     return {
-        **_maps(preview_file(flat.path.parent, flat.month)),
+        **_maps(preview_file(flat.path.parent, flat.month), flat),
         **_averages(flat),
         "dagster/partition_row_count": dg.MetadataValue.int(loaded.rows),
         "hours": dg.MetadataValue.int(flat.hours),
@@ -248,36 +249,40 @@ def _technical(**facts: object) -> Metadata:
     return {"technical": dg.MetadataValue.json(facts)}
 
 
-def _maps(path: Path) -> Metadata:
-    """The preview map in two sizes: small enough to be shown at once, and the original, shown on a click."""
+def _maps(path: Path, flat: FlatMonth) -> Metadata:
+    """The preview map in two sizes: small enough to be shown at once, and the original, shown on a click.
+
+    What it shows and its credit are above both, where they are in view however large the picture is.
+    """
+    credit = credit_of([(flat.raw.source, flat.month.year, flat.month.year)], [flat.shift], [flat.origin])
     try:
         picture = path.read_bytes()
-        small = _inline(picture)
+        caption, small = _inline(picture, credit)
     except (OSError, ValueError, KeyError):  # a missing or damaged preview must not fail the load
         return {"map": dg.MetadataValue.null(), "preview": dg.MetadataValue.null()}
     encoded = base64.b64encode(picture).decode()
     return {
         "map": dg.MetadataValue.md(small),
-        "preview": dg.MetadataValue.md(f"![preview](data:image/png;base64,{encoded})"),
+        "preview": dg.MetadataValue.md(f"{caption}![preview](data:image/png;base64,{encoded})"),
     }
 
 
 @lru_cache(maxsize=1)  # of a month's rows in a file, and in the table
-def _inline(picture: bytes) -> str:
-    """The picture as Markdown that the UI shows in place: its title as text, and below it the map, blurred."""
+def _inline(picture: bytes, credit: str) -> tuple[str, str]:
+    """The title and credit as Markdown, and what the UI shows in place: these, and below them the map, blurred."""
     with Image.open(io.BytesIO(picture)) as image:
         # Without its title, which would be illegible when blurred.
         words, title = image.info[TEXT_OF_PREVIEW], int(image.info[TITLE_OF_PREVIEW])
         original = image.convert("RGB").crop((0, title, image.width, image.height))
-    above, text = f"{words}\n\n" if words else "", ""
+    caption, text = "".join(f"{line}\n\n" for line in (words, credit) if line), ""
     for width, quality in product(_INLINE_WIDTHS, _INLINE_QUALITIES):
         file = io.BytesIO()
         small = original.resize((width, max(1, original.height * width // original.width)), Image.Resampling.LANCZOS)
         small.save(file, "webp", quality=quality, method=6)
-        text = above + _enlarged(file.getvalue(), original.width, original.height)
+        text = caption + _enlarged(file.getvalue(), original.width, original.height)
         if len(text) < _INLINE_CHARACTERS:
             break
-    return text
+    return caption, text
 
 
 def _enlarged(picture: bytes, width: int, height: int) -> str:

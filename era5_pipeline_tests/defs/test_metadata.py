@@ -19,6 +19,7 @@ from era5_pipeline.defs.assets import FLAT
 from era5_pipeline.flat.checks import FLAT_CHECKS, CheckResult
 from era5_pipeline.flat.flatten import preview_file
 from era5_pipeline.maps.styles import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
+from era5_pipeline.read.credit import credit_of
 from era5_pipeline.stages import FlatResult, LoadResult, RawResult
 from era5_pipeline.warehouse.load_month import Loaded
 from era5_pipeline_tests.pipelines import plain
@@ -44,6 +45,10 @@ def loaded(flat: FlatMonth, *, changed: bool = True, seconds: float = 2.0) -> Lo
         server="PostgreSQL",
     )
     return LoadResult(flat, result, (), 0.5)
+
+
+def credit_of_month(flat: FlatMonth) -> str:
+    return credit_of([(flat.raw.source, flat.month.year, flat.month.year)], [flat.shift], [flat.origin])
 
 
 def test_rate_uses_the_time_of_the_stage_alone(flat: FlatMonth) -> None:
@@ -134,7 +139,7 @@ def test_map_is_short_enough_to_be_shown_in_place(flat: FlatMonth, preview: Path
     assert list(shown)[:2] == ["map", "preview"]
     markdown = str(shown["map"].value)
     assert len(markdown) < 1000
-    svg = unquote(markdown.removeprefix("![map](data:image/svg+xml,").removesuffix(")"))
+    svg = unquote(markdown.partition("![map](data:image/svg+xml,")[2].removesuffix(")"))
     assert svg.startswith("<svg xmlns='http://www.w3.org/2000/svg' width='360' height='300'>")
     encoded = svg.partition("data:image/webp;base64,")[2].removesuffix("'/></svg>")
     with Image.open(io.BytesIO(base64.b64decode(encoded, validate=True))) as picture:
@@ -156,7 +161,10 @@ def test_what_the_map_shows_is_text_beside_it(flat: FlatMonth, preview: Path) ->
     ):
         markdown = str(shown["map"].value)
         assert len(markdown) < 1000
-        assert markdown.startswith(f"{words}\n\n![map](data:image/svg+xml,")
+        # Above the picture, where it is in view.
+        caption = f"{words}\n\n{credit_of_month(flat)}\n\n"
+        assert markdown.startswith(f"{caption}![map](data:image/svg+xml,")
+        assert str(shown["preview"].value).startswith(f"{caption}![preview](data:image/png;base64,")
         assert "width='360' height='250'" in unquote(markdown)
 
 
@@ -219,7 +227,8 @@ def test_damaged_preview_fails_no_load(flat: FlatMonth, preview: Path) -> None:
 
 def test_missing_preview_is_null(flat: FlatMonth, preview: Path) -> None:
     with_picture = metadata.flat_metadata(FlatResult(flat, (), preview, reused=False))
-    assert str(with_picture["preview"].value).startswith("![preview](data:image/png;base64,")
+    expected = f"{credit_of_month(flat)}\n\n![preview](data:image/png;base64,"
+    assert str(with_picture["preview"].value).startswith(expected)
     without = metadata.flat_metadata(FlatResult(flat, (), preview.with_name("none.png"), reused=False))
     assert (without["map"].value, without["preview"].value) == (None, None)
 
