@@ -254,7 +254,7 @@ def draw_years_by_month(axes: Axes, answer: ClimateAnswer, years: Sequence[int])
     months = answer.monthly["mean_temperature"].where(answer.monthly["temperature_complete"].astype(bool))
     for year, colour in zip(years, (WARM, COLD, MEAN), strict=False):
         of_year = months[answer.monthly.index.year == year]  # type: ignore[attr-defined]
-        numbers = of_year.index.month  # type: ignore[attr-defined]
+        numbers = of_year.index.month
         axes.plot(numbers, of_year, color=colour, linewidth=1.6, marker="o", markersize=3.5, label=f"{year}", zorder=3)
     month_axis(axes, _STARTS)
     name_axis(axes, "Temperature", "°C")

@@ -80,7 +80,8 @@ def _print_line(
     wide = line.get_window_extent().width if text else 0.0
     if wide <= most:
         return line
-    line.set_fontsize(max(size * most / wide, smallest))
+    # A little smaller than what would fit: letters are aligned with pixels.
+    line.set_fontsize(max(0.99 * size * most / wide, smallest))
     kept = text
     while line.get_window_extent().width > most:
         kept = kept[: min(int(len(kept) * most / line.get_window_extent().width) + 1, len(kept) - 1)]

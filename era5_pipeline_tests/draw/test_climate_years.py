@@ -280,6 +280,7 @@ def test_stripes_stand_above_the_bars_of_the_page() -> None:
         edges = [(box.x0, box.x1) for box in (stripes.get_position(), bars.get_position())]
         assert edges[0] == pytest.approx(edges[1])
         assert bars.get_ylabel() == "Anomaly (°C)"
+        bars.figure.canvas.draw()
         assert bars.yaxis.label.get_window_extent().x0 >= 0.0
 
 

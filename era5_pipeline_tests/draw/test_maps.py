@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
 from PIL import Image
 
 from era5_pipeline.draw.map_parts import map_window
@@ -98,7 +99,7 @@ def test_grey_is_in_the_legend_exactly_if_there_is_grey(area: str) -> None:
     figure = map_figure(field, credit="a credit line", notes=["a note", "another"])
     assert legends_of(figure) == ["no data"]
     (legend,) = figure.legends
-    colours = {to_hex(patch.get_facecolor()) for patch in legend.get_patches()}
+    colours = {to_hex(patch.get_facecolor()) for patch in legend.findobj(Rectangle)}
     assert colours == {NO_DATA, NO_DATA_ON_LAND}
     figure.canvas.draw()
     box = legend.get_window_extent()
