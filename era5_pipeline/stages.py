@@ -22,7 +22,7 @@ from era5_pipeline.lake.open_lake import ORPHAN_HOURS, open_lake, wants_lake
 from era5_pipeline.maps.fields import FieldMap
 from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError, machine_limit, machine_limits
 from era5_pipeline.model.grid import points_text
-from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.model.source_kinds import VERSION_TEXTS, source_kind
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.planning.disk_space import require_room, require_room_to_flatten
 from era5_pipeline.read.fields import hour_field
@@ -246,8 +246,8 @@ def _preview(middle: MiddleHour) -> bytes:
     """Draw the preview map of a month for Dagster's web UI."""
     from era5_pipeline.draw.maps import preview_map  # noqa: PLC0415  # matplotlib is slow to import; a few places have none
 
-    field = hour_field(middle.time, middle.variable, middle.location_ids, middle.values)
-    return preview_map(FieldMap.of_hour(field))
+    field = FieldMap.of_hour(hour_field(middle.time, middle.variable, middle.location_ids, middle.values))
+    return preview_map(replace(field, when=f"{field.when} ({VERSION_TEXTS[middle.version]})"))
 
 
 def run_load(

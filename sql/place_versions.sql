@@ -1,7 +1,9 @@
--- For each part with any of these locations, in a range of months: the sources of these columns (with duplicates),
--- version, preliminary hours, shift off the grid and whose word its origin is. Columns that were added to a part's rows later have their own source.
+-- For each part with any of these locations, in a range of months (NULL: all of them): the sources of these columns
+-- (NULL: of all; with duplicates), version, preliminary hours, shift off the grid, whose word its origin is, and hour
+-- counts by version, unless all its columns have the same. Columns that were added to a part's rows later have their
+-- own source.
 SELECT month,
-       CASE WHEN EXISTS (
+       CASE WHEN %(columns)s::text[] IS NULL OR EXISTS (
                 SELECT FROM unnest(%(columns)s::text[]) AS name
                 WHERE columns @> jsonb_build_array(jsonb_build_object('column', name))
                   AND NOT additions @> jsonb_build_array(jsonb_build_object('columns', jsonb_build_array(name))))
@@ -9,13 +11,15 @@ SELECT month,
        || CASE WHEN additions = '[]' THEN '{}' ELSE ARRAY(
                 SELECT added ->> 'source'
                 FROM jsonb_array_elements(additions) AS added
-                WHERE added -> 'columns' ?| %(columns)s::text[]) END AS sources,
+                WHERE %(columns)s::text[] IS NULL OR added -> 'columns' ?| %(columns)s::text[]) END AS sources,
        version,
        CASE WHEN version IN ('preliminary', 'mixed') THEN preliminary_hours ELSE '{}'::jsonb END AS preliminary_hours,
        interpolated,
-       origin
+       origin,
+       CASE WHEN version IN ('mixed', 'unknown') THEN expver END AS expver
 FROM era5.ledger
 WHERE dropped_at IS NULL
-  AND location_ids && %(location_ids)s::int4multirange
-  AND month BETWEEN %(first)s AND %(last)s
+  AND (%(location_ids)s::int4multirange IS NULL OR location_ids && %(location_ids)s::int4multirange)
+  AND month >= coalesce(%(first)s::date, '-infinity')
+  AND month <= coalesce(%(last)s::date, 'infinity')
 ORDER BY month, part

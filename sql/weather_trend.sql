@@ -22,6 +22,9 @@ CREATE TABLE IF NOT EXISTS {table} (
     PRIMARY KEY (variable, statistic, part, location_id)
 );
 
+-- Tables of earlier versions lack these columns.
+ALTER TABLE {table} ADD COLUMN IF NOT EXISTS version text;
+
 COMMENT ON TABLE {table} IS
     'Trends and normals at each place, written by era5 climate --everywhere --save: as they were at computed_at';
 COMMENT ON COLUMN {table}.location_id IS 'Number of the grid point, as in weather';
@@ -42,4 +45,6 @@ COMMENT ON COLUMN {table}.baseline_first IS 'First year of the baseline';
 COMMENT ON COLUMN {table}.baseline_last IS 'Last year of the baseline';
 COMMENT ON COLUMN {table}.baseline_years IS 'Complete years of the baseline';
 COMMENT ON COLUMN {table}.normal IS 'Mean over the complete years of the baseline; NULL with fewer than 10';
-COMMENT ON COLUMN {table}.computed_at IS 'When the row was written'
+COMMENT ON COLUMN {table}.computed_at IS 'When the row was written';
+COMMENT ON COLUMN {table}.version IS
+    'Version of ERA5 of all hours of the answer: final, preliminary, mixed, unknown; generated or partly generated: then low and high are NULL'

@@ -16,7 +16,7 @@ from era5_pipeline.model.location_set import GridWindow
 from era5_pipeline.model.package_version import __version__
 from era5_pipeline.model.times import as_datetime64, hour_of, hours_of_month
 from era5_pipeline.read.boxes import hour_range, read_box, read_box_contents, read_field
-from era5_pipeline.read.credit import read_credit
+from era5_pipeline.read.credit import SAMPLE_CREDIT, read_origin
 from era5_pipeline.read.held import require_columns
 from era5_pipeline.read.missing import describe_absent, only_null_in
 
@@ -144,12 +144,13 @@ def coordinates_of(hours: range, window: GridWindow) -> dict[str, xr.Variable]:
 def dataset_attributes(
     connection: psycopg.Connection[Any], start: datetime, end: datetime, window: GridWindow, columns: Iterable[str]
 ) -> dict[str, str]:
-    """Attributes of a dataset: conventions, the program that made it, and the credit."""
+    """Attributes of a dataset: conventions, the program that made it, versions of ERA5, and the credit."""
+    origin = read_origin(connection, start, end, window.locations, columns)
     return {
         "Conventions": CONVENTIONS,
-        "title": "ERA5 hourly data on single levels",
+        "title": SAMPLE_CREDIT if origin.credit == SAMPLE_CREDIT else "ERA5 hourly data on single levels",
         "source": f"table weather of era5-pipeline {__version__}",
-        "credit": read_credit(connection, start, end, window.locations, columns),
+        **origin.attributes,
     }
 
 
@@ -214,4 +215,4 @@ def _origin(
     connection: psycopg.Connection[Any], start: datetime, end: datetime, window: GridWindow, variable: Variable
 ) -> dict[str, str]:
     attributes = dataset_attributes(connection, start, end, window, [variable.column])
-    return {name: attributes[name] for name in ("source", "credit")}
+    return {name: text for name, text in attributes.items() if name not in ("Conventions", "title")}

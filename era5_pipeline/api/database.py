@@ -110,7 +110,8 @@ class Database:
             A row for each hour, and a column for each variable, float32, in the order of `era5 variables`. The index
             `time`, datetime64[s] with UTC or the offset, ascends. An hour that is missing is NaN. In `attrs`: `units`
             and `long_names` by column, `place`, `location_id`, `latitude`, `longitude` and `land_share` of the cell,
-            `missing_months` and `missing_hours` by column, `credit`.
+            `missing_months` and `missing_hours` by column, `era5_versions` (the months by version: final, preliminary,
+            mixed, unknown or generated), `credit`, and `notice` if data are generated.
 
         Raises:
             UsageError: if the place, a column or a time is unknown or wrong.
@@ -147,7 +148,7 @@ class Database:
             float32 in the table's unit: (latitude, longitude) of `time`, which is a scalar coordinate, or
             (time, latitude, longitude) of `month`. Latitudes descend; longitudes ascend, and continue past 180 across
             the antimeridian; times are in UTC. Missing is NaN. `attrs` are those of CF (`units`, `standard_name`,
-            `long_name`, `cell_methods`), `source` and `credit`.
+            `long_name`, `cell_methods`), `source`, `era5_versions`, `credit`, and `notice` if data are generated.
 
         Raises:
             UsageError: if the column, time, month or area is unknown or wrong.
@@ -265,8 +266,8 @@ class Database:
         Returns:
             A row for each month; the index `month` is a PeriodIndex. `state` is loaded, incomplete, dropped, loading or
             failed; `locations`, `hours`, `hours_expected` and `rows` are counts; `columns` and `source` names with
-            commas; `version` final, preliminary, mixed or unknown; `loaded_at` a time in UTC. No rows if nothing was
-            ever loaded.
+            commas; `version` final, preliminary, mixed, unknown, generated or partly generated; `loaded_at` a time in
+            UTC. No rows if nothing was ever loaded.
 
         Raises:
             WarehouseError, TransientError: if the server fails.

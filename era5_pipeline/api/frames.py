@@ -16,7 +16,7 @@ from era5_pipeline.model.cells import last_full_year, standard_offset
 from era5_pipeline.model.cf_names import cf_attributes
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.times import as_datetime64, from_datetime64, hours_of_month
-from era5_pipeline.read.credit import read_credit
+from era5_pipeline.read.credit import read_origin
 from era5_pipeline.read.hours import read_series, require_values, without_single_hours
 from era5_pipeline.read.missing import gap_lines, gaps_as_json, read_gaps
 from era5_pipeline.warehouse.ledger import read_ledger
@@ -86,8 +86,8 @@ def read_series_frame(
         values = {variable.column: _spread(rows.values[variable.column], at, times.size) for variable in variables}
     frame = pd.DataFrame(values, index=index, copy=False)
     there = LocationSet.of_ids([location.location_id])
-    credit = read_credit(connection, index[0].to_pydatetime(), (index[-1] + _HOUR).to_pydatetime(), there, values)
-    frame.attrs = {**_attributes(asked, variables, gaps), "credit": credit}
+    origin = read_origin(connection, index[0].to_pydatetime(), (index[-1] + _HOUR).to_pydatetime(), there, values)
+    frame.attrs = {**_attributes(asked, variables, gaps), **origin.attributes}
     if local_time:
         frame = _local(frame, asked.time_zone)
     warn_of_missing(asked.description, [*gap_lines(gaps), *([left_out] if left_out else [])])

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from era5_pipeline.climate.everywhere import Engine, EverywhereQuestion
     from era5_pipeline.climate.question import YearPart
     from era5_pipeline.model.settings import Settings
+    from era5_pipeline.read.credit import DataOrigin
 
 
 Format = Literal["table", "csv", "json"]
@@ -449,17 +450,20 @@ def climate_everywhere(options: EverywhereOptions) -> None:
         with server_errors("reading which months there are"):
             question = _question(connection, options)
         with server_errors("computing trends"), stage_bars(terminal(stderr=True), question.variable.column, "read"):
-            rows = everywhere.all_rows(question, _blocks(connection, settings, question, options.engine))
+            origin = everywhere.read_origin_of(connection, question)
+            rows = everywhere.all_rows(question, _blocks(connection, settings, question, options.engine), origin)
             if options.save:
                 everywhere.save(connection, question, rows)
         if out is not None and out.suffix.lower() in _TABLES:
             with replacing(out) as temporary:
                 _write_table(rows, temporary, out.suffix.lower())
         elif out is not None:
-            with server_errors("reading whom to credit"):
-                _draw(connection, question, rows, out, options.title)
+            _draw(question, rows, origin, out, options.title)
+    if origin.notice:
+        typer.echo(origin.notice)
     for part in question.parts:
-        typer.echo(_summary(question, part, rows))
+        typer.echo(_summary(question, part, rows, origin))
+    typer.echo(origin.credit)
     if options.save:
         typer.echo(f"wrote {rows.num_rows:,} rows into the table weather_trend")
     if out is not None:
@@ -541,15 +545,11 @@ def _write_table(rows: "pa.Table", path: Path, suffix: str) -> None:
     pq.write_table(rows, path, compression="zstd")
 
 
-def _draw(
-    connection: "psycopg.Connection", question: "EverywhereQuestion", rows: "pa.Table", out: Path, title: str | None
-) -> None:
+def _draw(question: "EverywhereQuestion", rows: "pa.Table", origin: "DataOrigin", out: Path, title: str | None) -> None:
     from era5_pipeline.draw.maps import plot_map
     from era5_pipeline.maps.question import TrendQuestion
     from era5_pipeline.maps.read import trend_field
     from era5_pipeline.model.errors import NoDataError
-    from era5_pipeline.model.months import Month
-    from era5_pipeline.read.credit import read_credit
 
     (part,) = question.parts
     has_trend = rows.filter(rows.column("slope").is_valid())
@@ -564,20 +564,19 @@ def _draw(
         TrendQuestion(part, question.years, question.statistic),
         has_trend.column("location_id").to_numpy(),
         has_trend.column("slope").to_numpy(),
-        (low > 0) | (high < 0),
+        None if origin.notice else (low > 0) | (high < 0),
         f"{part.in_years(question.years)}, {complete} complete years",
     )
-    start, end = Month(question.years.first, 1).start, Month(question.years.last, 12).end
     without = rows.num_rows - has_trend.num_rows
     notes = [f"{without:,} places have too few complete years for a trend"] if without else []
-    credit = read_credit(connection, start, end, field.locations, [question.variable.column])
-    plot_map(field, out, credit=credit, notes=notes, title=title)
+    plot_map(field, out, credit=origin.credit, notes=notes, title=title)
 
 
-def _summary(question: "EverywhereQuestion", part: "YearPart", rows: "pa.Table") -> str:
+def _summary(question: "EverywhereQuestion", part: "YearPart", rows: "pa.Table", origin: "DataOrigin") -> str:
     import pyarrow.compute as pc
 
     from era5_pipeline.climate.everywhere import mean_over_places
+    from era5_pipeline.maps.read import NO_SIGNIFICANCE
 
     own = rows.filter(pc.equal(rows.column("part"), part.code))
     name = f"{question.variable.column} {part.in_years(question.years)}"
@@ -585,10 +584,11 @@ def _summary(question: "EverywhereQuestion", part: "YearPart", rows: "pa.Table")
     if not trends.num_rows:
         return f"{name}: no trend, at most {pc.max(own.column('years')).as_py() or 0} complete years"
     significant = pc.sum(pc.or_(pc.greater(trends.column("low"), 0), pc.less(trends.column("high"), 0))).as_py()
+    said = NO_SIGNIFICANCE if origin.notice else f"significant at {significant:,}"
     unit = question.variable.unit
     normal = mean_over_places(own, "normal")
     return (
-        f"{name}: a trend at {trends.num_rows:,} of {own.num_rows:,} places, significant at {significant:,}; "
+        f"{name}: a trend at {trends.num_rows:,} of {own.num_rows:,} places, {said}; "
         f"their mean {mean_over_places(trends, 'slope'):+.3f} {unit} per decade"
         + ("" if normal != normal else f"; normal {question.baseline}: {normal:.2f} {unit}")  # noqa: PLR0124  # NaN
     )

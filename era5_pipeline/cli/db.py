@@ -122,6 +122,7 @@ def init(
       ERA5_DATABASE_URL=postgresql://user:password@host:5432/era5 era5 db init
       era5 db init --roles
     """  # noqa: D301
+    from era5_pipeline.climate.everywhere import ensure_table
     from era5_pipeline.model.errors import UsageError
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import dagster_url, open_warehouse
@@ -144,6 +145,8 @@ def init(
                 for name in remove_what_loaders_made(connection):
                     typer.echo(f"{name}: made anew, because a loader had made it")
             schema = ensure_schema(connection)
+            with connection.transaction():
+                ensure_table(connection)
         url = dagster_url(warehouse, settings)
         typer.echo(f"{warehouse.shown}: {schema.server}, layout: {schema.layout.name}")
         if roles:

@@ -89,6 +89,6 @@ def export(
     rows = "rows" if chosen in ("csv", "parquet") else "hours x points"
     typer.echo(
         f"wrote {out}: {named_columns(done.contents.columns)}, {done.rows:,} {rows}, {done.bytes / 1e6:,.1f} MB, "
-        f"{done.seconds:,.1f} s ({done.contents.credit})"
+        f"{done.seconds:,.1f} s ({done.contents.origin.credit})"
     )
     warn_of_gaps(list(done.missing), strict=strict)

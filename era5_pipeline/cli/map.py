@@ -370,7 +370,7 @@ def map_(
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
-    from era5_pipeline.read.credit import read_credit
+    from era5_pipeline.read.credit import read_origin
 
     variable, rectangle = asked_column(column), asked_area(area)
     require_limits(vmin, vmax)
@@ -409,7 +409,8 @@ def map_(
         server_errors("reading the map"),
     ):
         reading = read_map(connection, question, variable, rectangle)
-        credit = read_credit(connection, reading.start, reading.end, reading.locations, [variable.column])
+        read, columns = (reading.start, reading.end, reading.locations), [variable.column]
+        credit = read_origin(connection, *read, columns, months=reading.months).credit
     plot_map(
         reading.field,
         out,

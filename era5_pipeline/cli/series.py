@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.places import AskedPlace
     from era5_pipeline.model.variables import Variable
+    from era5_pipeline.read.credit import DataOrigin
     from era5_pipeline.read.fields import Series
     from era5_pipeline.read.missing import Gaps
 
@@ -101,7 +102,7 @@ def series(
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
-    from era5_pipeline.read.credit import read_credit
+    from era5_pipeline.read.credit import read_origin
     from era5_pipeline.read.hours import read_series, require_values, without_single_hours
     from era5_pipeline.read.missing import gap_lines, read_gaps
 
@@ -132,7 +133,7 @@ def series(
         first, last = (time.astype("datetime64[s]").item().replace(tzinfo=UTC) for time in rows.times[[0, -1]])
         there = LocationSet.of_ids([location.location_id])
         columns = [variable.column for variable in variables]
-        credit = read_credit(connection, first, last + timedelta(hours=1), there, columns) if plot else ""
+        origin = read_origin(connection, first, last + timedelta(hours=1), there, columns)
     lines = gap_lines(gaps)
     if plot:
         from era5_pipeline.draw.series import plot_series
@@ -143,15 +144,15 @@ def series(
             location,
             plot,
             place_name=where.name,
-            credit=credit,
+            credit=origin.credit,
             notes=lines,
             title=title,
             limits=(vmin, vmax),
         )
-        typer.echo(f"wrote {plot}: {where.description}, {rows.times.size:,} hours ({credit})", err=True)
+        typer.echo(f"wrote {plot}: {where.description}, {rows.times.size:,} hours ({origin.credit})", err=True)
     if plot is None or format_ is not None:
         with surviving_closed_pipe():
-            _print(rows, variables, where, gaps, format_ or "table")
+            _print(rows, variables, where, gaps, origin, format_ or "table")
     if left_out:
         typer.echo(f"note: {left_out}", err=True)
     warn_of_gaps(lines, strict=strict)
@@ -174,18 +175,22 @@ def _print(
     variables: tuple["Variable", ...],
     asked: "AskedPlace",
     gaps: "Mapping[str, Gaps]",
+    origin: "DataOrigin",
     format_: Format,
 ) -> None:
-    """Print the rows, with the place above a table.
+    """Print the rows, with the place above a table, and the credit below it.
 
-    In other formats, the place goes to standard error, unless it is just the requested grid point, on land.
+    In other formats, the place goes to standard error, unless it is just the requested grid point, on land. CSV has no
+    room for the credit, which goes there, too.
     """
     if format_ == "table":
-        _print_table(rows, variables, asked.description)
+        _print_table(rows, variables, asked.description, origin.credit)
         return
+    if format_ == "csv":
+        typer.echo(origin.credit, err=True)
     if asked.name is not None or not asked.is_on_grid or asked.cell.land_share < 1.0:
         typer.echo(asked.description, err=True)
-    for chunk in _csv(rows, variables) if format_ == "csv" else _json(rows, variables, asked, gaps):
+    for chunk in _csv(rows, variables) if format_ == "csv" else _json(rows, variables, asked, gaps, origin):
         sys.stdout.write(chunk)
 
 
@@ -209,12 +214,16 @@ def _csv(rows: "Series", variables: tuple["Variable", ...]) -> Iterator[str]:
 
 
 def _json(
-    rows: "Series", variables: tuple["Variable", ...], asked: "AskedPlace", gaps: "Mapping[str, Gaps]"
+    rows: "Series",
+    variables: tuple["Variable", ...],
+    asked: "AskedPlace",
+    gaps: "Mapping[str, Gaps]",
+    origin: "DataOrigin",
 ) -> Iterator[str]:
-    """An object with the place, the gaps by column, and the rows, one per line."""
+    """An object with the place, the gaps by column, versions and credit, and the rows, one per line."""
     from era5_pipeline.read.missing import gaps_as_json
 
-    for name, value in (asked.as_json() | gaps_as_json(gaps)).items():
+    for name, value in (asked.as_json() | gaps_as_json(gaps) | origin.attributes).items():
         yield f"{'{' if name == 'place' else ','}\n{json.dumps(name)}: {json.dumps(value)}"
     names = ['"time"', *(f'"{variable.column}"' for variable in variables)]
     before = ',\n"rows": [\n'
@@ -241,7 +250,7 @@ def _texts(values: "npt.NDArray[np.float32]", *, null: str) -> list[str]:
     return [null if text == "nan" else text for text in values.astype(str).tolist()]
 
 
-def _print_table(rows: "Series", variables: tuple["Variable", ...], heading: str) -> None:
+def _print_table(rows: "Series", variables: tuple["Variable", ...], heading: str, credit: str) -> None:
 
     console = terminal()
     table = _table(rows, variables, header=str)
@@ -258,7 +267,8 @@ def _print_table(rows: "Series", variables: tuple["Variable", ...], heading: str
     summary = f"{len(rows.times):,} hours"
     if left_out > 0:
         summary += f"; {left_out:,} in the middle are not shown: --format csv or --format json prints all"
-    console.print(summary, markup=False, soft_wrap=True)
+    for line in (summary, credit):
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _table(rows: "Series", variables: tuple["Variable", ...], header: Callable[[str], str]) -> "Table":

@@ -393,7 +393,7 @@ def _stated_version(part: "LedgerEntry") -> str:
 def _versions_line(entries: "Sequence[MonthContents]") -> str:
     """Number of months per version; for months with preliminary hours, the first of these hours."""
     said: list[str] = []
-    for version in ("final", "preliminary", "mixed", "unknown"):
+    for version in ("final", "preliminary", "mixed", "unknown", "generated", "partly generated"):
         of_version = [entry for entry in entries if entry.version == version]
         if of_version:
             since = [_since(entry) for entry in of_version if entry.is_preliminary]

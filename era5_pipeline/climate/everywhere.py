@@ -28,6 +28,7 @@ from era5_pipeline.model.errors import Era5Error, NoDataError, TransientError, U
 from era5_pipeline.model.grid import N_LONGITUDES, latitudes_of, longitudes_of
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.package_version import __version__
+from era5_pipeline.read.credit import UNKNOWN_ORIGIN, read_origin
 from era5_pipeline.read.fetch import fetch_packed, nothing_loaded
 from era5_pipeline.read.held import places_held
 from era5_pipeline.runtime import progress
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from era5_pipeline.lake.read import LakeFile
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.variables import Variable
+    from era5_pipeline.read.credit import DataOrigin
 
     IdArray = npt.NDArray[np.int32]
     DoubleArray = npt.NDArray[np.float64]
@@ -405,8 +407,24 @@ _TABLE = sql.Identifier("weather_trend")
 _ROWS_AT_ONCE = 65_536
 
 
-def all_rows(question: EverywhereQuestion, blocks: Iterable[pa.Table]) -> pa.Table:
+def read_origin_of(connection: psycopg.Connection[Any], question: EverywhereQuestion) -> DataOrigin:
+    """The origin of the hours behind the answer, by the ledger.
+
+    Raises:
+        NoDataError: if there are no places.
+    """
+    years = {*range(question.years.first, question.years.last + 1)}
+    years |= {*range(question.baseline.first, question.baseline.last + 1)}
+    months = frozenset(month for part in question.parts for year in years for month in part.months(year))
+    start, end = min(months).start, max(months).end
+    places = asked_locations(connection, question.area)
+    return read_origin(connection, start, end, places, [question.variable.column], months=months)
+
+
+def all_rows(question: EverywhereQuestion, blocks: Iterable[pa.Table], origin: DataOrigin = UNKNOWN_ORIGIN) -> pa.Table:
     """Put blocks of the answer together, with the columns of the table `weather_trend`, by part and location.
+
+    Of generated data they have no interval, so that no trend is significant. Versions and credit are in the metadata.
 
     Raises:
         NoDataError: if no place has a complete year.
@@ -429,6 +447,7 @@ def all_rows(question: EverywhereQuestion, blocks: Iterable[pa.Table]) -> pa.Tab
         "variable": pa.scalar(question.variable.column),
         "statistic": pa.scalar(question.statistic),
         "unit": pa.scalar(question.variable.unit),
+        "version": pa.scalar(origin.version),
         "baseline_first": pa.scalar(question.baseline.first, pa.int16()),
         "baseline_last": pa.scalar(question.baseline.last, pa.int16()),
     }
@@ -438,15 +457,37 @@ def all_rows(question: EverywhereQuestion, blocks: Iterable[pa.Table]) -> pa.Tab
         else pa.repeat(value, rows.num_rows)
         for name, value in of_all.items()
     }
-    return pa.table({**dict(zip(rows.column_names, rows.columns, strict=True)), **places, **repeated}).select(COLUMNS)
+    columns = {**dict(zip(rows.column_names, rows.columns, strict=True)), **places, **repeated}
+    if origin.notice:
+        columns |= {name: pa.nulls(rows.num_rows, columns[name].type) for name in _CONCLUSIONS}
+    return pa.table(columns).select(COLUMNS).replace_schema_metadata(origin.attributes)
 
 
 # In the order of the table, but for the time of its writing.
 COLUMNS = (
     *("location_id", "latitude", "longitude", "variable", "statistic", "part", "unit"),
     *("first_year", "last_year", "years", "slope", "low", "high"),
-    *("baseline_first", "baseline_last", "baseline_years", "normal"),
+    *("baseline_first", "baseline_last", "baseline_years", "normal", "version"),
 )
+# The columns from which follows whether a trend is significant.
+_CONCLUSIONS = ("low", "high")
+
+
+def ensure_table(connection: psycopg.Connection[Any], *, creates: bool = False) -> sql.Composed:
+    """Add the columns that the table `weather_trend` of an earlier version lacks; return its name.
+
+    With `creates`, create it if it is missing. To be called in a transaction.
+    """
+    table = sql.SQL("{}.{}").format(sql.Identifier(weather_schema(connection)), _TABLE)
+    held = connection.execute(
+        "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+        (table.as_string(connection),),
+    ).fetchall()
+    if (held or creates) and not set(COLUMNS) <= {name for (name,) in held}:
+        connection.execute(sql.SQL(read_sql("weather_trend")).format(table=table))
+        transfer_to_table_owner(connection, table, "TABLE")
+        grant_to_table_readers(connection, table)
+    return table
 
 
 def save(connection: psycopg.Connection[Any], question: EverywhereQuestion, rows: pa.Table) -> None:
@@ -462,11 +503,7 @@ def save(connection: psycopg.Connection[Any], question: EverywhereQuestion, rows
         "places": None if question.area is None else LocationSet.of_area(question.area).multirange,
     }
     with connection.transaction():
-        table = sql.SQL("{}.{}").format(sql.Identifier(weather_schema(connection)), _TABLE)
-        if connection.execute("SELECT to_regclass(%s)", (table.as_string(connection),)).fetchone() == (None,):
-            connection.execute(sql.SQL(read_sql("weather_trend")).format(table=table))
-            transfer_to_table_owner(connection, table, "TABLE")
-            grant_to_table_readers(connection, table)
+        table = ensure_table(connection, creates=True)
         # Two runs of the same question would both add its rows; readers do not wait.
         connection.execute(sql.SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(table))
         connection.execute(

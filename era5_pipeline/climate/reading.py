@@ -33,7 +33,7 @@ from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import from_datetime64
 from era5_pipeline.model.variables import BY_COLUMN
-from era5_pipeline.read.credit import read_credit, sample_notice
+from era5_pipeline.read.credit import origin_of, sample_notice
 from era5_pipeline.read.fetch import fetch_array, nothing_loaded
 from era5_pipeline.read.fields import Series
 from era5_pipeline.read.held import (
@@ -321,7 +321,7 @@ def read_provenance(
         versions=dict(versions),
         sources=dict(sources),
         lines=(*lines, *missing),
-        credit=read_credit(connection, first, last + timedelta(hours=1), locations, columns),
+        credit=origin_of(parts, first, last + timedelta(hours=1)).credit,
         gaps=tuple(missing),
         unknown_share=unknown,
         notice=sample_notice(_all_sources(connection, locations, sources, beside)),

@@ -15,7 +15,7 @@ from PIL import Image
 from era5_pipeline.flat.checks import CHECK_DESCRIPTIONS, CheckName, CheckResult
 from era5_pipeline.flat.flatten import preview_file
 from era5_pipeline.maps.styles import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
-from era5_pipeline.model.source_kinds import version_of
+from era5_pipeline.model.source_kinds import source_kind, version_of
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES
 from era5_pipeline.read.credit import credit_of
 
@@ -90,7 +90,8 @@ def per_second(count: int, seconds: float) -> float:
 def raw_metadata(result: RawResult) -> Metadata:
     """Files with their digests, hours and versions."""
     raw = result.raw
-    version = version_of(result.expver, result.preliminary_hours)
+    generated = result.columns if source_kind(raw.source).is_generated else ()
+    version = version_of(result.expver, result.preliminary_hours, generated=generated)
     return {
         "source": dg.MetadataValue.text(raw.source),
         "files": dg.MetadataValue.table(

@@ -106,16 +106,29 @@ def require_drawable(text: str, option: str) -> str:
     return line
 
 
+# Points of a credit on one line, on two and on three, which fit below the notes.
+_CREDIT_SIZES = (6.5, 5.5, 4.5)
+_CREDIT_BOTTOM = 0.05  # inches
+# Of a line's width, as lines of equally many characters are not equally long.
+_FILLED = 0.97
+
+
 def print_credit(figure: Figure, left: float, credit: str) -> None:
-    """Print the credit at the bottom, starting at `left` (inches), on one line or two; smaller if it is too long."""
+    """Print the credit at the bottom, starting at `left` (inches): smaller, and on several lines, if it is long."""
+    if not credit:
+        return
     width, height = figure.get_size_inches()
-    most = int((width - left - _RIGHT_OF_TITLE) * _CREDIT_CHARACTERS_PER_INCH)
-    lines = wrap(credit, max(most, len(credit) // 2 + _LONGEST_WORD)) if len(credit) > most else [credit]
-    size = 6.5 * min(most / max(1, *map(len, lines)), 1.0)
-    bottom = 0.1 if len(lines) == 1 else 0.03
-    figure.text(
-        left / width, bottom / height, "\n".join(lines), fontsize=size, color=FAINT, va="bottom", linespacing=1.1
-    )
+    line = figure.text(left / width, 0.12 / height, credit, fontsize=_CREDIT_SIZES[0], color=FAINT)
+    most = _FILLED * (width - left - _RIGHT_OF_TITLE) * figure.dpi
+    lines = [credit]
+    for count, size in enumerate(_CREDIT_SIZES, start=1):
+        line.set_fontsize(size)
+        lines = wrap(credit, max(int(len(credit) * most / line.get_window_extent().width), 1))
+        if len(lines) <= count:
+            break
+    if len(lines) > 1:
+        line.set_text("\n".join(lines))
+        line.set_y(_CREDIT_BOTTOM / height)
 
 
 def wrapped_notes(notes: Sequence[str], width: float) -> list[str]:

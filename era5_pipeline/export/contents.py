@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY
 from era5_pipeline.model.times import as_datetime64, hours_of_month, time_of
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.read.boxes import hour_range, read_box_contents
-from era5_pipeline.read.credit import read_credit
+from era5_pipeline.read.credit import origin_of
 from era5_pipeline.read.fields import Series
 from era5_pipeline.read.held import NO_LEDGER, months_held, part_versions, places_held, require_columns
 from era5_pipeline.read.missing import find_gaps, gap_lines, no_series, only_null_hours
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from era5_pipeline.export.pieces import ExportPiece, Values
     from era5_pipeline.model.places import AskedPlace
     from era5_pipeline.model.variables import Variable
+    from era5_pipeline.read.credit import DataOrigin
     from era5_pipeline.read.held import PartVersion
     from era5_pipeline.read.missing import Gaps
 
@@ -55,8 +57,12 @@ class ExportContents:
     incomplete_months: tuple[Month, ...]
     lines: tuple[str, ...]
     parts: tuple[PartVersion, ...]
-    credit: str
     state: State | None
+
+    @cached_property
+    def origin(self) -> DataOrigin:
+        """The sources and versions of its hours, and their credit."""
+        return origin_of(self.parts, time_of(self.hours.start), time_of(self.hours.stop))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -79,12 +85,12 @@ class ExportContents:
         return first_and_last_month(self.hours)[1]
 
     def expver(self) -> npt.NDArray[np.str_]:
-        """The version (hours,) of each hour as in ERA5 files, `0001` or `0005`; empty if unknown, or without data.
+        """The version (hours,) of each hour as in ERA5 files, `0001` or `0005`; empty if unknown, generated or absent.
 
         An hour is preliminary if it is so at any place, in any column.
         """
         versions = np.zeros(len(self.hours), dtype="U4")
-        unknown = {part.month for part in self.parts if part.version == "unknown"}
+        unknown = {part.month for part in self.parts if part.version in ("unknown", "generated")}
         for part in self.parts:
             within = hours_of_month(part.month)
             first, end = (min(max(hour - self.hours.start, 0), len(self.hours)) for hour in (within.start, within.stop))
@@ -213,7 +219,6 @@ def _box_contents(
         incomplete_months=box.incomplete_months,
         lines=tuple(box.lines),
         parts=part_versions(connection, wanted, [variable.column for variable in box.variables], *months),
-        credit=read_credit(connection, box.start, box.end, wanted, [one.column for one in box.variables]),
         state=read_state(connection, wanted, *months),
     )
 
@@ -263,7 +268,6 @@ def _place_contents(
         incomplete_months=(),
         lines=(),
         parts=part_versions(connection, there, [variable.column for variable in variables], *spanned),
-        credit=read_credit(connection, start, end, there, [one.column for one in variables]),
         state=read_state(connection, there, *spanned) if held else None,
     )
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from era5_pipeline.export.pieces import Cut, ExportPiece, Values
     from era5_pipeline.model.grid import Shift
     from era5_pipeline.model.months import Month
-    from era5_pipeline.model.source_kinds import Version
     from era5_pipeline.model.variables import Variable
 
 # --- The interface of a file that is being exported, and the attributes that describe it ---
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 EXPVER_ATTRIBUTES = {
     "long_name": "version of ERA5",
     "comment": "0001: final; 0005: preliminary (ERA5T), at some place or of some variable; "
-    "empty: no data, or the files that were loaded do not say",
+    "empty: no data, generated data, or the files that were loaded do not say",
 }
 _DATASET = "ERA5 hourly data on single levels from 1940 to present, doi:10.24381/cds.adbb2d47"
 _LICENCE = "CC BY 4.0, https://creativecommons.org/licenses/by/4.0/"
@@ -71,7 +70,7 @@ class ExportSink(Protocol):
 
 def file_attributes(contents: ExportContents) -> dict[str, str]:
     """Attributes that describe a file: conventions, origin, history, versions, credit, place, what is missing."""
-    sources = sorted({source for part in contents.parts for source in part.sources})
+    sources = contents.origin.sources
     is_real = any(not source_kind(source).is_generated for source in sources)
     found = {
         "Conventions": CONVENTIONS,
@@ -79,8 +78,8 @@ def file_attributes(contents: ExportContents) -> dict[str, str]:
         "source": f"{f'{_DATASET}; ' if is_real else ''}table weather of era5-pipeline {__version__}"
         f"{', loaded from ' if sources else ''}{', '.join(sources)}",
         "history": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} exported by era5-pipeline {__version__}",
-        "credit": contents.credit,
-        "era5_versions": _versions(contents),
+        "credit": contents.origin.credit,
+        "era5_versions": contents.origin.era5_versions if contents.parts else "",
         "interpolated": _shifts(contents),
         "era5_origin": _origins(contents),
     }
@@ -104,14 +103,6 @@ def variable_attributes(contents: ExportContents, variable: Variable) -> dict[st
     if variable.column in contents.missing_months:
         attributes["missing_months"] = " ".join(map(str, contents.missing_months[variable.column]))
     return attributes
-
-
-def _versions(contents: ExportContents) -> str:
-    """The months by version: `final: 2023-01 to 2023-08; preliminary: 2023-09`."""
-    months: dict[Version, set[Month]] = {}
-    for part in contents.parts:
-        months.setdefault(part.version, set()).add(part.month)
-    return "; ".join(f"{version}: {spans(sorted(months[version]))}" for version in sorted(months))
 
 
 def _shifts(contents: ExportContents) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from era5_pipeline.model.grid import Shift
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.source_kinds import most_doubtful, version_of
+from era5_pipeline.model.source_kinds import most_doubtful, source_kind, version_of
 from era5_pipeline.runtime.files import digest_of, sha256_of
 from era5_pipeline.sources.source import RawMonth
 
@@ -203,8 +203,9 @@ class FlatMonth:
 
     @property
     def version(self) -> Version:
-        """The version of the whole month: final, preliminary, mixed or unknown."""
-        return version_of(self.expver)
+        """The version of the whole month: final, preliminary, mixed or unknown; generated if its source makes it up."""
+        is_generated = source_kind(self.raw.source).is_generated
+        return version_of(self.expver, generated=self.column_names if is_generated else ())
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from era5_pipeline.flat.tiles import cut_tiles
 from era5_pipeline.model.errors import RefusedError, UsageError
 from era5_pipeline.model.grid import latitudes_of, location_ids, longitudes_of
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.source_kinds import source_kind, version_of
 from era5_pipeline.model.times import as_datetime64, describe_hours, hour_of, time_of
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.filled_tiles import CountedTile, RowBlock
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import FlatFormat
+    from era5_pipeline.model.source_kinds import Version
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.netcdf.archive import NetcdfFile
     from era5_pipeline.netcdf.field_reader import Reader
@@ -62,12 +64,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class MiddleHour:
-    """The month's first variable at the hour nearest to its middle: `values` (k,) float32 at `location_ids` (k,)."""
+    """The month's first variable at the hour nearest to its middle: `values` (k,) float32 at `location_ids` (k,).
+
+    `version` is that of the hour.
+    """
 
     time: datetime
     variable: Variable
     location_ids: npt.NDArray[np.int32]
     values: Floats
+    version: Version
 
 
 def flatten_month(
@@ -321,12 +327,15 @@ class _Flattening:
 
     def middle(self) -> MiddleHour:
         """The values to draw: the month's first variable at the hour nearest to its middle."""
-        hour = int(self.inventory.hours[self._preview_hour])
+        hour, column = int(self.inventory.hours[self._preview_hour]), self.inventory.columns[0]
+        seen = self.statistics[column].versions.seen
+        expver = {column: {expver: int(flags[self._preview_hour]) for expver, flags in seen.items()}}
         return MiddleHour(
             time_of(hour),
-            BY_COLUMN[self.inventory.columns[0]],
+            BY_COLUMN[column],
             np.concatenate(self.preview_locations),
             np.concatenate(self.preview_values),
+            version_of(expver, generated=expver if source_kind(self.raw.source).is_generated else ()),
         )
 
     def _add(self, counted: CountedTile) -> None:

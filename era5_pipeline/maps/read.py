@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.read.boxes import read_field
+from era5_pipeline.read.credit import read_origin
 from era5_pipeline.read.fields import placed
 from era5_pipeline.read.held import NO_LEDGER, describe_months, months_held, places_held, require_columns
 from era5_pipeline.read.missing import SUMMARIES_REMEDY, describe_absent, describe_absent_locations, no_rows, only_null
@@ -58,7 +59,8 @@ class MapReading:
 
     `absent` says which locations are grey, and why; `remarks` what else to know about the values. `summary` says what
     was read, in the words of a terminal: `mean of 2023-07-15 (UTC)`; `table_unit` is the unit of the values there.
-    `left_out` names distant locations that are not on the map.
+    `months` are those between `start` and `end` that were read, None for all. `left_out` names distant locations that
+    are not on the map.
     """
 
     field: FieldMap
@@ -68,6 +70,7 @@ class MapReading:
     end: datetime
     summary: str
     table_unit: str
+    months: frozenset[Month] | None = None
     left_out: str | None = None
 
     @property
@@ -152,13 +155,13 @@ def read_day_map(
         when=f"{day:%a %d %b %Y} (UTC)",
         period="day" if statistic == "sum" else "hour",
     )
-    midnight = datetime.combine(day, time(), tzinfo=UTC)
+    start, end = hours_of_day(variable, day)
     return MapReading(
         field=field,
         absent=tuple(absent),
         remarks=(),
-        start=midnight,
-        end=midnight + timedelta(days=1),
+        start=start,
+        end=end,
         summary=f"{statistic} of the {HOURS_PER_DAY} hours of {day} (UTC)",
         table_unit=variable.unit,
     )
@@ -292,6 +295,7 @@ def read_anomaly_map(
         end=max(months[-1].end, of_years[-1].end),
         summary=f"anomaly of {when} from the mean of {part.in_years(years)} ({count})",
         table_unit=variable.unit,
+        months=frozenset((*months, *of_years)),
     )
 
 
@@ -360,6 +364,10 @@ def _hours(cells: CellValues) -> str:
 # --- The map of a trend: the change per decade of the year, a season or a month, and where it is significant ---
 
 
+# Instead of where trends are significant.
+NO_SIGNIFICANCE = "generated data: no trend is significant"
+
+
 def read_trend_map(
     connection: psycopg.Connection[Any], question: TrendQuestion, variable: Variable, area: Area | None
 ) -> MapReading:
@@ -398,23 +406,21 @@ def read_trend_map(
             absent.append(f"at {dependent:,} locations each year depends too much on the one before for a trend")
         remarks += [*fewer, *without]
         drawn = cells.location_ids[is_drawn]
-    count = int(trends.significant.sum())
-    field = trend_field(
-        variable,
-        question,
-        drawn,
-        trends.slopes[is_drawn],
-        trends.significant[is_drawn],
-        f"{name}, {len(complete)} complete years",
-    )
+        start, end, places = months[0].start, months[-1].end, LocationSet.of_ids(drawn)
+        origin = read_origin(connection, start, end, places, [variable.column], months=frozenset(months))
+    said = f"{name}, {len(complete)} complete years"
+    significant = None if origin.notice else trends.significant[is_drawn]
+    field = trend_field(variable, question, drawn, trends.slopes[is_drawn], significant, said)
+    count = NO_SIGNIFICANCE if significant is None else f"significant at {int(significant.sum()):,} of {drawn.size:,}"
     return MapReading(
         field=field,
         absent=tuple(absent),
         remarks=tuple(remarks),
-        start=months[0].start,
-        end=months[-1].end,
-        summary=f"trend of {name} ({len(complete)} complete years), significant at {count:,} of {drawn.size:,}",
+        start=start,
+        end=end,
+        summary=f"trend of {name} ({len(complete)} complete years), {count}",
         table_unit=f"{variable.unit} per decade",
+        months=frozenset(months),
     )
 
 
@@ -423,11 +429,14 @@ def trend_field(
     question: TrendQuestion,
     location_ids: npt.NDArray[np.int32],
     slopes: npt.NDArray[np.floating],
-    significant: npt.NDArray[np.bool_],
+    significant: npt.NDArray[np.bool_] | None,
     years: str,
 ) -> FieldMap:
-    """The field of trends per decade (n,) at n locations; `years` says of which part of which years."""
-    _, marks = placed(location_ids, significant.astype(np.float32))
+    """The field of trends per decade (n,) at n locations; `years` says of which part of which years.
+
+    `significant` (n,) is None for generated data, of which no trend is.
+    """
+    marks = None if significant is None else placed(location_ids, significant.astype(np.float32))[1] == 1.0
     window, values = placed(location_ids, slopes)
     unit = unit_words(variable, question.statistic, question.part.period)
     return FieldMap(
@@ -437,9 +446,9 @@ def trend_field(
         values=values,
         unit=f"{unit}, per decade" if " in " in unit else f"{unit} per decade".strip(),
         title=f"{variable_title(variable)}, trend",
-        when=f"{years}; dots: significant (p < 0.05), pale: not",
+        when=f"{years}; {NO_SIGNIFICANCE if marks is None else 'dots: significant (p < 0.05), pale: not'}",
         is_difference=True,
-        stippled=marks == 1.0,
+        stippled=marks,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 # --- The traits of each source: a service, queued, generated, the user's own files ---
 #
@@ -98,13 +98,22 @@ def names_of(*, services: bool = False) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-# --- The version of ERA5 that a month holds: final, preliminary (ERA5T), or some hours of each ---
+# --- The version of ERA5 that hours are: final, preliminary (ERA5T), some of each, not stated; or generated data ---
 
 
 FINAL = "0001"
 PRELIMINARY = "0005"
 
-Version = Literal["final", "preliminary", "mixed", "unknown"]
+Version = Literal["final", "preliminary", "mixed", "unknown", "generated"]
+# A whole may also be generated in part.
+VersionOfAll = Version | Literal["partly generated"]
+VERSION_TEXTS: dict[Version, str] = {
+    "final": "final",
+    "preliminary": "preliminary: ERA5T",
+    "mixed": "partly preliminary, ERA5T",
+    "unknown": "version not stated",
+    "generated": "generated",
+}
 
 # Whose word it is that values are hourly ones of ERA5: the source's or the file's own (`stated`); nobody's, because the
 # file does not say (`not stated`); or the user's against the file's (`trusted`). In ascending order of doubt.
@@ -124,18 +133,40 @@ def most_doubtful(origins: Iterable[Origin | None]) -> Origin | None:
 
 
 def version_of(
-    expver: Mapping[str, Mapping[str, int]], preliminary_hours: Mapping[str, Sequence[str]] | None = None
+    expver: Mapping[str, Mapping[str, int]],
+    preliminary_hours: Mapping[str, Sequence[str]] | None = None,
+    *,
+    generated: Collection[str] = (),
 ) -> Version:
     """Determine the version of a month from its hour counts by column and version (`expver`).
 
-    "unknown" if the files do not name their version, "mixed" if some hours are preliminary.
+    "unknown" if the files do not name their version, "mixed" if some hours are preliminary. `generated` are columns of
+    generated data, whatever their files say: they do not count, and "generated" is said if there are no others.
 
     `preliminary_hours` are runs of hours by column. If given but empty, preliminary data are ignored, because the files
     have final data for the same hours. None: every hour counted as preliminary is preliminary.
     """
-    counted = {version for counts in expver.values() for version, hours in counts.items() if hours}
+    if generated and set(expver) <= set(generated):
+        return "generated"
+    counted = {
+        version
+        for column, counts in expver.items()
+        if column not in generated
+        for version, hours in counts.items()
+        if hours
+    }
     if preliminary_hours is not None and not any(preliminary_hours.values()):
         counted.discard(PRELIMINARY)
     if PRELIMINARY in counted:
         return "preliminary" if counted == {PRELIMINARY} else "mixed"
     return "final" if counted == {FINAL} else "unknown"
+
+
+def version_of_all(versions: Iterable[Version]) -> VersionOfAll | None:
+    """The version of a whole whose parts have these: mixed if some hours are preliminary; None without parts."""
+    found = set(versions)
+    if len(found) < 2:
+        return next(iter(found), None)
+    if "generated" in found:
+        return "partly generated"
+    return "mixed" if found & {"preliminary", "mixed"} else "unknown"

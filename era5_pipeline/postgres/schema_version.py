@@ -33,10 +33,14 @@ def _origins(connection: psycopg.Connection[Any]) -> None:
     connection.execute(read_sql("schema_3"))
 
 
+def _generated(connection: psycopg.Connection[Any]) -> None:
+    connection.execute(read_sql("schema_4"))
+
+
 # The first creates version 1 in an empty database, each later one upgrades from the previous version. Once released, a
 # step never changes: some databases have taken it. Objects that loads create or replace by themselves (views,
 # functions, comments, columns of variables) need no step.
-STEPS: tuple[Step, ...] = (_first_tables, _shifts, _origins)
+STEPS: tuple[Step, ...] = (_first_tables, _shifts, _origins, _generated)
 SCHEMA_VERSION = len(STEPS)
 
 # Reads catalogues only, so it needs no privilege and the function may be missing. No row: no schema era5.

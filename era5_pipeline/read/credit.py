@@ -1,4 +1,4 @@
-"""The credit line to print below data, and the notice above generated data, from the sources that the ledger records.
+"""Where data come from and which version they are, by the ledger: the credit line, and the notice of generated data.
 
 Copernicus's licence asks for "Contains modified Copernicus Climate Change Service information [Year]" and does not say
 which year. Here it is the year of the data, as in the credit of Copernicus's Sentinel data: it follows from the table,
@@ -7,27 +7,30 @@ so the same data give the same picture on any day. For several years it is "1940
 
 from __future__ import annotations
 
-from datetime import UTC, timedelta
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from era5_pipeline.model.derived_variables import stored_columns
-from era5_pipeline.model.grid import Shift
-from era5_pipeline.model.source_kinds import ORIGIN_TEXTS, ORIGINS, source_kind
-from era5_pipeline.read.held import NO_LEDGER
-from era5_pipeline.runtime.project_files import read_sql
+from era5_pipeline.model.months import Month, spans
+from era5_pipeline.model.source_kinds import ORIGIN_TEXTS, ORIGINS, VERSION_TEXTS, source_kind, version_of_all
+from era5_pipeline.read.boxes import hour_range
+from era5_pipeline.read.held import part_versions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
     import psycopg
 
     from era5_pipeline.model.location_set import LocationSet
-    from era5_pipeline.model.source_kinds import Origin
+    from era5_pipeline.model.source_kinds import Version, VersionOfAll
+    from era5_pipeline.read.held import PartVersion
 
 _COPERNICUS = "Contains modified Copernicus Climate Change Service information"
 SAMPLE_CREDIT = "Generated sample data, not ERA5"
 UNKNOWN_CREDIT = "Source unknown"
+# The most spans of months that the credit names for a version.
+_SHOWN_SPANS = 2
 _NOTHING_REAL = "not ERA5: these numbers say nothing about the real weather"
 
 
@@ -50,6 +53,60 @@ def era5_credit(first_year: int, last_year: int) -> str:
     return f"{_COPERNICUS} {years}; data ERA5, C3S/ECMWF"
 
 
+@dataclass(frozen=True)
+class DataOrigin:
+    """The origin of hours, by the ledger: the sources, the months by version of their hours, and the credit line."""
+
+    sources: tuple[str, ...] = ()
+    versions: Mapping[Version, tuple[Month, ...]] = field(default_factory=dict)
+    credit: str = UNKNOWN_CREDIT
+
+    @property
+    def notice(self) -> str | None:
+        """The warning that must precede generated data; None if none are generated."""
+        return sample_notice(self.sources)
+
+    @property
+    def version(self) -> VersionOfAll:
+        """The version of all hours together, in one word or two."""
+        return version_of_all(self.versions) or "unknown"
+
+    @property
+    def era5_versions(self) -> str:
+        """The months by version: `final: 2023-01 to 2023-08; preliminary: 2023-09`; `unknown` without a ledger."""
+        return (
+            "; ".join(f"{version}: {spans(self.versions[version])}" for version in sorted(self.versions)) or "unknown"
+        )
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """Versions, credit and any notice by the names that files and JSON give them."""
+        notice = {"notice": self.notice} if self.notice else {}
+        return {**notice, "era5_versions": self.era5_versions, "credit": self.credit}
+
+
+UNKNOWN_ORIGIN = DataOrigin()
+
+
+def read_origin(
+    connection: psycopg.Connection[Any],
+    start: datetime | None,
+    end: datetime | None,
+    locations: LocationSet | None = None,
+    columns: Iterable[str] | None = None,
+    *,
+    months: Collection[Month] | None = None,
+) -> DataOrigin:
+    """The origin of hours with `start <= time < end` (aware; None: unlimited) of places and columns (None: all).
+
+    `months` leaves out the others (None: none).
+    """
+    first = Month.of(start) if start else None
+    last = Month.of(end - timedelta(microseconds=1)) if end else None
+    parts = part_versions(connection, locations, columns, first, last)
+    return origin_of((part for part in parts if months is None or part.month in months), start, end)
+
+
 def read_credit(
     connection: psycopg.Connection[Any],
     start: datetime | None,
@@ -57,55 +114,70 @@ def read_credit(
     locations: LocationSet | None = None,
     columns: Iterable[str] | None = None,
 ) -> str:
-    """The credit line for data with `start <= time < end` (aware; None: unlimited) of places and columns (None: all).
+    """The credit line of these hours; the arguments are those of `read_origin`."""
+    return read_origin(connection, start, end, locations, columns).credit
 
-    Copernicus is credited only if a month came from a source of real data, with the years of those months. It
-    also says if values were interpolated between the grid points, and if files do not show that they are of ERA5.
+
+def origin_of(parts: Iterable[PartVersion], start: datetime | None = None, end: datetime | None = None) -> DataOrigin:
+    """The origin of the hours of these parts with `start <= time < end` (aware; None: unlimited).
+
+    Copernicus is credited only if a month came from a source of real data, with the years of those months. The credit
+    also says which version of ERA5 the hours are, if values were interpolated between the grid points, and if files do
+    not show that they are of ERA5.
     """
-    first = start.astimezone(UTC).date().replace(day=1) if start else None
-    last = (end.astimezone(UTC) - timedelta(microseconds=1)).date().replace(day=1) if end else None
-    parameters = {
-        "first": first,
-        "last": last,
-        "location_ids": None if locations is None else locations.multirange,
-        "columns": None if columns is None else list(stored_columns(columns)),
-    }
-    try:
-        rows = connection.execute(read_sql("sources"), parameters).fetchall()
-    except NO_LEDGER:
-        rows = []
-    return credit_of(
-        ((source, start.year, end.year) for sources, start, end, *_ in rows for source in sources),
-        (Shift.from_json(interpolated) for sources, _, _, interpolated, _ in rows if sources),
-        (origin for sources, *_, origin in rows if sources),
-    )
-
-
-def credit_of(
-    sources: Iterable[tuple[str, int, int]],
-    shifts: Iterable[Shift | None] = (),
-    origins: Iterable[Origin | None] = (),
-) -> str:
-    """The credit line for data of these sources, each with the first and the last year of its data.
-
-    `shifts` are those of the parts with values between the grid points, None for those on the grid; `origins` say of
-    each part whose word it is that it is of ERA5, None if that was not recorded.
-    """
-    sources = list(sources)
-    real = [years for source, *years in sources if not source_kind(source).is_generated]
+    parts = [part for part in parts if part.sources]
+    if not parts:
+        return UNKNOWN_ORIGIN
+    sources = tuple(sorted({source for part in parts for source in part.sources}))
+    versions = _months_by_version(parts, start, end)
+    real = [part for part in parts if part.version != "generated"]
     if not real:
-        return SAMPLE_CREDIT if sources else UNKNOWN_CREDIT
-    credit = era5_credit(min(first for first, _ in real), max(last for _, last in real))
-    if len(real) < len(sources):
-        credit = f"{credit}; some months are generated sample data, not ERA5"
-    found, said = list(dict.fromkeys(shifts)), set(origins)
-    some = "some values " if len(found) > 1 else ""
-    doubts = [ORIGIN_TEXTS[origin] for origin in ORIGINS if origin in said and origin in ORIGIN_TEXTS]
+        return DataOrigin(sources, versions, SAMPLE_CREDIT)
+    years = sorted(part.month.year for part in real)
+    shifts, said = dict.fromkeys(part.interpolated for part in parts), {part.origin for part in parts}
+    some = "some values " if len(shifts) > 1 else ""
     some_of = "some values: " if len(said) > 1 else ""
-    return "; ".join(
-        [
-            credit,
-            *(f"{some}{shift.text}" for shift in found if shift is not None),
-            *(f"{some_of}{doubt}" for doubt in doubts),
-        ]
+    doubts = [ORIGIN_TEXTS[origin] for origin in ORIGINS if origin in said and origin in ORIGIN_TEXTS]
+    credit = [
+        f"{era5_credit(years[0], years[-1])} ({_version_words(versions)})",
+        *(["some months are generated sample data, not ERA5"] if sample_notice(sources) else []),
+        *(f"{some}{shift.text}" for shift in shifts if shift is not None),
+        *(f"{some_of}{doubt}" for doubt in doubts),
+    ]
+    return DataOrigin(sources, versions, "; ".join(credit))
+
+
+def _months_by_version(
+    parts: Iterable[PartVersion], start: datetime | None, end: datetime | None
+) -> dict[Version, tuple[Month, ...]]:
+    """The months of parts, by the version of those of their hours that are within."""
+    found: dict[Version, set[Month]] = {}
+    for part in parts:
+        found.setdefault(_version_within(part, start, end), set()).add(part.month)
+        if sample_notice(part.sources):
+            found.setdefault("generated", set()).add(part.month)
+    return {version: tuple(sorted(months)) for version, months in found.items()}
+
+
+def _version_within(part: PartVersion, start: datetime | None, end: datetime | None) -> Version:
+    if part.version != "mixed":
+        return part.version
+    within = set(
+        hour_range(max(part.month.start, start or part.month.start), min(part.month.end, end or part.month.end))
     )
+    if within <= part.preliminary:
+        return "preliminary"
+    return "mixed" if within & part.preliminary else part.others
+
+
+def _version_words(versions: Mapping[Version, tuple[Month, ...]]) -> str:
+    """The version of the hours of ERA5: one for all, or the months that are not final."""
+    real = {version: versions[version] for version in VERSION_TEXTS if version in versions and version != "generated"}
+    if len(real) == 1 and "mixed" not in real:
+        return VERSION_TEXTS[next(iter(real))]
+    preliminary = sorted({*real.get("preliminary", ()), *real.get("mixed", ())})
+    named = [
+        *([f"{VERSION_TEXTS['mixed']}: {spans(preliminary, shown=_SHOWN_SPANS)}"] if preliminary else []),
+        *([f"{VERSION_TEXTS['unknown']}: {spans(real['unknown'], shown=_SHOWN_SPANS)}"] if "unknown" in real else []),
+    ]
+    return "; ".join([*named, *(["others final"] if "final" in real else [])])

@@ -15,6 +15,7 @@ from era5_pipeline.model.derived_variables import DERIVED, stored_columns
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import GridWindow, LocationSet
 from era5_pipeline.model.months import Month, month_range, spans
+from era5_pipeline.model.source_kinds import PRELIMINARY, source_kind, version_of
 from era5_pipeline.model.times import hours_in
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_NAME, named_columns
 from era5_pipeline.read.fetch import fetch_array, nothing_loaded, table_required, value_of
@@ -61,8 +62,9 @@ def months_held(
 class PartVersion:
     """The version of a part of a month, with sources and preliminary hours (since 1970) of the columns asked for.
 
-    `interpolated` is the shift of values between the grid points, None on the grid; `origin` says whose word it is that
-    the values are of ERA5, None if that was not recorded.
+    `version` is "generated" if all these sources generate their data. In a mixed part, `others` is the version of the
+    hours that are not preliminary. `interpolated` is the shift of values between the grid points, None on the grid;
+    `origin` says whose word it is that the values are of ERA5, None if that was not recorded.
     """
 
     month: Month
@@ -71,33 +73,66 @@ class PartVersion:
     preliminary: frozenset[int]
     interpolated: grid.Shift | None = None
     origin: Origin | None = None
+    others: Version = "final"
 
 
 def part_versions(
-    connection: psycopg.Connection[Any], locations: LocationSet, columns: Iterable[str], first: Month, last: Month
+    connection: psycopg.Connection[Any],
+    locations: LocationSet | None,
+    columns: Iterable[str] | None,
+    first: Month | None,
+    last: Month | None,
 ) -> tuple[PartVersion, ...]:
-    """The versions of the parts with any of these locations, in order of months; empty without a ledger."""
-    names = set(stored_columns(columns))
+    """The versions of the parts with any of these locations (None: all), in order of months; empty without a ledger.
+
+    `columns`, `first` and `last` are None for all columns, from the first month, and to the last.
+    """
+    names = None if columns is None else set(stored_columns(columns))
     parameters = {
-        "location_ids": locations.multirange,
-        "first": first.start.date(),
-        "last": last.start.date(),
-        "columns": list(names),
+        "location_ids": None if locations is None else locations.multirange,
+        "first": first.start.date() if first else None,
+        "last": last.start.date() if last else None,
+        "columns": None if names is None else list(names),
     }
     try:
         rows = connection.execute(read_sql("place_versions"), parameters).fetchall()
     except NO_LEDGER:
         return ()
     return tuple(
-        PartVersion(
-            Month(day.year, day.month),
-            tuple(dict.fromkeys(sources)),
-            version,
-            hours_in(run for column in names & runs.keys() for run in runs[column]),
-            grid.Shift.from_json(interpolated),
-            origin,
-        )
-        for day, sources, version, runs, interpolated, origin in rows
+        _part_version(Month(day.year, day.month), names, sources, version, runs, expver, interpolated, origin)
+        for day, sources, version, runs, interpolated, origin, expver in rows
+    )
+
+
+def _part_version(
+    month: Month,
+    names: set[str] | None,
+    sources: list[str],
+    version: Version,
+    runs: Mapping[str, list[str]],
+    expver: Mapping[str, Mapping[str, int]] | None,
+    interpolated: Mapping[str, float] | None,
+    origin: Origin | None,
+) -> PartVersion:
+    others: Version = "final"
+    if sources and all(source_kind(source).is_generated for source in sources):
+        version, runs = "generated", {}
+    elif expver is not None:
+        own = {column: counts for column, counts in expver.items() if names is None or column in names}
+        version = version_of(own)
+        not_preliminary = {
+            column: {one: hours for one, hours in counts.items() if one != PRELIMINARY}
+            for column, counts in own.items()
+        }
+        others = version_of(not_preliminary)
+    return PartVersion(
+        month,
+        tuple(dict.fromkeys(sources)),
+        version,
+        hours_in(run for column, of_column in runs.items() if names is None or column in names for run in of_column),
+        grid.Shift.from_json(interpolated),
+        origin,
+        others,
     )
 
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import Response
 
-from era5_pipeline.model.grid import Shift
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.package_version import __version__
-from era5_pipeline.read.credit import UNKNOWN_CREDIT, credit_of, sample_notice
+from era5_pipeline.read.credit import UNKNOWN_ORIGIN, DataOrigin, read_origin
 from era5_pipeline.read.held import NO_LEDGER
 from era5_pipeline.runtime.project_files import read_sql
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from fastapi import Request
 
     from era5_pipeline.model.location_set import LocationSet
-    from era5_pipeline.model.source_kinds import Origin
 
 # --- The version of an answer, from the ledger: its ETag, so that clients need not read it again ---
 #
@@ -45,42 +43,31 @@ DAY_HEADER = "X-Era5-Day-Rule"
 
 @dataclass(frozen=True)
 class AnswerOrigin:
-    """The origin of an answer's data: sources and versions of its months by the ledger, and their credit.
+    """The origin of an answer's data, by the ledger, for headers and JSON."""
 
-    `notice` must precede generated data; None if no data are generated.
-    """
+    data: DataOrigin = UNKNOWN_ORIGIN
 
-    sources: tuple[str, ...] = ()
-    versions: tuple[str, ...] = ("unknown",)
-    credit: str = UNKNOWN_CREDIT
-    notice: str | None = None
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The versions of the hours, by name."""
+        return tuple(sorted(self.data.versions)) or ("unknown",)
 
-    @classmethod
-    def of(
-        cls,
-        parts: Iterable[tuple[str, str | None, int]],
-        shifts: Iterable[Shift | None] = (),
-        origins: Iterable[Origin | None] = (),
-    ) -> AnswerOrigin:
-        """The origin of parts, each given by source, version and year; `shifts`, `origins` are as in `credit_of`."""
-        found = [(source, version or "unknown", year) for source, version, year in parts]
-        if not found:
-            return cls()
-        sources = tuple(sorted({source for source, _, _ in found}))
-        versions = tuple(sorted({version for _, version, _ in found}))
-        credit = credit_of(((source, year, year) for source, _, year in found), shifts, origins)
-        return cls(sources, versions, credit, sample_notice(sources))
+    @property
+    def notice(self) -> str | None:
+        """The warning that must precede generated data; None if none are generated."""
+        return self.data.notice
 
     @property
     def headers(self) -> dict[str, str]:
         """The origin as headers, for answers in any format."""
-        texts = (", ".join(self.sources) or "unknown", ", ".join(self.versions), self.credit, self.notice or "")
+        sources = ", ".join(self.data.sources) or "unknown"
+        texts = (sources, ", ".join(self.versions), self.data.credit, self.notice or "")
         return {name: text for name, text in zip(ORIGIN_HEADERS, texts, strict=True) if text}
 
     @property
     def facts(self) -> dict[str, object]:
         """The origin for JSON."""
-        return {"sources": self.sources, "versions": self.versions, "credit": self.credit}
+        return {"sources": self.data.sources, "versions": self.versions, "credit": self.data.credit}
 
 
 @dataclass(frozen=True)
@@ -116,9 +103,12 @@ def read_version(
     start: datetime | None = None,
     end: datetime | None = None,
     *,
+    columns: Iterable[str] | None = None,
     besides: str = "",
 ) -> AnswerVersion | None:
     """The version of the answer to this request, for these locations with `start <= time < end` (None: unlimited).
+
+    Its origin is that of these hours, of these columns (None: of all).
 
     Read it before the hours: a month replaced in between is then read once too often rather than never. `besides` names
     anything else that the answer depends on, such as today's UTC offset. None without a ledger: the version is unknown.
@@ -132,12 +122,11 @@ def read_version(
         row = connection.execute(read_sql("answer_version"), parameters).fetchone()
     except NO_LEDGER:
         return None
-    parts, digest, sources, added, shifts, origins = row or (0, None, None, None, None, None)
-    of_added = [(source, version, year) for of_part, version, year in added or () for source in of_part]
+    parts, digest = row or (0, None)
     contents = f"{__version__} {parts} {digest}"
     text = "\n".join((contents, request.url.path, request.url.query, besides))
     tag = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    origin = AnswerOrigin.of([*(sources or ()), *of_added], map(Shift.from_json, shifts or ()), origins or ())
+    origin = AnswerOrigin(read_origin(connection, start, end, locations, columns))
     return AnswerVersion(f'W/"{tag}"', contents, origin)
 
 

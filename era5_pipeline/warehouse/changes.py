@@ -191,6 +191,8 @@ def _shortened(runs: tuple[str, ...]) -> str:
 
 def _lost_versions(before: LedgerEntry, flat: FlatMonth, columns: list[str]) -> tuple[str, ...]:
     """Describe final hours that would become preliminary, and versions that would become unknown."""
+    if before.version == "generated":
+        return ()
     is_stated = version_of(before.expver) != "unknown" and not source_kind(before.source).states_no_version
     unknown = [c for c in columns if version_of({c: before.expver[c]}) != "unknown" and not _states_version(flat, c)]
     if is_stated and unknown:

@@ -17,7 +17,7 @@ from era5_pipeline.model.grid import Shift
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.package_version import __version__
-from era5_pipeline.model.source_kinds import most_doubtful, version_of
+from era5_pipeline.model.source_kinds import most_doubtful, source_kind, version_of
 from era5_pipeline.model.times import hour_of, hours_of_month
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.postgres.server_errors import server_errors
@@ -176,6 +176,7 @@ def _with_kept_columns(connection: psycopg.Connection[Any], before: LedgerEntry,
     by_column = {facts.column: facts for facts in (*kept.columns, *flat.columns)}
     missing = kept.missing_hours | missing_hours_of(flat)
     expver = kept.expver | flat.expver
+    generated = {*(before.generated_columns - own), *(own if source_kind(flat.raw.source).is_generated else ())}
     values: dict[str, Any] = {
         "state": "incomplete" if missing else "loaded",
         "rows": before.rows,
@@ -184,7 +185,7 @@ def _with_kept_columns(connection: psycopg.Connection[Any], before: LedgerEntry,
         "expver": Jsonb(expver),
         "columns": Jsonb([asdict(by_column[variable.column]) for variable in in_table_order(by_column)]),
         "preliminary_hours": Jsonb(kept.preliminary_hours | flat.preliminary_hours),
-        "version": version_of(expver),
+        "version": version_of(expver, generated=generated),
         "origin": most_doubtful(facts.origin for facts in by_column.values()),
         "warnings": list(dict.fromkeys((*before.warnings, *map(_storable, flat.warnings)))),
     }

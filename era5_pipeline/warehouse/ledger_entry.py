@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.source_kinds import most_doubtful, version_of
+from era5_pipeline.model.source_kinds import most_doubtful, source_kind, version_of, version_of_all
 from era5_pipeline.model.times import describe_hours, hours_in
 from era5_pipeline.model.variables import BY_COLUMN
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import ColumnFacts
     from era5_pipeline.model.grid import Shift
     from era5_pipeline.model.months import Month
-    from era5_pipeline.model.source_kinds import Origin, Version
+    from era5_pipeline.model.source_kinds import Origin, Version, VersionOfAll
 
 PartState = Literal["loaded", "incomplete", "dropped"]
 MonthState = Literal["loaded", "incomplete", "dropped", "loading", "failed"]
@@ -147,8 +147,14 @@ class LedgerEntry:
 
     @property
     def version(self) -> Version:
-        """Final, preliminary, mixed or unknown."""
-        return version_of(self.expver)
+        """Final, preliminary, mixed or unknown, of the columns that are not generated; generated if all are."""
+        return version_of(self.expver, generated=self.generated_columns)
+
+    @property
+    def generated_columns(self) -> frozenset[str]:
+        """The columns whose source generates its data."""
+        loads = ((self.source, self.first_columns), *((one.source, one.columns) for one in self.additions))
+        return frozenset(column for source, own in loads if source_kind(source).is_generated for column in own)
 
     @property
     def origin(self) -> Origin | None:
@@ -263,12 +269,11 @@ class MonthContents:
         return tuple(dict.fromkeys(source for part in self.parts for source in part.sources))
 
     @property
-    def version(self) -> Version | None:
+    def version(self) -> VersionOfAll | None:
         """The version of all parts together: mixed if some hours are preliminary, None without parts."""
-        versions = {part.version for part in self.parts}
-        if len(versions) > 1:
-            return "mixed" if self.is_preliminary else "unknown"
-        return next(iter(versions), None)
+        if {source_kind(source).is_generated for source in self.sources} == {True, False}:
+            return "partly generated"
+        return version_of_all(part.version for part in self.parts)
 
     @property
     def origin(self) -> Origin | None:

@@ -99,7 +99,7 @@ def _version(
 ) -> AnswerVersion | None:
     # A height may come from a month that is not requested.
     besides = str(elevations) if any(height is not None for height in elevations) else ""
-    return read_version(connection, request, *_read_from(question), besides=besides)
+    return read_version(connection, request, *_read_from(question), columns=question.columns or None, besides=besides)
 
 
 def _read_from(question: ArchiveQuestion) -> tuple[LocationSet, datetime, datetime]:
