@@ -18,11 +18,12 @@ CREATE TABLE IF NOT EXISTS {table} (
     baseline_last smallint NOT NULL,
     baseline_years smallint NOT NULL,
     normal real,
+    version text,
     computed_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (variable, statistic, part, location_id)
 );
 
--- Tables of earlier versions lack these columns.
+-- Tables of earlier versions lack this column.
 ALTER TABLE {table} ADD COLUMN IF NOT EXISTS version text;
 
 COMMENT ON TABLE {table} IS

@@ -186,10 +186,10 @@ def _print(
     if format_ == "table":
         _print_table(rows, variables, asked.description, origin.credit)
         return
-    if format_ == "csv":
-        typer.echo(origin.credit, err=True)
     if asked.name is not None or not asked.is_on_grid or asked.cell.land_share < 1.0:
         typer.echo(asked.description, err=True)
+    if format_ == "csv":
+        typer.echo(origin.credit, err=True)
     for chunk in _csv(rows, variables) if format_ == "csv" else _json(rows, variables, asked, gaps, origin):
         sys.stdout.write(chunk)
 

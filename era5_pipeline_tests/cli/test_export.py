@@ -45,7 +45,7 @@ def test_the_last_line_says_rows_bytes_and_seconds(here: InProcess, tmp_path: Pa
     printed = here.run("export", *HERE, "--from", "2023-07", "--out", "doha.csv")
     assert re.fullmatch(
         r"wrote doha\.csv: temperature_2m, 744 rows, 0\.0 MB, \d+\.\d s "
-        r"\(Contains modified Copernicus Climate Change Service information 2023; data ERA5, C3S/ECMWF\)\n",
+        r"\(Contains modified Copernicus Climate Change Service information 2023; data ERA5, C3S/ECMWF \(final\)\)\n",
         printed.out,
     )
     assert printed.err.startswith("location_id 664766, latitude 25.25, longitude 51.5, ")

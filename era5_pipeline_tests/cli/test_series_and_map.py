@@ -83,7 +83,7 @@ def test_json_has_every_row_and_shortest_numbers(own_app: typer.Typer, weather_t
     out, err = run(own_app, *HERE, "--format", "json")
     found = json.loads(out)
     place = ["place", "location_id", "latitude", "longitude", "land_share"]
-    assert list(found) == [*place, "missing_months", "missing_hours", "rows"]
+    assert list(found) == [*place, "missing_months", "missing_hours", "era5_versions", "credit", "rows"]
     assert [found[name] for name in place] == [None, 483547, -6.25, 106.75, 1.0]
     assert found["missing_months"] == {}
     assert found["missing_hours"]["total_cloud_cover"] == ["2023-01-30T03", "2023-01-30T10"]
@@ -431,7 +431,7 @@ def test_a_map_of_a_day_and_of_a_month(here: InProcess, options: tuple[str, ...]
     printed = here.run("map", *options, "--column", "t2m", "--out", "a.png", "--strict")
     assert printed.out.startswith(f"wrote a.png: {says}")
     assert printed.out.rstrip().endswith(
-        "degC (Contains modified Copernicus Climate Change Service information 2023; data ERA5, C3S/ECMWF)"
+        "degC (Contains modified Copernicus Climate Change Service information 2023; data ERA5, C3S/ECMWF (final))"
     )
     assert coloured(here.home / "a.png") > 10_000
 

@@ -58,7 +58,6 @@ def contents(hours: int = 4) -> ExportContents:
         incomplete_months=(),
         lines=("no data for 2023-02",),
         parts=(),
-        credit="by nobody",
         state=None,
     )
 
@@ -99,7 +98,7 @@ def test_parquet_says_units_names_and_origin(tmp_path: Path) -> None:
     schema = pq.read_schema(path)
     of_file = {key.decode(): text.decode() for key, text in schema.metadata.items()}
     assert of_file["Conventions"] == "CF-1.10"
-    assert of_file["credit"] == "by nobody"
+    assert of_file["credit"] == "Source unknown"
     assert of_file["missing"] == "no data for 2023-02"
     assert json.loads(of_file["units"]) == {"temperature_2m": "degC", "total_precipitation": "mm"}
     assert json.loads(of_file["long_names"])["total_precipitation"] == "Total precipitation"

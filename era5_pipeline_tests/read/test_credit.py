@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from psycopg import sql
 
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.times import hours_in
 from era5_pipeline.postgres.schema_version import STEPS
-from era5_pipeline.read.credit import SAMPLE_CREDIT, UNKNOWN_CREDIT, era5_credit, read_credit, sample_notice
+from era5_pipeline.read.credit import (
+    SAMPLE_CREDIT,
+    UNKNOWN_CREDIT,
+    era5_credit,
+    origin_of,
+    read_credit,
+    read_origin,
+    sample_notice,
+)
+from era5_pipeline.read.held import PartVersion
 from era5_pipeline_tests.servers import fresh_role
 
 if TYPE_CHECKING:
+    from era5_pipeline.model.source_kinds import Version
     from era5_pipeline_tests.weather_table import Connection
 
-ERA5_CREDIT = "Contains modified Copernicus Climate Change Service information 2023; data ERA5, C3S/ECMWF"
+ERA5_CREDIT = (
+    "Contains modified Copernicus Climate Change Service information 2023; data ERA5, C3S/ECMWF (version not stated)"
+)
 
 
 @pytest.mark.parametrize(
@@ -61,9 +75,10 @@ def test_the_credit_has_the_years_of_the_data(weather_table: Connection) -> None
     weather_table.execute("UPDATE era5.ledger SET month = '1987-10-01' WHERE source <> 'sample'")
     credit = era5_credit(1987, 1987)
     assert "information 1987; data ERA5" in credit
-    assert read_credit(weather_table, datetime(1987, 10, 5, tzinfo=UTC), datetime(1987, 10, 6, tzinfo=UTC)) == credit
+    found = read_credit(weather_table, datetime(1987, 10, 5, tzinfo=UTC), datetime(1987, 10, 6, tzinfo=UTC))
+    assert found == f"{credit} (version not stated)"
     weather_table.execute("UPDATE era5.ledger SET source = 'files'")
-    assert read_credit(weather_table, None, None) == era5_credit(1987, 2023)
+    assert read_credit(weather_table, None, None) == f"{era5_credit(1987, 2023)} (version not stated)"
     assert "information 1987 to 2023; data ERA5" in era5_credit(1987, 2023)
 
 
@@ -117,3 +132,78 @@ def test_source_is_unknown_without_ledger(empty_database: Connection) -> None:
         step(empty_database)
     assert read_credit(empty_database, None, None) == UNKNOWN_CREDIT
     assert read_credit(empty_database, None, None, LocationSet.of_ids([1]), ["temperature_2m"]) == UNKNOWN_CREDIT
+
+
+MAY, JUNE, JULY = Month(2024, 5), Month(2024, 6), Month(2024, 7)
+
+
+def part_of(month: Month, version: Version, first: str = "", *, sources: tuple[str, ...] = ("cds",)) -> PartVersion:
+    """A part, preliminary from this hour on."""
+    preliminary = hours_in([f"{first} to {month.end - timedelta(hours=1):%Y-%m-%dT%H}"] if first else [])
+    return PartVersion(month, sources, version, preliminary)
+
+
+@pytest.mark.parametrize(
+    ("parts", "versions", "version", "words"),
+    [
+        ([part_of(JUNE, "final")], "final: 2024-06", "final", "final"),
+        ([part_of(JUNE, "preliminary")], "preliminary: 2024-06", "preliminary", "preliminary: ERA5T"),
+        (
+            [part_of(JUNE, "mixed", "2024-06-20T00")],
+            "mixed: 2024-06",
+            "mixed",
+            "partly preliminary, ERA5T: 2024-06",
+        ),
+        ([part_of(JUNE, "unknown")], "unknown: 2024-06", "unknown", "version not stated"),
+        (
+            [part_of(MAY, "final"), part_of(JUNE, "mixed", "2024-06-20T00"), part_of(JULY, "preliminary")],
+            "final: 2024-05; mixed: 2024-06; preliminary: 2024-07",
+            "mixed",
+            "partly preliminary, ERA5T: 2024-06 to 2024-07; others final",
+        ),
+        (
+            [part_of(MAY, "final"), part_of(JUNE, "unknown")],
+            "final: 2024-05; unknown: 2024-06",
+            "unknown",
+            "version not stated: 2024-06; others final",
+        ),
+        (
+            [part_of(MAY, "preliminary"), part_of(JUNE, "generated", sources=("sample",))],
+            "generated: 2024-06; preliminary: 2024-05",
+            "partly generated",
+            "preliminary: ERA5T",
+        ),
+    ],
+)
+def test_the_credit_says_which_version_the_hours_are(
+    parts: list[PartVersion], versions: str, version: str, words: str
+) -> None:
+    origin = origin_of(parts)
+    assert (origin.era5_versions, origin.version) == (versions, version)
+    assert origin.credit.partition("; some months are")[0] == f"{era5_credit(2024, 2024)} ({words})"
+
+
+@pytest.mark.parametrize(
+    ("first", "after", "version"),
+    [(1, 20, "final"), (20, 25, "preliminary"), (19, 21, "mixed"), (30, 32, "preliminary")],
+)
+def test_the_hours_within_a_mixed_month_decide(first: int, after: int, version: str) -> None:
+    start = datetime(2024, 6, first, tzinfo=UTC)
+    end = start + timedelta(days=after - first)
+    assert origin_of([part_of(JUNE, "mixed", "2024-06-20T00")], start, end).version == version
+
+
+def test_hours_beside_preliminary_ones_may_be_of_no_stated_version(weather_table: Connection) -> None:
+    weather_table.execute(
+        'UPDATE era5.ledger SET version = \'mixed\', expver = \'{"temperature_2m": {"0005": 10, "unknown": 14}}\', '
+        "preliminary_hours = '{\"temperature_2m\": [\"2023-01-31T00 to 2023-01-31T09\"]}' WHERE source = 'files'"
+    )
+
+    def version_on(day: int) -> str:
+        start = datetime(2023, 1, day, tzinfo=UTC)
+        return read_origin(weather_table, start, start + timedelta(days=1), None, ["temperature_2m"]).version
+
+    assert [version_on(day) for day in (30, 31)] == ["unknown", "mixed"]
+    # Only hours of the columns asked for count.
+    day = datetime(2023, 1, 30, tzinfo=UTC)
+    assert read_origin(weather_table, day, day + timedelta(days=2), None, ["snowfall"]).version == "unknown"

@@ -16,6 +16,8 @@ from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import parse_time_range
 from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.read.credit import origin_of
+from era5_pipeline.read.held import PartVersion
 from era5_pipeline.serving.answers import AnswerOrigin, encoded_answer, read_version
 from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI evaluates it
 from era5_pipeline.warehouse.drop_month import drop_month
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from era5_pipeline.model.source_kinds import Version
     from era5_pipeline_tests.flat_months import FlatMonths
 
 routes = APIRouter()
@@ -142,18 +145,26 @@ def test_without_a_ledger_nobody_knows(database_url: str) -> None:
 
 
 def test_the_origin_of_an_answer_says_what_is_generated_and_what_is_not_known() -> None:
-    real = AnswerOrigin.of([("cds", "final", 2022), ("cds", "mixed", 2023), ("files", None, 2001)])
+    nothing: frozenset[int] = frozenset()
+    versions: list[tuple[str, Version, int]] = [
+        ("cds", "final", 2022),
+        ("cds", "preliminary", 2023),
+        ("files", "unknown", 2001),
+    ]
+    real = AnswerOrigin(origin_of(PartVersion(Month(year, 1), (source,), of, nothing) for source, of, year in versions))
     assert real.headers == {
         "X-Era5-Sources": "cds, files",
-        "X-Era5-Versions": "final, mixed, unknown",
-        "X-Era5-Credit": "Contains modified Copernicus Climate Change Service information 2001 to 2023; "
-        "data ERA5, C3S/ECMWF",
+        "X-Era5-Versions": "final, preliminary, unknown",
+        "X-Era5-Credit": "Contains modified Copernicus Climate Change Service information 2001 to 2023; data ERA5, "
+        "C3S/ECMWF (partly preliminary, ERA5T: 2023-01; version not stated: 2001-01; others final)",
     }
-    made = AnswerOrigin.of([("sample", "unknown", 2023)])
+    generated = PartVersion(Month(2023, 1), ("sample",), "generated", nothing)
+    made = AnswerOrigin(origin_of([generated]))
     assert made.headers["X-Era5-Notice"].startswith("Generated sample data, not ERA5")
-    assert made.credit == "Generated sample data, not ERA5"
-    assert AnswerOrigin.of([("sample", "unknown", 2023), ("cds", "final", 2023)]).notice is not None
-    assert AnswerOrigin.of([]).headers == {
+    assert made.headers["X-Era5-Versions"] == "generated"
+    assert made.data.credit == "Generated sample data, not ERA5"
+    assert AnswerOrigin(origin_of([generated, PartVersion(Month(2023, 2), ("cds",), "final", nothing)])).notice
+    assert AnswerOrigin(origin_of([])).headers == {
         "X-Era5-Sources": "unknown",
         "X-Era5-Versions": "unknown",
         "X-Era5-Credit": "Source unknown",

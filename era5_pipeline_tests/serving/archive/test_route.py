@@ -131,7 +131,7 @@ def test_every_format_says_where_the_data_come_from_and_what_a_day_is(client: ht
         assert (headers["x-era5-sources"], headers["x-era5-versions"]) == ("files", "unknown")
         assert (
             headers["x-era5-credit"] == "Contains modified Copernicus Climate Change Service information 2022; "
-            "data ERA5, C3S/ECMWF"
+            "data ERA5, C3S/ECMWF (version not stated)"
         )
         assert "00:00 to 23:00" in headers["x-era5-day-rule"]
         assert "x-era5-notice" not in headers
@@ -175,6 +175,17 @@ def test_unix_times_are_real_instants(client: httpx.Client) -> None:
     found = answer_of(client, **JANUARY, hourly="temperature_2m", timezone="Asia/Jakarta", timeformat="unixtime")
     assert found["hourly_units"]["time"] == "unixtime"
     assert found["hourly"]["time"][:2] == [1_640_970_000, 1_640_973_600]  # 2021-12-31 17:00 and 18:00 in UTC
+
+
+def test_stamps_of_a_zone_with_minutes_have_them_and_the_value_of_the_full_hour(client: httpx.Client) -> None:
+    """As the page says, and as Open-Meteo does: 18:15 in UTC, local midnight in Nepal, has the value of 19:00."""
+    day = {**PLACE, "start_date": "2022-01-10", "end_date": "2022-01-10", "hourly": "temperature_2m"}
+    nepal = answer_of(client, **day, timezone="Asia/Kathmandu", timeformat="unixtime")["hourly"]
+    utc = answer_of(client, **{**day, "start_date": "2022-01-09"}, timeformat="unixtime")["hourly"]
+    begin = int(datetime(2022, 1, 9, 18, 15, tzinfo=UTC).timestamp())
+    assert nepal["time"] == [begin + 3600 * hour for hour in range(24)]
+    of_utc = dict(zip(utc["time"], utc["temperature_2m"], strict=True))
+    assert nepal["temperature_2m"] == [of_utc[time + 45 * 60] for time in nepal["time"]]
 
 
 def test_a_month_that_is_missing_is_null_and_named_in_the_answer_and_its_headers(client: httpx.Client) -> None:
