@@ -304,7 +304,8 @@ def read_provenance(
     versions: Counter[Version] = Counter(version for _, version in {(part.month, part.version) for part in parts})
     preliminary = _preliminary(parts, hours)
     unknown = _hours_of_unknown_version(parts, hours) / len(hours)
-    share = len(preliminary) / len(hours) if unknown < 1.0 else None
+    is_known = unknown < 1.0 and versions.keys() != {"generated"}
+    share = len(preliminary) / len(hours) if is_known else None
     missing = gap_lines(gaps)
     lines = _version_lines(versions, share, unknown, parts)
     if absent:
