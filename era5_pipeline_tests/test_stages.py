@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from PIL import Image
 
 from era5_pipeline import stages
 from era5_pipeline.cli.folder_files import FolderReport
 from era5_pipeline.draw.maps import preview_map
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
 from era5_pipeline.flat.storage import StoredMonth
+from era5_pipeline.maps.styles import TEXT_OF_PREVIEW
 from era5_pipeline.model.errors import (
     BadFileError,
     InputError,
@@ -136,6 +138,9 @@ def test_a_generated_month_is_loaded(
     assert flat.flat.format == flat_format
     assert flat.flat.raw_seconds == pytest.approx(raw.seconds)
     assert flat.preview.read_bytes().startswith(b"\x89PNG")
+    with Image.open(flat.preview) as picture:
+        assert "UTC (generated): " in picture.info[TEXT_OF_PREVIEW]
+    assert flat.flat.version == "generated"
     loaded = run_load(chosen, empty_warehouse, JULY)
     assert passed(loaded.outcomes) == dict.fromkeys(TABLE_CHECKS, True)
     assert loaded.loaded.changed

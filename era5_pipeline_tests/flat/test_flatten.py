@@ -799,19 +799,26 @@ def test_the_globe_is_flattened_within_two_gibibytes(tmp_path: Path) -> None:
     assert peak_bytes < 2 << 30
 
 
-def test_the_hour_that_is_drawn_is_the_middle_of_the_month(tmp_path: Path) -> None:
-    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 744), range(3), range(3)))
+@pytest.mark.parametrize(
+    ("final_hours", "source", "version"),
+    [(744, "cds", "final"), (373, "cds", "final"), (372, "cds", "preliminary"), (744, "sample", "generated")],
+)
+def test_the_hour_that_is_drawn_is_the_middle_of_the_month(
+    tmp_path: Path, final_hours: int, source: str, version: str
+) -> None:
+    expver = ("0001",) * final_hours + ("0005",) * (744 - final_hours)
+    of = weather(hours_from("2023-07-01T00", 744), range(3), range(3), expver=expver)
+    path = write_netcdf(tmp_path / "a.nc", of)
     drawn: list[MiddleHour] = []
 
     def draw(middle: MiddleHour) -> bytes:
         drawn.append(middle)
         return b"a picture"
 
-    flat = flatten_month(
-        raw_month([path], "2023-07"), tmp_path / "flat", home=tmp_path, flat_format="parquet", draw=draw
-    )
+    raw = replace(raw_month([path], "2023-07"), source=source)
+    flat = flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet", draw=draw)
     (middle,) = drawn
-    assert middle.time == datetime(2023, 7, 16, 12, tzinfo=UTC)
+    assert (middle.time, middle.version) == (datetime(2023, 7, 16, 12, tzinfo=UTC), version)
     assert middle.values.shape == middle.location_ids.shape == (flat.locations,)
     assert preview_file(tmp_path / "flat", JULY).read_bytes() == b"a picture"
 
