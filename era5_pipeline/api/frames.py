@@ -87,7 +87,8 @@ def read_series_frame(
     frame = pd.DataFrame(values, index=index, copy=False)
     there = LocationSet.of_ids([location.location_id])
     origin = read_origin(connection, index[0].to_pydatetime(), (index[-1] + _HOUR).to_pydatetime(), there, values)
-    frame.attrs = {**_attributes(asked, variables, gaps), **origin.attributes}
+    frame.attrs = _attributes(asked, variables, gaps)
+    frame.attrs.update(origin.attributes)
     if local_time:
         frame = _local(frame, asked.time_zone)
     warn_of_missing(asked.description, [*gap_lines(gaps), *([left_out] if left_out else [])])

@@ -26,7 +26,7 @@ _NEWEST, _REPLACING = 10, 100
 class LakeSnapshot:
     """A snapshot: when it was made, the month that it brought, and the rows and bytes of the table by then.
 
-    `source` and `version` (final, preliminary, mixed) are of that month; None: rows were dropped.
+    `source` and `version` (final, preliminary, mixed, unknown, generated) are of that month; None: rows were dropped.
     """
 
     snapshot_id: int

@@ -111,7 +111,7 @@ def _part_version(
     version: Version,
     runs: Mapping[str, list[str]],
     expver: Mapping[str, Mapping[str, int]] | None,
-    interpolated: Mapping[str, float] | None,
+    interpolated: dict[str, Any] | None,
     origin: Origin | None,
 ) -> PartVersion:
     others: Version = "final"
