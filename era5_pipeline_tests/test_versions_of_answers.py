@@ -1,4 +1,4 @@
-"""Every answer says which version of ERA5 its hours are: final, mixed, preliminary, not stated; or that they are generated.
+"""Every answer says which version of ERA5 its hours are: final, mixed, preliminary, not stated; or generated.
 
 By the Python API, the commands and HTTP, from the hours that each of them used.
 """
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 
-import era5_pipeline
+from era5_pipeline.api.database import open_database
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.commands import InProcess
 from era5_pipeline_tests.served import served
@@ -98,7 +98,7 @@ def test_hours_of_a_place_have_their_own_version(
     assert answer.json()["era5"]["versions"] == [version]
     assert answer.headers["x-era5-versions"] == version
     assert answer.headers["x-era5-credit"] == f"{_BEGIN} {ends}"
-    with era5_pipeline.open_database(loaded.url) as database:
+    with open_database(loaded.url) as database:
         frame = database.series(latitude=10.5, longitude=20, columns="t2m", start=first, end=last)
     assert (frame.attrs["era5_versions"], frame.attrs["credit"]) == (months, f"{_BEGIN} {ends}")
 
@@ -139,7 +139,7 @@ def test_hours_of_several_versions_name_the_months(here: InProcess, loaded: Ware
         "some months are generated sample data, not ERA5"
     )
     assert found["notice"].startswith("Partly generated")
-    with era5_pipeline.open_database(loaded.url) as database:
+    with open_database(loaded.url) as database:
         dataset = database.dataset(columns="t2m", start="2024-10", end="2024-11")
     assert dataset.attrs["era5_versions"] == "mixed: 2024-10; preliminary: 2024-11"
     # The rain of October is final.
@@ -159,10 +159,10 @@ def test_a_generated_month_is_never_called_final(here: InProcess, client: httpx.
     here.run("export", *PLACE, "--from", "2024-08", "--out", "hours.parquet")
     metadata = pq.read_schema(here.home / "hours.parquet").metadata
     assert (metadata[b"era5_versions"], metadata[b"title"]) == (b"generated: 2024-08", SAMPLE.encode())
-    day = {"latitude": 10.5, "longitude": 20, "start_date": "2024-08-10", "end_date": "2024-08-10"}
-    answer = client.get("/v1/archive", params={**day, "hourly": "temperature_2m"})
+    day = {"start_date": "2024-08-10", "end_date": "2024-08-10", "hourly": "temperature_2m"}
+    answer = client.get("/v1/archive", params={"latitude": "10.5", "longitude": "20", **day})
     assert answer.headers["x-era5-versions"] == "generated"
-    with era5_pipeline.open_database(loaded.url) as database:
+    with open_database(loaded.url) as database:
         assert database.months()["version"].tolist() == ["generated", "final", "mixed", "preliminary", "unknown"]
         field = database.field("t2m", time="2024-08-10T12")
         assert (field.attrs["era5_versions"], field.attrs["credit"]) == ("generated: 2024-08", SAMPLE)

@@ -10,7 +10,7 @@ import pytest
 import time_machine
 
 from era5_pipeline.draw.climate_years import draw_climate
-from era5_pipeline.draw.figures import require_drawable
+from era5_pipeline.draw.figures import new_figure, print_credit, print_notes, require_drawable
 from era5_pipeline.draw.maps import map_figure, plot_map
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline_tests.climate_answers import mekong_answer
@@ -74,3 +74,17 @@ def test_a_title_that_the_font_lacks_is_refused() -> None:
     assert require_drawable("  Größte Böe,\n Ελλάδα ", "--title") == "Größte Böe, Ελλάδα"
     with pytest.raises(UsageError, match=r"--title: the font of pictures lacks '\\u6c17' '\\u6e29'"):
         require_drawable("気温気", "--title")
+
+
+@pytest.mark.parametrize("width", [5.0, 7.0, 10.0])
+@pytest.mark.parametrize("repeats", [1, 2, 3])
+def test_a_long_credit_is_whole_within_the_figure_and_below_the_notes(width: float, repeats: int) -> None:
+    words = " ".join(["Contains modified information 2024 (partly preliminary, ERA5T: 2024-10)"] * repeats)
+    figure = new_figure(width, 3.0)
+    print_notes(figure, 0.6, ["a note"])
+    print_credit(figure, 0.6, words)
+    note, credit = figure.texts
+    assert " ".join(credit.get_text().split()) == words
+    of_note, of_credit = note.get_window_extent(), credit.get_window_extent()
+    assert 0 <= of_credit.y0 < of_credit.y1 <= of_note.y0 + 1
+    assert of_credit.x1 <= width * figure.dpi
