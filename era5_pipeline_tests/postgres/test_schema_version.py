@@ -317,6 +317,7 @@ def test_a_database_of_the_first_version_is_upgraded_and_loaded_into(
         here.set(ERA5_DATABASE_URL=url)
         here.run("db", "init")
         assert ask(url, VERSION) == SCHEMA_VERSION
+        assert ask(url, "SELECT version FROM era5.ledger") == "generated"  # its files say that it is final
         month = [*MONTH, "--variables", "t2m,tp"]
         assert "replaced 744 rows" in here.run("load", *month, "--force").out
         here.run("load", "--from", "2023-02", *month[2:])
