@@ -115,10 +115,10 @@ _FILLED = 0.97
 
 def print_credit(figure: Figure, left: float, credit: str) -> None:
     """Print the credit at the bottom, starting at `left` (inches): smaller, and on several lines, if it is long."""
-    if not credit:
-        return
     width, height = figure.get_size_inches()
     line = figure.text(left / width, 0.12 / height, credit, fontsize=_CREDIT_SIZES[0], color=FAINT)
+    if not credit:
+        return
     most = _FILLED * (width - left - _RIGHT_OF_TITLE) * figure.dpi
     lines = [credit]
     for count, size in enumerate(_CREDIT_SIZES, start=1):
