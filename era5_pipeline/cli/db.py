@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from era5_pipeline.model.words import counted
+
 if TYPE_CHECKING:
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.postgres.roles import Roles
@@ -179,7 +181,7 @@ def summaries() -> None:
             locations = fill_month(
                 warehouse, month, lock_timeout_seconds=settings.lock_timeout_seconds, on_wait=typer.echo
             )
-            typer.echo(f"{month}: summaries of {locations:,} places ({number:,} of {len(months):,} months)")
+            typer.echo(f"{month}: summaries of {counted(locations, 'place')} ({number:,} of {len(months):,} months)")
         if not months:
             typer.echo("every month in the table has its summaries")
 

@@ -72,6 +72,7 @@ def export(
     from era5_pipeline.model.question import COMMAND, asked_columns, asked_range, find_place_or_area
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.model.variables import named_columns
+    from era5_pipeline.model.words import counted
     from era5_pipeline.postgres.connect import open_warehouse
 
     chosen = export_format(out, format_)
@@ -86,9 +87,11 @@ def export(
         done = export_to(warehouse, out, chosen, asked, columns=columns, start=start, end=end, say=say)
     if isinstance(asked, AskedPlace):
         typer.echo(asked.description, err=True)
-    rows = "rows" if chosen in ("csv", "parquet") else "hours x points"
+    window, size = done.contents.window, counted(done.rows, "row")
+    if chosen in ("netcdf", "zarr"):
+        size = f"{counted(len(done.contents.hours), 'hour')} x {counted(window.rows * window.columns, 'point')}"
     typer.echo(
-        f"wrote {out}: {named_columns(done.contents.columns)}, {done.rows:,} {rows}, {done.bytes / 1e6:,.1f} MB, "
+        f"wrote {out}: {named_columns(done.contents.columns)}, {size}, {done.bytes / 1e6:,.1f} MB, "
         f"{done.seconds:,.1f} s ({done.contents.origin.credit})"
     )
     warn_of_gaps(list(done.missing), strict=strict)

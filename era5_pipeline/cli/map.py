@@ -9,6 +9,7 @@ from era5_pipeline.cli.options import require_limits, require_picture, warn_of_g
 from era5_pipeline.cli.output import terminal
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.times import NORMAL_PERIOD
+from era5_pipeline.model.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -275,9 +276,9 @@ def animate(
         write_animation(frames, temporary, look, shown_path=out)
         size = temporary.stat().st_size
     typer.echo(
-        f"wrote {out}: {variable.column}, {len(frames.hours):,} frames{f' every {step} hours' if step > 1 else ''}, "
-        f"{frames.field(0).when} to {frames.field(-1).when}, {frames.window.rows * frames.window.columns:,} grid "
-        f"points, {size / 1e6:,.1f} MB ({frames.credit})"
+        f"wrote {out}: {variable.column}, {counted(len(frames.hours), 'frame')}"
+        f"{f' every {step} hours' if step > 1 else ''}, {frames.field(0).when} to {frames.field(-1).when}, "
+        f"{counted(frames.window.rows * frames.window.columns, 'grid point')}, {size / 1e6:,.1f} MB ({frames.credit})"
     )
     if frames.left_out:
         typer.echo(frames.left_out, err=True)

@@ -18,6 +18,7 @@ from era5_pipeline.model.months import calendar_months_of
 from era5_pipeline.model.settings import split_places
 from era5_pipeline.model.source_kinds import ORIGIN_TEXTS, source_kind
 from era5_pipeline.model.variables import ALL_NAME, VARIABLES, named_columns, variable_names
+from era5_pipeline.model.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -336,7 +337,9 @@ def _print_run(run: "MonthRun") -> None:
             typer.echo(f"era5: {run.month}: {column.warning}", err=True)
     if loaded.replaced:
         changed = ", ".join(loaded.columns_changed or ())
-        print_line(f"         replaced {loaded.replaced_rows:,} rows{f'; what differs: {changed}' if changed else ''}")
+        print_line(
+            f"         replaced {counted(loaded.replaced_rows, 'row')}{f'; what differs: {changed}' if changed else ''}"
+        )
         for part in loaded.replaced[:_SHOWN_PARTS]:
             print_line(f"           {part}")
         if len(loaded.replaced) > _SHOWN_PARTS:
@@ -344,7 +347,8 @@ def _print_run(run: "MonthRun") -> None:
     if loaded.kept_columns:
         print_line(f"         {named_columns(flat.column_names)} written; kept {named_columns(loaded.kept_columns)}")
     if loaded.kept_locations:
-        print_line(f"         kept {loaded.kept_locations:,} other places of the month as they were")
+        they_were = "it was" if loaded.kept_locations == 1 else "they were"
+        print_line(f"         kept {counted(loaded.kept_locations, 'other place')} of the month as {they_were}")
     if loaded.confirmed:
         print_line(f"         same values as in the table: the month is {flat.version} now, nothing was replaced")
 

@@ -22,8 +22,8 @@ from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, CheckResult
 from era5_pipeline.model.errors import Era5Error, NotYetAvailableError, RefusedError
 from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.model.settings import Settings
+from era5_pipeline.model.words import counted
 from era5_pipeline.planning.current_contents import unchanged_months
-from era5_pipeline.planning.estimates import counted
 from era5_pipeline.postgres.connect import Warehouse, open_warehouse
 from era5_pipeline.sources.open_source import source_of
 from era5_pipeline.sources.source import Source

@@ -37,6 +37,7 @@ from era5_pipeline.maps.styles import (
 )
 from era5_pipeline.model.errors import NoDataError, UsageError
 from era5_pipeline.model.times import from_datetime64
+from era5_pipeline.model.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -376,7 +377,8 @@ def series_figure(
     """
     if not any(np.isfinite(series.values[variable.column]).any() for variable in variables):
         raise NoDataError(
-            f"{', '.join(variable.column for variable in variables)}: no value to draw in {len(series.times):,} hours",
+            f"{', '.join(variable.column for variable in variables)}: no value to draw in "
+            f"{counted(len(series.times), 'hour')}",
             remedy="Choose another time, column or place, or load the months with the variables you need.",
         )
     units = dict.fromkeys(variable.unit for variable in variables)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from era5_pipeline.model.completeness import ALLOW_INCOMPLETE, why_incomplete
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, in_table_order
+from era5_pipeline.model.words import counted
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -97,7 +98,7 @@ def _grid_aligned(inventory: Inventory) -> CheckResult:
         )
     points = int(inventory.coverage.sum())
     where = "on the grid" if inventory.shift is None else f"nearest to values {inventory.shift.text}"
-    return CheckResult("grid_aligned", passed=True, description=f"{points} locations {where}")
+    return CheckResult("grid_aligned", passed=True, description=f"{counted(points, 'location')} {where}")
 
 
 def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool) -> CheckResult:
@@ -121,7 +122,8 @@ def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete:
         )
         return CheckResult("variables_present", passed=allow_incomplete, description=text, remedy=remedy)
     null = [column for column in DEFAULT_COLUMNS if column not in held]
-    text = f"{', '.join(held)} at all {points} locations" + (f"; NULL: {', '.join(null)}" if null else "")
+    places = "the location" if points == 1 else f"all {points:,} locations"
+    text = f"{', '.join(held)} at {places}" + (f"; NULL: {', '.join(null)}" if null else "")
     return CheckResult("variables_present", passed=True, description=text)
 
 
@@ -193,7 +195,7 @@ def table_outcomes(flat: FlatMonth, differences: tuple[Difference, ...]) -> tupl
             passed=not in_columns,
             description=f"{flat.month}: {'; '.join(in_columns)}"
             if in_columns
-            else f"{len(flat.columns)} columns equal in count, range and checksum",
+            else f"{counted(len(flat.columns), 'column')} equal in count, range and checksum",
             remedy=remedy,
         ),
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from era5_pipeline.model.grid import N_LOCATIONS
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
+from era5_pipeline.model.words import counted
 from era5_pipeline.sources.source import SMALL_MONTH_VALUES
 
 if TYPE_CHECKING:
@@ -174,11 +175,6 @@ def heap_bytes_per_row(variables: Sequence[Variable]) -> float:
     header = 8 * ceil((23 + (ceil(columns / 8) if has_null else 0)) / 8)
     row = 4 + 8 * ceil((header + 20 + 4 * len(variables)) / 8)
     return 8192 / ((8192 - 24) // row)
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """Format a number with its noun: `1 month`, `1,020 months`."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def _measured(

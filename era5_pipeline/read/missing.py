@@ -400,7 +400,8 @@ def only_null_hours(
     names = ", ".join(variable.column for variable in variables) if variables else "all columns"
     are = "is" if variables and len(variables) == 1 else "are"
     why = explain_missing_column(connection, variables or (), held, nearest_to)
-    return NoDataError(f"{where}: {names} {are} NULL in these {hours:,} hours{why.instead}", remedy=why.remedy)
+    when = "this hour" if hours == 1 else f"these {hours:,} hours"
+    return NoDataError(f"{where}: {names} {are} NULL in {when}{why.instead}", remedy=why.remedy)
 
 
 def no_rows(

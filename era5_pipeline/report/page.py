@@ -15,6 +15,7 @@ from era5_pipeline.model.location_set import GridWindow, LocationSet
 from era5_pipeline.model.package_version import __version__
 from era5_pipeline.model.places import ATTRIBUTION
 from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.model.words import counted
 from era5_pipeline.report import figures
 from era5_pipeline.report.html import page_environment
 from era5_pipeline.report.words import (
@@ -196,7 +197,7 @@ _VERSIONS = {"unknown": "not stated in the files", "mixed": "partly final"}
 
 def _counts(provenance: Provenance) -> str:
     """Months and hours, their sources, their versions of ERA5, and the preliminary share."""
-    words = [f"{provenance.months:,} months, {provenance.hours:,} hours"]
+    words = [f"{counted(provenance.months, 'month')}, {counted(provenance.hours, 'hour')}"]
     if provenance.sources:
         words.append(f"loaded from {_counted(provenance.sources)}")
     if provenance.versions:
@@ -211,7 +212,7 @@ def _counted(months: Mapping[str, int]) -> str:
     """Names with their numbers of months, `cds (12), files (65)`; a single name without."""
     if len(months) == 1:
         return next(iter(months))
-    return ", ".join(f"{name} ({count:,} months)" for name, count in sorted(months.items()))
+    return ", ".join(f"{name} ({counted(count, 'month')})" for name, count in sorted(months.items()))
 
 
 # --- SQL that gives the page's numbers from the table, for readers with access to it ---

@@ -12,6 +12,7 @@ from era5_pipeline.model.grid import is_same_shift
 from era5_pipeline.model.source_kinds import FINAL, ORIGIN_TEXTS, ORIGINS, PRELIMINARY, source_kind, version_of
 from era5_pipeline.model.times import describe_hours, hours_in
 from era5_pipeline.model.variables import DEFAULT_COLUMNS, named_columns
+from era5_pipeline.model.words import counted
 from era5_pipeline.warehouse.ledger_entry import Revision
 
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ class ReplacedPart:
         return "the default variables" if self.columns == DEFAULT_COLUMNS else named_columns(self.columns)
 
     def __str__(self) -> str:
-        places = "1 place" if self.locations == 1 else f"{self.locations:,} places"
+        places = counted(self.locations, "place")
         where = self.place if self.place.startswith(places) else f"{places} ({self.place})"
         shift = "" if self.interpolated is None else f", {self.interpolated.text}"
-        return f"{where}, {self.hours} hours of {self._variables}, from {self.source}, {self.version}{shift}"
+        return f"{where}, {counted(self.hours, 'hour')} of {self._variables}, from {self.source}, {self.version}{shift}"
 
 
 def taken_from(part: LedgerEntry, locations: LocationSet) -> ReplacedPart:
@@ -177,12 +178,8 @@ def _lost_hours(by_column: dict[str, frozenset[int]]) -> list[str]:
     counts = {column: len(by_column[column]) for column in hours}
     if len(hours) == len(by_column) and len(set(hours.values())) == 1:
         column, runs = next(iter(hours.items()))
-        return [f"{_hours(counts[column])} ({_shortened(runs)})"]
-    return [f"{_hours(counts[column])} of {column} ({_shortened(runs)})" for column, runs in hours.items()]
-
-
-def _hours(count: int) -> str:
-    return "1 hour" if count == 1 else f"{count} hours"
+        return [f"{counted(counts[column], 'hour')} ({_shortened(runs)})"]
+    return [f"{counted(counts[column], 'hour')} of {column} ({_shortened(runs)})" for column, runs in hours.items()]
 
 
 def _shortened(runs: tuple[str, ...]) -> str:

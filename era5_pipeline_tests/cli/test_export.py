@@ -51,7 +51,7 @@ def test_the_last_line_says_rows_bytes_and_seconds(here: InProcess, tmp_path: Pa
     assert printed.err.startswith("location_id 664766, latitude 25.25, longitude 51.5, ")
     assert len(pd.read_csv(tmp_path / "doha.csv")) == 744
     printed = here.run("export", "--area", "26/51/25/51.5", "--from", "2023-07-01", "--out", "box.nc")
-    assert "temperature_2m, 360 hours x points, " in printed.out
+    assert "temperature_2m, 24 hours x 15 points, " in printed.out
     assert printed.err == ""
 
 
