@@ -28,6 +28,7 @@ from era5_pipeline.model.errors import Era5Error, NoDataError, TransientError, U
 from era5_pipeline.model.grid import N_LONGITUDES, latitudes_of, longitudes_of
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.package_version import __version__
+from era5_pipeline.model.words import pip_install
 from era5_pipeline.read.credit import UNKNOWN_ORIGIN, read_origin
 from era5_pipeline.read.fetch import fetch_packed, nothing_loaded
 from era5_pipeline.read.held import places_held
@@ -350,7 +351,7 @@ def answers_of_spark(tasks: Sequence[LakeTask]) -> Iterator[pa.Table]:
     except ImportError as error:
         raise UsageError(
             f"--engine spark needs pyspark, which is not installed ({error})",
-            remedy="Install it where era5 is: pip install pyspark==4.0.5 (and Java 17). The executors need "
+            remedy=f"Install it where era5 is: {pip_install('pyspark==4.0.5')} (and Java 17). The executors need "
             "'era5-pipeline[lake]' of this version.",
         ) from error
     spark = SparkSession.builder.appName("era5 climate --everywhere").getOrCreate()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.words import pip_install
 
 if TYPE_CHECKING:
     from era5_pipeline.lake.months import Lake
@@ -37,7 +38,7 @@ def open_lake(settings: Settings) -> Lake:
     except ImportError as error:
         raise UsageError(
             f"a lake (ERA5_LAKE) needs pyiceberg, which is not installed ({error})",
-            remedy="Install it: pip install 'era5-pipeline[lake]'.",
+            remedy=f"Install it: {pip_install('era5-pipeline[lake]')}",
         ) from error
     wants_lake(settings)
     return Lake.of(settings)

@@ -32,6 +32,7 @@ from dask.delayed import delayed
 from era5_pipeline.model.errors import UsageError, disk_errors
 from era5_pipeline.model.times import from_datetime64
 from era5_pipeline.model.variables import BY_COLUMN, BY_PARAM_ID
+from era5_pipeline.model.words import pip_install
 from era5_pipeline.netcdf.axes import AGAIN, GET_HOURS, times_along
 from era5_pipeline.netcdf.contents import TYPES_OF_LEVEL, Contents, Field, Problem, describe_fields, months_of
 from era5_pipeline.netcdf.decoding import Decoding
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
     Positions = npt.NDArray[np.intp]
 
-_INSTALL = "pip install 'era5-pipeline[grib]'"
-
 
 def is_installed() -> bool:
     """Return True if ecCodes is installed."""
@@ -71,7 +70,7 @@ def ec_codes() -> ModuleType:
     except (ImportError, RuntimeError) as error:
         raise UsageError(
             f"GRIB files are read by ecCodes, which is not installed ({error})",
-            remedy=f"Install it: {_INSTALL}; or download the data as netCDF.",
+            remedy=f"Install it: {pip_install('era5-pipeline[grib]')}; or download the data as netCDF.",
         ) from error
     library: ModuleType = eccodes
     _discard_log(library)

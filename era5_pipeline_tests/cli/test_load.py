@@ -349,7 +349,7 @@ def test_grib_is_loaded_and_refused_without_its_library_with_the_command_that_in
         # As Python behaves where the package is not installed.
         patch.setitem(sys.modules, "eccodes", None)
         printed = on_server.run(*files, code=3)
-        assert_explained(printed, str(folder / "t2m.grib"), "pip install 'era5-pipeline[grib]'")
+        assert_explained(printed, str(folder / "t2m.grib"), f"{sys.executable} -m pip install 'era5-pipeline[grib]'")
         # It is known now why; the file is not opened again for that.
         assert_explained(on_server.run(*files, code=3), "ecCodes", "pip install 'era5-pipeline[grib]'")
     assert table_of(on_server.run(*files).out)["2019-03"][:3] == ["incomplete", f"{24 * 33 * 49:,}", "24/744"]

@@ -28,4 +28,4 @@ def test_without_pyiceberg_the_extra_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "era5_pipeline.lake.months", None)
     with pytest.raises(UsageError, match="needs pyiceberg") as caught:
         open_lake(Settings(home=tmp_path, lake=str(tmp_path)))
-    assert "era5-pipeline[lake]" in caught.value.remedy
+    assert f"{sys.executable} -m pip install 'era5-pipeline[lake]'" in caught.value.remedy
