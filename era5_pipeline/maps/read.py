@@ -26,6 +26,7 @@ from era5_pipeline.maps.styles import unit_text, variable_title
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
+from era5_pipeline.model.words import counted
 from era5_pipeline.read.boxes import read_field
 from era5_pipeline.read.credit import read_origin
 from era5_pipeline.read.fields import placed
@@ -102,7 +103,7 @@ class MapReading:
             texts = [f"{round(value, digits) + 0.0:+.{digits}f}" for value in (low, high)]
         else:
             texts = [self.field.variable.rounded(value) for value in (low, high)]
-        return f"{values.size:,} locations, {texts[0]} to {texts[1]} {self.table_unit}"
+        return f"{counted(values.size, 'location')}, {texts[0]} to {texts[1]} {self.table_unit}"
 
 
 def statistic_words(statistic: CellStatistic) -> str:
@@ -275,7 +276,7 @@ def read_anomaly_map(
         remarks += [baseline.note] if baseline.note else []
         of_years = [month for one in range(years.first, years.last + 1) for month in part.months(one)]
         remarks += describe_missing_summaries(connection, of_years, area)
-    count = f"{baseline.complete} complete year{'' if baseline.complete == 1 else 's'}"
+    count = counted(baseline.complete, "complete year")
     window, values = placed(drawn.location_ids, differences[np.isfinite(differences)])
     field = FieldMap(
         kind="anomaly",
@@ -390,7 +391,7 @@ def read_trend_map(
         without = describe_missing_summaries(connection, months, area)
         is_drawn = np.isfinite(trends.slopes)
         if not is_drawn.any():
-            raise _no_trend(name, complete, trends, without)
+            raise _no_trend(name, cells, trends, without)
         remarks = []
         if len(complete) < len(years):
             lacking = [year for year in range(years.first, years.last + 1) if year not in complete]
@@ -452,14 +453,18 @@ def trend_field(
     )
 
 
-def _no_trend(name: str, complete: list[int], trends: CellTrends, without: list[str]) -> NoDataError:
-    """The error for too few complete years; `without` names the months without summaries."""
-    most = int(trends.years.max()) if complete else 0
-    which = f" of {describe_years(complete)}" if complete else ""
-    more = f" ({without[0]})" if without else ""
+def _no_trend(name: str, cells: YearlyCells, trends: CellTrends, without: list[str]) -> NoDataError:
+    """The error for trends at no location; `without` names the months without summaries."""
+    held = "no location has any"
+    if trends.years.size:
+        most = int(trends.years.argmax())
+        own = [year for year, row in zip(cells.years, cells.rows, strict=True) if np.isfinite(row[most])]
+        held = f"the location with the most has {len(own)} ({describe_years(own)})"
+        if len(own) >= FEWEST_YEARS:
+            held += ", where each year depends too much on the one before"
+    more = f"; {without[0]}" if without else ""
     return NoDataError(
-        f"{name}: a trend needs at least {FEWEST_YEARS} complete years, and no location has more "
-        f"than {most}{which}{more}",
+        f"a trend needs {FEWEST_YEARS} complete years of {name}; {held}{more}",
         remedy="Load more years, or ask for others that the table holds.",
     )
 
