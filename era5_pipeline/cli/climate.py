@@ -270,15 +270,11 @@ def _heading(answer: "ClimateAnswer") -> str:
 
 
 def _print_wide(console: "Console", title: str, table: "Table") -> None:
-    """Print a title and a table: folded in a terminal, otherwise as wide as necessary."""
+    """Print a title and a table, folded where it is too wide."""
     from era5_pipeline.cli.output import print_table
 
     console.print(f"\n{title}" if title else "", markup=False)
-    if console.is_terminal:
-        print_table(console, table)
-        return
-    needed = console.measure(table, options=console.options.update(width=1000)).maximum
-    terminal(width=max(console.width, needed), highlight=False).print(table)
+    print_table(console, table)
 
 
 def _new_table(*columns: str) -> "Table":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from era5_pipeline.cli.output import grouped_problems, terminal
+from era5_pipeline.cli.output import grouped_problems, print_table, terminal
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.postgres.doctor.advice import Profile
 
@@ -106,8 +106,6 @@ def _show_rows(rows: "tuple[ComparedSetting, ...]") -> None:
     from rich.text import Text
 
     console = terminal()
-    # If the output is redirected, rich would wrap the table at 80 columns.
-    console = console if console.is_terminal else terminal(width=160)
     reasons_fit = console.width >= _WIDTH_WITH_REASONS
     table = Table(box=SIMPLE)
     table.add_column("setting", no_wrap=True)
@@ -117,7 +115,7 @@ def _show_rows(rows: "tuple[ComparedSetting, ...]") -> None:
         cells = _cells(row)
         reason = (row.advice.why,) if reasons_fit else ()
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in (*cells, *reason)))
-    console.print(table)
+    print_table(console, table, labelled=("current", "advised"))
     if not reasons_fit:
         for row in rows:
             if row.verdict != "ok":

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
+_COLUMNS_OF_A_PIPE = 100
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _WAITED = re.compile(r" \(waited [^()]*\)")
 _REQUEST_ID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
@@ -79,7 +80,7 @@ def escaped_output() -> Iterator[None]:
 
 
 def terminal(**options: Any) -> "Console":  # those of Console  # noqa: ANN401
-    """A console of rich whose texts are escaped."""
+    """A console of rich whose texts are escaped; a pipe or file has 100 columns, unless COLUMNS says how many."""
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
     from rich.text import Text
@@ -105,7 +106,10 @@ def terminal(**options: Any) -> "Console":  # those of Console  # noqa: ANN401
                 shown = segment.text if segment.control else escaped(segment.text)
                 yield segment if shown is segment.text else Segment(shown, segment.style)
 
-    return Terminal(**options)
+    console = Terminal(**options)
+    if not (console.is_terminal or "width" in options or os.environ.get("COLUMNS", "").isdigit()):
+        console.width = _COLUMNS_OF_A_PIPE  # rich would take 80, or those of the terminal that the pipe is started in
+    return console
 
 
 def print_line(text: str) -> None:

@@ -80,6 +80,4 @@ def _print(found: "list[AskedPlace]") -> None:
                 one.cell.land_words,
                 str(one.place.geoname_id),
             )
-    console = terminal()
-    console = console if console.is_terminal else terminal(width=160)
-    print_table(console, table, labelled=("cell",))
+    print_table(terminal(), table, labelled=("cell",))

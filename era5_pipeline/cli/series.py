@@ -30,6 +30,7 @@ from era5_pipeline.cli.options import (
 )
 from era5_pipeline.cli.output import terminal
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.words import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -149,7 +150,7 @@ def series(
             title=title,
             limits=(vmin, vmax),
         )
-        typer.echo(f"wrote {plot}: {where.description}, {rows.times.size:,} hours ({origin.credit})", err=True)
+        typer.echo(f"wrote {plot}: {where.description}, {counted(rows.times.size, 'hour')} ({origin.credit})", err=True)
     if plot is None or format_ is not None:
         with surviving_closed_pipe():
             _print(rows, variables, where, gaps, origin, format_ or "table")
@@ -255,16 +256,16 @@ def _print_table(rows: "Series", variables: tuple["Variable", ...], heading: str
     console = terminal()
     table = _table(rows, variables, header=str)
     needed = console.measure(table, options=console.options.update(width=1000)).maximum
-    if console.is_terminal and needed > console.width:
+    if needed > console.width:
         # Break names at their underscores, to fit six columns in 80 characters.
         table = _table(rows, variables, header=lambda name: name.replace("_", "_\n"))
         needed = console.measure(table, options=console.options.update(width=1000)).maximum
-    # Rather wider than the terminal, or than the 80 characters of a pipe, than with truncated numbers.
+    # Rather wider than the terminal or the pipe than with truncated numbers.
     console = terminal(width=max(console.width, needed), highlight=False, soft_wrap=False)
     console.print(heading, markup=False, soft_wrap=True)
     console.print(table)
     left_out = len(rows.times) - 2 * _SHOWN_ROWS
-    summary = f"{len(rows.times):,} hours"
+    summary = counted(len(rows.times), "hour")
     if left_out > 0:
         summary += f"; {left_out:,} in the middle are not shown: --format csv or --format json prints all"
     for line in (summary, credit):

@@ -11,6 +11,7 @@ from era5_pipeline.cli.output import by_cause, narrow_columns, print_table, term
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.source_kinds import ORIGIN_TEXTS
 from era5_pipeline.model.variables import named_columns
+from era5_pipeline.model.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -66,8 +67,6 @@ def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: 
         typer.echo("no month has been loaded yet; see era5 load --help")
     else:
         console = terminal()
-        # Redirected output is not folded at 80 columns.
-        console = console if console.is_terminal else terminal(width=240)
         table = _table(areas, _MONTHS)
         if not narrow_columns(console, table):  # if too wide, drop empty columns
             rows = [cells for area in areas for _, cells in _rows(area)]
@@ -182,8 +181,6 @@ def status(
         typer.echo(f"no month has been loaded yet in {warehouse.shown} ({server}); see era5 load --help")
         return
     console = terminal()
-    # If the output is redirected, rich would wrap the table at 80 columns; this is wide enough for any month.
-    console = console if console.is_terminal else terminal(width=300)
     rows_of_table = [cells for entry in entries for cells in _rows_of_month(entry, months.get(entry.month))]
     table, left_out = _fitting(console, rows_of_table)
     print_table(console, table, labelled=("loaded",))
@@ -191,7 +188,7 @@ def status(
         typer.echo(f"columns that do not fit: {', '.join(left_out)} (era5 status --json has all)")
     rows = sum(entry.rows for entry in entries)
     held = sum(e.rows > 0 for e in entries)
-    typer.echo(f"{held} month{'' if held == 1 else 's'}, {rows:,} rows in {warehouse.shown} ({server})")
+    typer.echo(f"{counted(held, 'month')}, {counted(rows, 'row')} in {warehouse.shown} ({server})")
     if rows:
         typer.echo(_versions_line([entry for entry in entries if entry.rows]))
     for line in (*_gap_lines(entries), *_shift_lines(entries), *_origin_lines(entries), *_summary_lines(entries)):
@@ -357,8 +354,8 @@ def _summary_lines(months: "Sequence[MonthContents]") -> list[str]:
     lacking = len(months_without_summaries(months))
     if not lacking:
         return []
-    whose = "1 month has no rows" if lacking == 1 else f"{lacking:,} months have no rows"
-    return [f"{whose} in weather_monthly: era5 db summaries computes them"]
+    have = "has" if lacking == 1 else "have"
+    return [f"{counted(lacking, 'month')} {have} no rows in weather_monthly: era5 db summaries computes them"]
 
 
 def _shift_lines(months: "Sequence[MonthContents]") -> list[str]:

@@ -106,9 +106,7 @@ def _print(found: "list[Variable]", held: frozenset[str] | None) -> None:
         table.add_row(
             variable.short_name, variable.column, variable.unit, kinds[variable.step_type], description, loaded
         )
-    console = terminal()
-    console = console if console.is_terminal else terminal(width=160)
-    print_table(console, table, labelled=("held",))
+    print_table(terminal(), table, labelled=("held",))
     said = f"{len(found)} of {len(VARIABLES)} variables" if len(found) < len(VARIABLES) else f"{len(found)} variables"
     first = ", ".join(variable.short_name for variable in DEFAULT_VARIABLES)
     typer.echo(f"{said}; {DEFAULT_NAME} stands for the six that are loaded unless others are named: {first}")

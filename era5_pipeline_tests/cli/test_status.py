@@ -193,6 +193,18 @@ def test_table_fits_and_says_what_failed(here: InProcess, filled_url: str) -> No
     assert f"layout partitions, 3 partitions, {decimal(size)}, {size / 9528:.1f} bytes per row" in lines
 
 
+def test_the_tables_fit_a_pipe(here: InProcess, filled_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    here.set(ERA5_DATABASE_URL=filled_url)
+    monkeypatch.delenv("COLUMNS")
+    for arguments in (("status",), ("status", "--coverage")):
+        printed = here.run(*arguments).out
+        table = [line for line in printed.splitlines() if line.startswith("  ")]
+        assert max(map(len, table)) <= 100
+        words = set(printed.replace(",", " ").split())
+        assert {"2023-07", "10.5/20/10.25/20.5", "temperature_2m", "total_precipitation"} <= words
+        assert "…" not in printed
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="script is another program elsewhere")
 @pytest.mark.parametrize("columns", [50, 80, 190])
 def test_no_cell_is_truncated_in_a_narrow_terminal(filled_url: str, tmp_path: Path, columns: int) -> None:
