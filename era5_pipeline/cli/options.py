@@ -63,19 +63,31 @@ def store_overrides(source: str | None, store: str | None) -> dict[str, str | No
     return {"source": SOURCE_OF_STORES, "zarr_url": str(Path(store).expanduser().absolute()) if is_folder else store}
 
 
+# --- The help of `--from` and `--to` of commands that take months ---
+
+
+FIRST_MONTH_HELP = "First month; a year begins with January."
+LAST_MONTH_HELP = "Last month; a year ends with December."
+
+
 # --- Options of the commands that read hours: the first and last time, and the columns ---
 
 
 FirstTimeOption = Annotated[
     str | None,
-    typer.Option("--from", metavar="TIME", help="First time, UTC: a year, month, day or hour.", show_default="all"),
+    typer.Option(
+        "--from",
+        metavar="TIME",
+        help="First time, UTC: an hour, a day, month or year; a year begins with January.",
+        show_default="all",
+    ),
 ]
 LastTimeOption = Annotated[
     str | None,
     typer.Option(
         "--to",
         metavar="TIME",
-        help="Last time; a year, month or day is included completely.",
+        help="Last time; a day, month or year is included completely, a year until December.",
         show_default="same as --from: its year, month, day or hour",
     ),
 ]

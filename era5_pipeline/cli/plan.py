@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from era5_pipeline.cli.options import (
+    FIRST_MONTH_HELP,
+    LAST_MONTH_HELP,
     CalendarMonthsOption,
     CellOption,
     LatitudeOption,
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
+    from rich.console import Console
+    from rich.table import Table
+
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.planning.current_contents import CurrentContents
@@ -39,16 +44,12 @@ if TYPE_CHECKING:
     # Label, number, words.
     _Row = tuple[str, str, str]
 
-_WIDTH = 120
-
 
 def plan(
     *,
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="YYYY-MM", help="First month; a year stands for all its months.")
-    ] = None,
+    from_: Annotated[str | None, typer.Option("--from", metavar="YYYY-MM", help=FIRST_MONTH_HELP)] = None,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month, or year.", show_default="same as --from")
+        str | None, typer.Option("--to", metavar="YYYY-MM", help=LAST_MONTH_HELP, show_default="same as --from")
     ] = None,
     calendar_month: CalendarMonthsOption = None,
     source: Annotated[
@@ -142,6 +143,7 @@ def _compare(settings: "Settings", months: "Sequence[Month]", *, as_json: bool) 
     from datetime import UTC, datetime
 
     from rich.filesize import decimal
+    from rich.table import Table
 
     from era5_pipeline.planning.comparison import compare_sources
 
@@ -160,18 +162,27 @@ def _compare(settings: "Settings", months: "Sequence[Month]", *, as_json: bool) 
         )
         for offer in offers
     ]
-    widths = [max(len(row[n]) for row in rows) for n in range(4)]
+    table = Table.grid(padding=(0, 2))
+    for justify in ("left", "right", "right"):
+        table.add_column(justify=justify, no_wrap=True)
     for row in rows:
-        cells = (row[0].ljust(widths[0]), row[1].rjust(widths[1]), row[2].rjust(widths[2]), row[3].ljust(widths[3]))
-        typer.echo("  ".join((*cells, row[4])).rstrip())
+        table.add_row(*row)
+    _print_grid(terminal(highlight=False), table)
+
+
+def _print_grid(console: "Console", table: "Table", *lines: str) -> None:
+    """Print the lines, then the table, without the spaces that rich adds at the end of each line."""
+    with console.capture() as printed:
+        for line in lines:
+            console.print(line, markup=False)
+        console.print(table)
+    typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 
 def _print(planned: "Plan", settings: "Settings") -> None:
     from rich.table import Table
 
     console = terminal(highlight=False)
-    # If the output is redirected, rich would wrap the table at 80 columns.
-    console = console if console.is_terminal else terminal(width=_WIDTH, highlight=False)
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
@@ -182,13 +193,8 @@ def _print(planned: "Plan", settings: "Settings") -> None:
         table.add_row()
     for row in _disk_rows(planned, is_embedded=settings.database_url is None):
         table.add_row(*row)
-    with console.capture() as printed:
-        console.print(_heading(planned), markup=False)
-        if planned.contents.months is not None and planned.contents.reason:
-            console.print(planned.contents.reason, markup=False)
-        console.print(table)
-    # Strip the trailing spaces that rich adds.
-    typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
+    said = planned.contents.reason if planned.contents.months is not None else ""
+    _print_grid(console, table, _heading(planned), *([said] if said else []))
     for warning in planned.warnings:
         lines = textwrap.fill(f"warning: {warning}", console.width)
         console.print(lines, markup=False, style="yellow", soft_wrap=True)
@@ -196,7 +202,7 @@ def _print(planned: "Plan", settings: "Settings") -> None:
 
 def _heading(planned: "Plan") -> str:
     from era5_pipeline.model.variables import DEFAULT_VARIABLES, named_columns
-    from era5_pipeline.planning.estimates import counted
+    from era5_pipeline.model.words import counted
 
     load = planned.load
     is_default = load.variables == DEFAULT_VARIABLES
@@ -224,8 +230,10 @@ def _month_rows(planned: "Plan") -> "Iterator[_Row]":
         row(
             "held otherwise",
             planned.months("other"),
-            ": other source, variables or area; a load replaces them, or adds variables that they lack",
+            ": from another source, with other variables, or of an area that overlaps; a load replaces them at its own "
+            "places, or adds variables that they lack",
         ),
+        row("held elsewhere", planned.months("elsewhere"), ": only other places, which a load leaves as they are"),
         row("not complete yet", planned.months("early")),
         row("not begun", planned.months("future")),
     )
@@ -234,7 +242,7 @@ def _month_rows(planned: "Plan") -> "Iterator[_Row]":
 
 
 def _size_rows(planned: "Plan") -> "Iterator[_Row]":
-    from era5_pipeline.planning.estimates import counted
+    from era5_pipeline.model.words import counted
     from era5_pipeline.sources.cds.request import MAX_FIELDS
 
     load, size = planned.load, planned.size
@@ -257,7 +265,7 @@ def _size_rows(planned: "Plan") -> "Iterator[_Row]":
         yield from _chunk_rows(planned.chunks)
     else:
         yield "requests", "none", ""
-    hours = f"{size.hours:,} hours"
+    hours = counted(size.hours, "hour")
     yield "fields", f"{size.fields:,}", f"{counted(len(load.variables), 'variable')} x {hours}"
     yield "rows", f"{size.rows:,}", f"{counted(load.locations, 'location')} x {hours}"
     empty = size.fields * load.locations - size.values

@@ -12,6 +12,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.grid import N_LOCATIONS, Area
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import FIRST_YEAR
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.times import hour_of
@@ -23,7 +24,6 @@ from era5_pipeline.sources.source import FolderSource, Request
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings, SourceName
     from era5_pipeline.model.source_kinds import SourceKind
@@ -116,6 +116,11 @@ class Load:
         if self.points is not None:
             return len(self.points)
         return math.prod(len(indices) for indices in grid_indices(self.area))
+
+    @cached_property
+    def location_ids(self) -> LocationSet:
+        """Those grid points."""
+        return LocationSet.of_area(self.area) if self.points is None else self.points
 
     @property
     def is_global(self) -> bool:

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 # --- The plan of a load: the state of each month, and the size, bytes and seconds of the months to load ---
 
 
-# The state of a month. "loaded": a load leaves it alone. "other": the table holds it from another source, or with other
-# variables or another area. "early": it has begun, but cannot be complete yet. "future": it has not begun.
-State = Literal["loaded", "incomplete", "other", "missing", "early", "future"]
-TO_LOAD: tuple[State, ...] = ("incomplete", "other", "missing")
+# The state of a month. "loaded": a load leaves it alone. "other": the table holds places of the load, but from another
+# source, with other variables or of another area. "elsewhere": it holds other places only. "early": it has begun, but
+# cannot be complete yet. "future": it has not begun.
+State = Literal["loaded", "incomplete", "other", "elsewhere", "missing", "early", "future"]
+TO_LOAD: tuple[State, ...] = ("incomplete", "other", "elsewhere", "missing")
 
 # Guesses for the download, until a month has been measured.
 _MINUTES_PER_REQUEST = (10, 30, 60)
@@ -134,6 +135,7 @@ class Plan:
             "months_preliminary": held(len(self.preliminary)),
             "months_incomplete": held(len(self.months("incomplete"))),
             "months_held_otherwise": held(len(self.months("other"))),
+            "months_held_elsewhere": held(len(self.months("elsewhere"))),
             "months_not_complete_yet": len(self.months("early")),
             "months_not_begun": len(self.months("future")),
             "months_to_load": len(self.to_load),
@@ -294,7 +296,8 @@ def make_plan(
     parts = {held.month: held.parts for held in contents.months or ()}
     entries = {month: _part_of_request(load, parts.get(month, ())) for month in load.months}
     complete_from = {month: month.start if load.kind.is_generated else month.end + after for month in load.months}
-    states = {month: _state(load, month, entries.get(month), now, complete_from[month]) for month in load.months}
+    states = {month: _state(load, month, entries[month], now, complete_from[month]) for month in load.months}
+    states |= {month: "elsewhere" for month, state in states.items() if state == "missing" and parts.get(month)}
     sizes = [load.size_of(month) for month, state in states.items() if state in TO_LOAD]
     requests = load.requests_of([month for month, state in states.items() if state in TO_LOAD], now)
     size = replace(sum(sizes, Size()), requests=requests)
@@ -338,9 +341,9 @@ def _bytes_of_chunks(chunks: ChunkPlan) -> Figure:
 
 
 def _part_of_request(load: Load, parts: Sequence[LedgerEntry]) -> LedgerEntry | None:
-    """Choose the part loaded by the same request, else any; None if the table does not hold the month."""
+    """Choose the part loaded by the same request, else any with some of its places; None if the table holds none."""
     same = [part for part in parts if _is_alike(load, part) and _is_same_area(load, part) and not part.is_cut]
-    return next(iter([*same, *parts]), None)
+    return next(iter([*same, *(part for part in parts if part.location_ids.overlaps(load.location_ids))]), None)
 
 
 def _state(load: Load, month: Month, entry: LedgerEntry | None, now: datetime, complete_from: datetime) -> State:

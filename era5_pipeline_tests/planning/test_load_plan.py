@@ -236,6 +236,7 @@ def test_every_month_has_one_state() -> None:
         entry_of("2026-04", source="arco"),
         entry_of("2026-05", "t2m,tp"),
         entry_of("2026-06", area=None),
+        entry_of("2026-07", area="10/0/9/1", location_ids=LocationSet.of_area(Area.parse("10/0/9/1"))),
         entry_of("2026-08", area="-4.9/105.9/-7.6/108.6"),  # the same locations
         entry_of("2026-11", state="incomplete"),
     )
@@ -246,7 +247,7 @@ def test_every_month_has_one_state() -> None:
         "2026-04": "other",
         "2026-05": "other",
         "2026-06": "other",
-        "2026-07": "missing",
+        "2026-07": "elsewhere",
         "2026-08": "loaded",
         "2026-09": "missing",
         "2026-10": "missing",
@@ -258,9 +259,8 @@ def test_every_month_has_one_state() -> None:
     assert spans(plan.to_load) == "2026-03 to 2026-07, 2026-09 to 2026-10"
     assert plan.size.requests == 5  # three of the seven months are a part of the year that is requested together
     value = plan.to_json()
-    assert [value[f"months_{name}"] for name in ("loaded", "preliminary", "incomplete", "held_otherwise")] == [
-        *(3, 1, 1, 3)
-    ]
+    held = ("loaded", "preliminary", "incomplete", "held_otherwise", "held_elsewhere")
+    assert [value[f"months_{name}"] for name in held] == [3, 1, 1, 3, 1]
     assert [value[f"months_{name}"] for name in ("not_complete_yet", "not_begun", "to_load")] == [1, 2, 7]
     assert "2026-11 cannot be complete yet, and is not counted: load it from 2026-12-07 on" in plan.warnings
     assert any("2026-12 to 2027-01 have not begun" in text and "--to 2026-11" in text for text in plan.warnings)
