@@ -21,7 +21,7 @@ from era5_pipeline.cli.doctor import doctor
 from era5_pipeline.cli.drop import drop
 from era5_pipeline.cli.export import export
 from era5_pipeline.cli.lake import lake
-from era5_pipeline.cli.load import load
+from era5_pipeline.cli.load import LoadCommand, load
 from era5_pipeline.cli.map import map_
 from era5_pipeline.cli.metrics import metrics
 from era5_pipeline.cli.output import ResultsCommand, discard_output, escaped_output, one_line
@@ -47,6 +47,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    suggest_commands=False,  # click does
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     help="ERA5, month by month, from netCDF to a queryable PostgreSQL/TimescaleDB table, through Dagster.",
@@ -54,7 +55,7 @@ app = typer.Typer(
     "Exit codes: 2 usage, 3 input files, 4 a month refused by a check, 5 database, 6 local disk, 7 try again later, "
     "8 the data service refused, 9 the data service failed for a month.",
 )
-app.command("load", cls=ResultsCommand)(load)
+app.command("load", cls=LoadCommand)(load)
 app.command("plan", cls=ResultsCommand)(plan)
 app.command("revise", cls=ResultsCommand)(revise)
 app.command("drop", cls=ResultsCommand)(drop)

@@ -18,11 +18,21 @@ AreaOption = Annotated[
 ]
 FromOption = Annotated[
     str | None,
-    typer.Option("--from", metavar="TIME", help="First year, month or day.", show_default="the first that is loaded"),
+    typer.Option(
+        "--from",
+        metavar="TIME",
+        help="First year, month or day; a year begins with January.",
+        show_default="the first that is loaded",
+    ),
 ]
 ToOption = Annotated[
     str | None,
-    typer.Option("--to", metavar="TIME", help="Last year, month or day.", show_default="the last that is loaded"),
+    typer.Option(
+        "--to",
+        metavar="TIME",
+        help="Last year, month or day; a year ends with December.",
+        show_default="the last that is loaded",
+    ),
 ]
 BaselineOption = Annotated[
     str, typer.Option("--baseline", metavar="FIRST-LAST", help="Years that anomalies are relative to.")

@@ -4,8 +4,10 @@ from typing import Annotated
 
 import typer
 
+from era5_pipeline.cli.options import FIRST_MONTH_HELP, LAST_MONTH_HELP
 from era5_pipeline.cli.output import ResultsCommand, print_line, terminal
 from era5_pipeline.lake.open_lake import KEEP_DAYS, ORPHAN_HOURS
+from era5_pipeline.model.words import counted
 
 lake = typer.Typer(no_args_is_help=True, help="The lake (ERA5_LAKE): the same months as an Iceberg table.")
 
@@ -39,10 +41,10 @@ def path() -> None:
 def verify(
     *,
     from_: Annotated[
-        str | None, typer.Option("--from", metavar="YYYY-MM", help="First month, or year.", show_default="all")
+        str | None, typer.Option("--from", metavar="YYYY-MM", help=FIRST_MONTH_HELP, show_default="all")
     ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month, or year.", show_default="same as --from")
+        str | None, typer.Option("--to", metavar="YYYY-MM", help=LAST_MONTH_HELP, show_default="same as --from")
     ] = None,
     as_json: _JsonOption = False,
 ) -> None:
@@ -125,7 +127,7 @@ def snapshots(*, as_json: _JsonOption = False) -> None:
         what = "dropped" if one.version is None else f"{one.version}, from {one.source}"
         print_line(
             f"{one.snapshot_id}  {one.made:%Y-%m-%d %H:%M:%S}  {one.month}  {what}  "
-            f"(then {one.rows:,} rows, {one.bytes:,} bytes)"
+            f"(then {counted(one.rows, 'row')}, {one.bytes:,} bytes)"
         )
 
 
@@ -174,7 +176,9 @@ def publish(
     if as_json:
         print_line(json.dumps(asdict(done)))
         return
-    print_line(f"{own.follower.shown}: {done.snapshots} snapshots, {done.added} added, {done.removed} removed")
+    print_line(
+        f"{own.follower.shown}: {counted(done.snapshots, 'snapshot')}, {done.added} added, {done.removed} removed"
+    )
 
 
 @lake.command("clean", cls=ResultsCommand)
@@ -229,9 +233,12 @@ def clean(
         print_line(json.dumps(asdict(done)))
         return
     would = "would remove" if dry_run else "removed"
-    print_line(f"{would} {done.snapshots} snapshots and {done.files} files with {done.bytes:,} bytes")
+    print_line(
+        f"{would} {counted(done.snapshots, 'snapshot')} and {counted(done.files, 'file')} with {done.bytes:,} bytes"
+    )
     if done.waiting_files:
         print_line(
-            f"{done.waiting_files} files with {done.waiting_bytes:,} bytes belong to no snapshot, but not for "
-            f"{orphan_hours:g} hours yet (--orphan-hours): era5 lake clean removes them after that"
+            f"{counted(done.waiting_files, 'file')} with {done.waiting_bytes:,} bytes "
+            f"{'belongs' if done.waiting_files == 1 else 'belong'} to no snapshot, but not for {orphan_hours:g} hours "
+            "yet (--orphan-hours): era5 lake clean removes them after that"
         )

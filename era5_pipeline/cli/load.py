@@ -3,11 +3,15 @@
 Options, and the choice of months; running them and the output are in `era5_pipeline.cli.run_months`.
 """
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import click
 import typer
 
 from era5_pipeline.cli.options import (
+    FIRST_MONTH_HELP,
+    LAST_MONTH_HELP,
     CalendarMonthsOption,
     CellOption,
     LatitudeOption,
@@ -17,6 +21,7 @@ from era5_pipeline.cli.options import (
     point_overrides,
     store_overrides,
 )
+from era5_pipeline.cli.output import ResultsCommand
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, SourceChoice, source_kind
 
@@ -28,6 +33,25 @@ if TYPE_CHECKING:
     from era5_pipeline.sources.source import FolderSource
 
 
+class LoadCommand(ResultsCommand):
+    """`era5 load`, which says how months and files are named if it is given them without an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments.
+
+        Raises:
+            UsageError: if one is left over.
+        """
+        ctx.allow_extra_args = True
+        rest = super().parse_args(ctx, args)
+        if rest:
+            raise UsageError(
+                f"era5 load has only options, and {rest[0]!r} belongs to none",
+                remedy=f"A folder of files, or a file: --files-dir {shlex.quote(rest[0])}. Months: --from and --to.",
+            )
+        return rest
+
+
 def load(
     *,
     from_: Annotated[
@@ -35,12 +59,12 @@ def load(
         typer.Option(
             "--from",
             metavar="YYYY-MM",
-            help="First month; a year stands for all its months.",
+            help=FIRST_MONTH_HELP,
             show_default="all months of the files",
         ),
     ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month, or year.", show_default="same as --from")
+        str | None, typer.Option("--to", metavar="YYYY-MM", help=LAST_MONTH_HELP, show_default="same as --from")
     ] = None,
     calendar_month: CalendarMonthsOption = None,
     source: Annotated[
@@ -56,7 +80,7 @@ def load(
         typer.Option(
             "--files-dir",
             metavar="DIR",
-            help="A folder of ERA5 files, or s3://bucket/prefix; can be given several times.",
+            help="A folder of ERA5 files, a file, or s3://bucket/prefix; can be given several times.",
         ),
     ] = None,
     store: StoreOption = None,
@@ -221,8 +245,8 @@ def _ask_about_the_globe(settings: "Settings", months: "Sequence[Month]") -> Non
 
     from era5_pipeline.cli.plan import plan_of
     from era5_pipeline.model.months import spans
+    from era5_pipeline.model.words import counted
     from era5_pipeline.planning.current_contents import read_current_contents
-    from era5_pipeline.planning.estimates import counted
     from era5_pipeline.planning.extent import Load
 
     kind = source_kind(settings.source_name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from era5_pipeline.cli import app
-from era5_pipeline.cli.output import ResultsCommand, escaped, grouped_problems, print_table
+from era5_pipeline.cli.output import ResultsCommand, escaped, grouped_problems, print_table, terminal
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests import era5_files
@@ -100,6 +101,67 @@ def test_json_and_format_json_mean_the_same(path: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in WITH_JSON if path not in OTHER_FORMAT], ids=" ".join)
+def test_a_year_means_the_same_in_every_command() -> None:
+    helps = {
+        name: [str(one.help) for command in COMMANDS.values() if (one := option(command, name)) is not None]
+        for name in ("--from", "--to")
+    }
+    assert len(helps["--from"]) == len(helps["--to"]) > 8
+    assert [text for text in helps["--from"] if "a year begins with January" not in text] == []
+    assert [text for text in helps["--to"] if not re.search("a year (ends with|until) December", text)] == []
+
+
+@pytest.mark.parametrize(("words", "meant"), [(["laod"], "load"), (["db", "strat"], "start")], ids=" ".join)
+def test_the_command_that_is_meant_is_named_once(here: InProcess, words: list[str], meant: str) -> None:
+    printed = " ".join(here.run(*words, code=2).err.split())
+    assert printed.count("Did you mean") == printed.count(f"'{meant}'") == 1
+
+
+@pytest.mark.parametrize("path", [".", "2020-01"])
+def test_a_folder_or_month_without_an_option_is_told_which(here: InProcess, path: str) -> None:
+    assert_explained(here.run("load", path, code=2), f"'{path}' belongs to none", f"--files-dir {path}. Months: --from")
+    files_dir = option(COMMANDS[("load",)], "--files-dir")
+    assert files_dir is not None
+    assert "folder of ERA5 files, a file" in str(files_dir.help)
+
+
+@pytest.mark.parametrize(("columns", "width"), [(None, 100), ("", 100), ("70", 70), ("130", 130)])
+def test_a_pipe_has_100_columns_unless_it_is_said_how_many(
+    monkeypatch: pytest.MonkeyPatch, columns: str | None, width: int
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
+    assert terminal(file=io.StringIO()).width == width
+    assert terminal(file=io.StringIO(), width=42).width == 42
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("places", "Paris"),
+        ("variables", "temp"),
+        ("plan", "--from", "1940", "--to", "2024", "--source", "cds"),
+        ("plan", "--from", "2020", "--area", "50/0/50/0", "--compare"),
+    ],
+    ids=" ".join,
+)
+def test_tables_fit_a_pipe_and_lose_no_word(
+    here: InProcess, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    wide = without_sizes(here.run(*arguments).out)
+    monkeypatch.delenv("COLUMNS")
+    printed = here.run(*arguments).out
+    assert max(map(len, printed.splitlines())) <= 100
+    assert "…" not in printed
+    assert sorted(without_sizes(printed)) == sorted(wide)
+
+
+def without_sizes(text: str) -> list[str]:
+    """The words of a table, without the free disk space, which changes from one command to the next."""
+    return [word for word in re.sub(r"free disk +[\d.]+ \w+", "", text).split() if "─" not in word]
+
+
 def test_json_and_another_format_are_refused(here: InProcess, path: tuple[str, ...]) -> None:
     for other in set(choices(COMMANDS[path])) - {"json"}:
         needed = [word for one in COMMANDS[path].params if one.required for word in (one.opts[0], "1")]
