@@ -2,20 +2,25 @@
 
 import json
 import sys
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from era5_pipeline.cli.options import CalendarMonthsOption
-from era5_pipeline.cli.output import print_line
-from era5_pipeline.model.errors import UsageError
+from era5_pipeline.cli.options import FIRST_MONTH_HELP, LAST_MONTH_HELP, CalendarMonthsOption
+from era5_pipeline.cli.output import print_line, terminal
+from era5_pipeline.model.errors import Era5Error, UsageError
+from era5_pipeline.model.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import psycopg
 
+    from era5_pipeline.model.months import Month
+    from era5_pipeline.model.settings import Settings
+    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.warehouse.drop_month import DroppedMonth
 
 # The most months named individually.
@@ -24,11 +29,9 @@ _SHOWN = 12
 
 def drop(
     *,
-    from_: Annotated[
-        str, typer.Option("--from", metavar="YYYY-MM", help="First month; a year stands for all its months.")
-    ],
+    from_: Annotated[str, typer.Option("--from", metavar="YYYY-MM", help=FIRST_MONTH_HELP)],
     to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help="Last month, or year.", show_default="same as --from")
+        str | None, typer.Option("--to", metavar="YYYY-MM", help=LAST_MONTH_HELP, show_default="same as --from")
     ] = None,
     calendar_month: CalendarMonthsOption = None,
     area: Annotated[
@@ -46,7 +49,8 @@ def drop(
     """Remove months, or an area of them, from the table weather.
 
     What would go is shown first. A lake (ERA5_LAKE) loses the same rows. Each month is one transaction. The ledger
-    keeps a row of what each month was; files in ERA5_HOME stay, so that era5 load brings a month back.
+    keeps a row of what each month was; files in ERA5_HOME stay, so that era5 load brings a month back. In Dagster, a
+    month without any rows left counts as failed, so that its web UI offers it to a backfill again.
 
     \b
     Examples:
@@ -83,23 +87,24 @@ def drop(
             typer.echo(f"{beyond}  {'removing' if yes else 'would remove'}: the lake alone has it", err=True)
         if not yes:
             _ask()
-        done = []
+        done: list[DroppedMonth] = []
         if lake is not None:
             for beyond in only_in_lake:
                 lake.remove_beyond(warehouse, beyond, locations, settings.lock_timeout_seconds)
-        for month in going:
-            done.append(
-                drop_month(
-                    warehouse,
-                    month.month,
-                    locations,
-                    lock_timeout_seconds=settings.lock_timeout_seconds,
-                    on_wait=lambda text: typer.echo(text, err=True),
-                    alongside=None if lake is None else partial(lake.remove, month.month),
+        with _recorded_in_dagster(settings, warehouse, done):
+            for month in going:
+                done.append(
+                    drop_month(
+                        warehouse,
+                        month.month,
+                        locations,
+                        lock_timeout_seconds=settings.lock_timeout_seconds,
+                        on_wait=lambda text: typer.echo(text, err=True),
+                        alongside=None if lake is None else partial(lake.remove, month.month),
+                    )
                 )
-            )
-            if not as_json:
-                print_line(f"{month.month}  removed {done[-1].rows:,} rows")
+                if not as_json:
+                    print_line(f"{month.month}  removed {counted(done[-1].rows, 'row')}")
         for note in () if lake is None else lake.after_commit(warehouse, ORPHAN_HOURS):
             typer.echo(note, err=True)
     if as_json:
@@ -125,13 +130,47 @@ def _show(going: "Sequence[DroppedMonth]", verb: str) -> None:
     """Print what is removed on stderr, as it is neither the result nor a part of the JSON."""
     for month in going[:_SHOWN]:
         for part in month.parts:
-            typer.echo(f"{month.month}  {verb} {part.rows:,} rows: {part}", err=True)
+            typer.echo(f"{month.month}  {verb} {counted(part.rows, 'row')}: {part}", err=True)
         if month.kept_locations:
-            typer.echo(f"         {month.kept_locations:,} other places of the month stay", err=True)
+            stay = "stays" if month.kept_locations == 1 else "stay"
+            typer.echo(f"         {counted(month.kept_locations, 'other place')} of the month {stay}", err=True)
     if len(going) > _SHOWN:
-        typer.echo(f"and {len(going) - _SHOWN} more months, to {going[-1].month}", err=True)
-    months = "1 month" if len(going) == 1 else f"{len(going)} months"
-    typer.echo(f"{months}, {sum(month.rows for month in going):,} rows in all", err=True)
+        typer.echo(f"and {counted(len(going) - _SHOWN, 'more month')}, to {going[-1].month}", err=True)
+    rows = sum(month.rows for month in going)
+    typer.echo(f"{counted(len(going), 'month')}, {counted(rows, 'row')} in all", err=True)
+
+
+@contextmanager
+def _recorded_in_dagster(
+    settings: "Settings", warehouse: "Warehouse", done: "Sequence[DroppedMonth]"
+) -> "Iterator[None]":
+    """Record in Dagster, if there is one, which of the months in `done` have no rows left when this context ends."""
+    try:
+        yield
+    finally:
+        _record_in_dagster(settings, warehouse, [one.month for one in done if one.parts and not one.kept_locations])
+
+
+def _record_in_dagster(settings: "Settings", warehouse: "Warehouse", emptied: "Sequence[Month]") -> None:
+    from era5_pipeline.postgres.connect import has_dagster
+
+    try:
+        if not emptied or not has_dagster(warehouse, settings):
+            return
+        from era5_pipeline.cli.run_months import import_dagster
+
+        with terminal(stderr=True).status("recording in Dagster that they are removed"):
+            import_dagster()
+            from era5_pipeline.defs.instance import open_instance
+            from era5_pipeline.defs.runner import record_dropped
+
+            with open_instance(settings.home) as instance:
+                record_dropped(instance, emptied)
+    except Era5Error as error:
+        typer.echo(
+            f"warning: the months are removed, but Dagster's web UI still shows them as loaded: {error.message}",
+            err=True,
+        )
 
 
 def _ask() -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MONTH, SOURCE = "era5/month", "era5/source"
 # The months of a run for several.
 MONTHS = "era5/months"
+# Of a run without steps, failed only so that the web UI offers the month, which `era5 drop` removed, to a backfill.
+DROPPED = "era5/dropped"
 # Settings of the environment that decide what is loaded: `era5 load --failed` uses them where its own has none. The web
 # UI does not show tags with this prefix.
 SETTINGS = ".dagster/era5_settings"
@@ -84,6 +86,11 @@ def month_of(run: dg.DagsterRun) -> Month | None:
         return Month.parse(key[:7])
     except Era5Error:  # no partition, or a range of them
         return None
+
+
+def is_dropped(run: dg.DagsterRun) -> bool:
+    """Return True if the run only records that `era5 drop` removed its month; one executed again has its tags, too."""
+    return DROPPED in run.tags and run.parent_run_id is None
 
 
 def resource_config(run: dg.DagsterRun) -> dict[str, Any]:

@@ -20,10 +20,13 @@ from era5_pipeline.defs.dagster_internals import job_origin_at, recording_origin
 from era5_pipeline.defs.month_range import RangeCaller, called_by, load_in_turn, load_months
 from era5_pipeline.defs.resources import StageResults, collected_results
 from era5_pipeline.defs.run_tags import (
+    DROPPED,
+    MONTH,
     MONTHS,
     OWN_PROCESS,
     PARTITION,
     SETTINGS,
+    is_dropped,
     missing_tags,
     month_of,
     resource_config,
@@ -125,13 +128,32 @@ def record_refused(
 
     Each comes with the fields of `Era5Resource` that its run would have had, and the error that refuses it.
     """
-    job = defs.resolve_job_def(load_month.name)
+    for month, overrides, error in refused:
+        run = _create_run(instance, month, overrides)
+        instance.add_run_tags(run.run_id, missing_tags(run))
+        instance.report_run_failed(run, f"{error.message}\n{error.remedy}")
+
+
+def record_dropped(instance: dg.DagsterInstance, months: Iterable[Month]) -> None:
+    """Record that `era5 drop` removed these months, as failed runs without steps: Dagster cannot unmark a partition.
+
+    In the web UI the months are "Failed", and not loaded any more; alerts and `failed_months` leave these runs alone.
+    """
+    for month in months:
+        run = _create_run(instance, month, {}, {MONTH: str(month), DROPPED: "true"})
+        instance.report_run_failed(run, "dropped by era5 drop")
+
+
+def _create_run(
+    instance: dg.DagsterInstance, month: Month, overrides: Mapping[str, object], tags: Mapping[str, str] | None = None
+) -> dg.DagsterRun:
+    """Store a run of the month that nothing is going to execute; it says which assets it was to materialize."""
     with recording_origin(instance, job_origin(instance)):
-        for month, overrides, error in refused:
-            tags = {**OWN_PROCESS, PARTITION: month.key}
-            run = instance.create_run_for_job(job_def=job, run_config=_run_config(overrides), tags=tags)
-            instance.add_run_tags(run.run_id, missing_tags(run))
-            instance.report_run_failed(run, f"{error.message}\n{error.remedy}")
+        return instance.create_run_for_job(
+            job_def=defs.resolve_job_def(load_month.name),
+            run_config=_run_config(overrides),
+            tags={**OWN_PROCESS, PARTITION: month.key, **(tags or {})},
+        )
 
 
 def run_months_together(
@@ -264,7 +286,7 @@ class FailedMonth:
 def failed_months(instance: dg.DagsterInstance) -> list[FailedMonth]:
     """The months whose latest run failed, oldest first.
 
-    Cancelled runs do not count as attempts; a month that is queued or running is not failed.
+    Cancelled runs do not count as attempts; a month that is queued or running is not failed, nor one that was dropped.
     """
     latest: dict[Month, dg.DagsterRun] = {}
     cursor = None
@@ -278,7 +300,7 @@ def failed_months(instance: dg.DagsterInstance) -> list[FailedMonth]:
     return [
         FailedMonth(month, _reason(instance, run), _overrides(run))
         for month, run in sorted(latest.items())
-        if _is_latest(instance, run)
+        if not is_dropped(run) and _is_latest(instance, run)
     ]
 
 

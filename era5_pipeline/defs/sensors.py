@@ -13,7 +13,7 @@ import dagster as dg
 
 from era5_pipeline.defs.assets import WEATHER
 from era5_pipeline.defs.resources import Era5Resource  # noqa: TC001  # Dagster reads the annotation
-from era5_pipeline.defs.run_tags import SOURCE, WILL_RETRY, month_of, resource_config
+from era5_pipeline.defs.run_tags import SOURCE, WILL_RETRY, is_dropped, month_of, resource_config
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.monitor.metrics import newest_complete_month_of
@@ -242,7 +242,9 @@ def _collect(instance: dg.DagsterInstance, cursor: AlertCursor, now: float) -> N
             break
         cursor.after = record.storage_id
         run = instance.get_run_by_id(record.run_id)
-        if run is not None and run.tags.get(WILL_RETRY) != "true" and run.run_id not in cursor.pending:
+        if run is None or run.tags.get(WILL_RETRY) == "true" or is_dropped(run):
+            continue
+        if run.run_id not in cursor.pending:
             cursor.pending.append(run.run_id)
 
 

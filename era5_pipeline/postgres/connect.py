@@ -164,14 +164,19 @@ def ensure_database(url: str) -> None:
         TransientError, ServerUnreachableError: if the server cannot be reached.
         ServerUnsuitableError: if this user may not create it.
     """
-    # Try to connect to it first: that needs no privilege on any other database.
+    if not _database_exists(url):
+        _create_database(url)
+
+
+def _database_exists(url: str) -> bool:
+    # Try to connect to it: that needs no privilege on any other database.
     try:
         psycopg.connect(url, connect_timeout=_CONNECT_SECONDS).close()
     except psycopg.OperationalError as error:
         if _says_missing(url, error):
-            _create_database(url)
-        else:
-            raise _no_connection(url, error) from error
+            return False
+        raise _no_connection(url, error) from error
+    return True
 
 
 def _says_missing(url: str, error: psycopg.OperationalError) -> bool:
@@ -310,8 +315,20 @@ def _not_embedded() -> UsageError:
 
 def dagster_url(warehouse: Warehouse, settings: Settings) -> str:
     """Return the URL of Dagster's own database, creating it if needed."""
-    url = given_dagster_url(settings)
-    if url is None:
-        url = with_database(warehouse.url, database_of(warehouse.url) + DAGSTER_SUFFIX)
+    url = _dagster_url(warehouse, settings)
     ensure_database(url)
     return url
+
+
+def has_dagster(warehouse: Warehouse, settings: Settings) -> bool:
+    """Return True if Dagster's own database exists; it is not created.
+
+    Raises:
+        TransientError, ServerUnreachableError: if its server cannot be reached.
+    """
+    return _database_exists(_dagster_url(warehouse, settings))
+
+
+def _dagster_url(warehouse: Warehouse, settings: Settings) -> str:
+    url = given_dagster_url(settings)
+    return url or with_database(warehouse.url, database_of(warehouse.url) + DAGSTER_SUFFIX)

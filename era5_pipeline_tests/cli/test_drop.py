@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import dagster as dg
+import psycopg
 import pytest
+from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 
+from era5_pipeline.defs.assets import MONTHS, WEATHER
+from era5_pipeline.defs.instance import open_instance
 from era5_pipeline.model.errors import RefusedError, UsageError
+from era5_pipeline.postgres.connect import DAGSTER_SUFFIX
+from era5_pipeline.postgres.urls import database_of
 from era5_pipeline_tests.commands import InProcess, assert_explained
 from era5_pipeline_tests.era5_files import without_pictures
 from era5_pipeline_tests.pipelines import dagster_beside
@@ -115,6 +122,49 @@ def test_drop_removes_an_area_then_the_rest(two_areas: InProcess) -> None:
     (month,) = two_areas.run("status", "--json").json()
     assert (month["state"], month["rows"], month["parts"]) == ("dropped", 0, [])
     assert "nothing to remove" in two_areas.run("drop", *SEPTEMBER, "--yes").err
+
+
+def test_dagster_offers_a_month_without_rows_to_a_backfill_again(on_server: InProcess, era5_samples: Path) -> None:
+    load = ("load", *SEPTEMBER, "--files-dir", str(era5_samples / "gulf-2023"))
+    on_server.run(*load)
+    with open_instance(on_server.home) as instance:
+
+        def status() -> Any:
+            return instance.get_status_by_partition(WEATHER, ["2023-09-01"], MONTHS)["2023-09-01"]
+
+        on_server.run("drop", *SEPTEMBER, "--area", "26.5/50.5/25.5/52", "--yes")
+        assert status() is AssetPartitionStatus.MATERIALIZED
+        assert "warning" not in on_server.run("drop", *SEPTEMBER, "--yes").err
+        assert status() is AssetPartitionStatus.FAILED
+        (run,) = instance.get_runs(dg.RunsFilter(tags={"era5/dropped": "true"}))
+        assert (run.status, run.tags["era5/month"]) == (dg.DagsterRunStatus.FAILURE, "2023-09")
+        (entry,) = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.RUN_FAILURE)
+        assert entry.dagster_event is not None
+        assert entry.dagster_event.message == "dropped by era5 drop"
+        # It was meant: nothing failed.
+        assert on_server.run("load", "--failed").out == "no month's last attempt failed\n"
+        on_server.run(*load)
+        assert status() is AssetPartitionStatus.MATERIALIZED
+
+
+def test_without_dagster_nothing_is_recorded_and_nothing_is_created(
+    here: InProcess, server_url: str, load_both: Callable[[str], None]
+) -> None:
+    with database_copy(server_url, load_both) as url:
+        here.set(ERA5_DATABASE_URL=url)
+        printed = here.run("drop", *SEPTEMBER, "--yes")
+        assert "removed" in printed.out
+        assert "warning" not in printed.err
+        with psycopg.connect(server_url) as connection:
+            found = "SELECT FROM pg_database WHERE datname = %s"
+            assert connection.execute(found, (database_of(url) + DAGSTER_SUFFIX,)).fetchone() is None
+
+
+def test_months_are_removed_though_dagster_cannot_record_it(two_areas: InProcess) -> None:
+    two_areas.set(ERA5_DAGSTER_DATABASE_URL="postgresql://me@127.0.0.1:9/nowhere")
+    printed = two_areas.run("drop", *SEPTEMBER, "--yes")
+    assert "removed" in printed.out
+    assert "warning: the months are removed, but Dagster's web UI still shows them as loaded" in printed.err
 
 
 def test_dropping_from_an_empty_database_removes_nothing(on_server: InProcess) -> None:

@@ -18,8 +18,10 @@ from era5_pipeline.definitions import defs
 from era5_pipeline.defs import sensors
 from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.resources import Era5Resource
+from era5_pipeline.defs.runner import record_dropped
 from era5_pipeline.defs.sensors import AlertCursor, alert_on_failure
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.project_files import data_folder
 from era5_pipeline_tests.local_http import SECRET, Receiver, new_receiver
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
@@ -176,6 +178,21 @@ def test_a_run_that_dagster_retries_is_not_reported(watched: Watched) -> None:
     assert (body["month"], body["run_id"]) == ("2020-03", final)
     assert body["message"] == "The process of this run ended without recording a result."
     assert "era5 load --from 2020-03" in body["remedy"]
+
+
+def test_a_month_that_was_dropped_is_no_failure(watched: Watched) -> None:
+    record_dropped(watched.pipeline.instance, [Month(2020, 2)])
+    assert watched.tick() == "no new failures"
+    # A run that is executed again from that one has its tags, and does fail.
+    (dropped,) = watched.pipeline.instance.get_runs(limit=1)
+    again = watched.pipeline.instance.create_run_for_job(
+        defs.resolve_job_def(load_month.name),
+        tags=dropped.tags,
+        parent_run_id=dropped.run_id,
+        root_run_id=dropped.run_id,
+    )
+    watched.pipeline.instance.report_run_failed(again, "its key is wrong")
+    assert watched.tick() == "1 alerts delivered, 0 wait"
 
 
 def test_many_failures_at_once_are_few_alerts(watched: Watched) -> None:
