@@ -79,7 +79,7 @@ def _materialized_unless_refused(
 )
 def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
     """Get the month's files from the source, and check that they are complete."""
-    with failure_in_ledger(context.partition_key, era5, context.retry_number), as_failures(context.retry_number):
+    with failure_in_ledger(context.partition_key, era5), as_failures(context.retry_number):
         try:
             with _progress_in_log(context):
                 result = run_raw(era5.settings(), Month.parse(context.partition_key), _reporter(context))
@@ -108,7 +108,7 @@ def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
 )
 def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
     """Flatten the month's raw files."""
-    with failure_in_ledger(context.partition_key, era5, context.retry_number), as_failures(context.retry_number):
+    with failure_in_ledger(context.partition_key, era5), as_failures(context.retry_number):
         with _progress_in_log(context):
             result = run_flat(era5.settings(), Month.parse(context.partition_key))
         for column in result.flat.columns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NoReturn
 
 import dagster as dg
@@ -15,6 +15,7 @@ from era5_pipeline.model.errors import (
     ServerUnreachableError,
     StoreUnreachableError,
     TransientError,
+    UsageError,
     is_caused_by,
 )
 from era5_pipeline.model.months import Month
@@ -44,8 +45,8 @@ def as_failures(attempt: int) -> Iterator[None]:
     A transient error requests a retry according to `RETRIES`, unless it has been waited for; `attempt` counts from 0.
 
     Raises:
-        dagster.Failure: for a permanent error.
-        dagster.RetryRequested: for a transient one; the `Failure` is its cause.
+        dagster.Failure: for a permanent error, and for a transient one in the last attempt.
+        dagster.RetryRequested: for a transient one before; the `Failure` is its cause.
         dagster.DagsterExecutionInterruptedError: if the error was caused by an interrupt.
     """
     try:
@@ -69,12 +70,12 @@ def _fail(error: Era5Error, attempt: int) -> NoReturn:
         },
         allow_retries=_may_pass(error),
     )
-    if not failure.allow_retries:
+    # Of a request too many, Dagster would show "Exceeded max_retries" in place of the message.
+    if not failure.allow_retries or attempt >= RETRIES.max_retries:
         raise failure from error
     failure.__cause__ = error
     delay = RETRIES.calculate_delay(attempt + 1)
-    if attempt < RETRIES.max_retries:
-        _log.warning("%s: trying again in %.0f s", error.message, delay)
+    _log.warning("%s: trying again in %.0f s", error.message, delay)
     raise dg.RetryRequested(RETRIES.max_retries, delay) from failure
 
 
@@ -112,14 +113,12 @@ def was_interrupted(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def failure_in_ledger(month: str, era5: Era5Resource, attempt: int) -> Iterator[None]:
-    """Record a failure of this stage of the month unless a retry follows; the error is raised in any case."""
+def failure_in_ledger(month: str, era5: Era5Resource) -> Iterator[None]:
+    """Record a failure of this stage of the month; no retry follows a `Failure`, which is raised in any case."""
     try:
         yield
-    except (dg.Failure, dg.RetryRequested) as raised:
-        failure = raised if isinstance(raised, dg.Failure) else raised.__cause__
-        is_last = isinstance(raised, dg.Failure) or attempt >= RETRIES.max_retries
-        if is_last and isinstance(failure, dg.Failure):
+    except dg.Failure as failure:
+        with suppress(UsageError):  # of settings that cannot be read, which is why the stage failed
             record_failed_month(era5.settings(), Month.parse(month), str(failure.metadata["message"].value))
         raise
 

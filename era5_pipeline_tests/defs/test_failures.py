@@ -51,7 +51,7 @@ def test_an_unreachable_server_is_waited_for() -> None:
         raise ServerUnreachableError("no server answers at 127.0.0.1", remedy="Start it.")
 
 
-@pytest.mark.parametrize("attempt", [0, 1, 2, 3])
+@pytest.mark.parametrize("attempt", [0, 1, 2])
 def test_transient_error_requests_a_retry(attempt: int, caplog: pytest.LogCaptureFixture) -> None:
     error = TransientError("2023-07: the connection was lost", remedy="Run it again.")
     with pytest.raises(dg.RetryRequested) as raised, as_failures(attempt):
@@ -61,14 +61,21 @@ def test_transient_error_requests_a_retry(attempt: int, caplog: pytest.LogCaptur
     longest = (2 ** (attempt + 1) - 1) * 5 + 5
     assert request.seconds_to_wait is not None
     assert 0 <= request.seconds_to_wait <= longest
-    # The failure that Dagster shows after the last retry.
     failure = request.__cause__
     assert isinstance(failure, dg.Failure)
     assert failure.allow_retries is True
     assert failure.metadata["exit_code"].value == 7
     assert failure.__cause__ is error
-    # No retry follows the last attempt, so none is announced.
-    assert len(caplog.messages) == (attempt < 3)
+    assert len(caplog.messages) == 1
+
+
+def test_the_last_attempt_shows_the_error_and_announces_no_retry(caplog: pytest.LogCaptureFixture) -> None:
+    error = TransientError("2023-07: the connection was lost", remedy="Run it again.")
+    with pytest.raises(dg.Failure) as raised, as_failures(3):
+        raise error
+    assert raised.value.description == "2023-07: the connection was lost\nRun it again."
+    assert raised.value.__cause__ is error
+    assert caplog.messages == []
 
 
 def test_a_store_that_was_waited_for_is_not_waited_for_again() -> None:

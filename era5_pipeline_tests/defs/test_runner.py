@@ -107,6 +107,21 @@ def test_invalid_override_is_a_usage_error(pipeline: Pipeline) -> None:
     assert pipeline.attempts(run, "raw") == 1
 
 
+def test_the_page_of_a_run_shows_message_and_remedy_before_any_stack(pipeline: Pipeline) -> None:
+    """Also if the settings cannot be read, which is then true of the record of the failure, too."""
+    run = pipeline.run("2020-02", source="nonsense")
+    (error,) = run.errors
+    assert error.exit_code == UsageError.exit_code
+    assert "nonsense" in error.message
+    (event,) = pipeline.events(run, dg.DagsterEventType.STEP_FAILURE)
+    failure = event.step_failure_data
+    assert failure.user_failure_data is not None
+    assert failure.user_failure_data.description == f"{error.message}\n{error.remedy}"
+    # The text that the event begins with; Python puts the name of the class before it.
+    assert failure.error is not None
+    assert failure.error.message.partition(": ")[2] == f"{error.message}\n{error.remedy}\n"
+
+
 def test_unexpected_error_is_reported_as_defect_and_not_retried(pipeline: Pipeline) -> None:
     def listener(stage: Stage, done: int, total: int, unit: str) -> None:
         raise ZeroDivisionError("one\ntwo")
@@ -214,3 +229,6 @@ def test_transient_error_is_retried(
         assert [error.exit_code for error in run.errors] == [7]
         assert "too many connections" in run.errors[0].message
         assert pipeline.attempts(run, "weather") == 4
+        (event,) = pipeline.events(run, dg.DagsterEventType.STEP_FAILURE)
+        assert event.step_failure_data.error is not None
+        assert run.errors[0].message in event.step_failure_data.error.message
