@@ -25,14 +25,18 @@ def up(
     from era5_pipeline.defs.services import LOOPBACK, dagster_services, sole_services
     from era5_pipeline.model.errors import UsageError
     from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.model.source_kinds import source_kind
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.embedded.server import EmbeddedDatabaseWatch
     from era5_pipeline.runtime.http import AllowedHosts
     from era5_pipeline.runtime.supervisor import supervise
+    from era5_pipeline.sources.open_source import source_of
     from era5_pipeline.warehouse.schema import ensure_schema, require_may_load
 
     settings = read_settings()
     AllowedHosts.of(settings.allowed_host_names)  # report an invalid name here, not in the web server's log
+    if settings.files_dir and source_kind(settings.source_name).has_own_files:
+        source_of(settings)  # report a folder that does not exist here, not in each run
     with socket.socket() as probe:
         # Two webservers on one port would start without an error and share its requests: check first.
         if probe.connect_ex((LOOPBACK, port)) == 0:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.settings import OffGrid, Settings
 
+_NAME_FOLDER = "Name the folder of your ERA5 files: --files-dir DIR, or ERA5_FILES_DIR in the environment or .env."
 # How warnings of variables that are left out begin.
 LEFT_OUT = "left out: "
 # Objects read at once from a bucket, whose latency exceeds the transfer.
@@ -79,15 +80,12 @@ class FilesSource(Source, FolderSource):
 
     def __post_init__(self) -> None:
         if not self.folders and not self.buckets:
-            raise UsageError(
-                "the source `files` needs a folder",
-                remedy="Name it: --files-dir DIR, or ERA5_FILES_DIR in the environment or .env.",
-            )
+            raise UsageError("the source `files` needs a folder", remedy=_NAME_FOLDER)
         for folder in self.folders:
             if not folder.exists():
-                raise UsageError(f"{folder} does not exist", remedy="Give --files-dir the folder of your ERA5 files.")
+                raise UsageError(f"{folder} does not exist", remedy=_NAME_FOLDER)
             if special := special_kind(folder):
-                raise UsageError(f"{folder} {special}", remedy="Give --files-dir the folder of your ERA5 files.")
+                raise UsageError(f"{folder} {special}", remedy=_NAME_FOLDER)
 
     def fetch(self, month: Month) -> RawMonth:
         """Find the month's files; objects are copied to local disk.

@@ -236,6 +236,12 @@ def test_busy_port_is_refused(here: InProcess) -> None:
     assert printed.out == ""
 
 
+def test_a_folder_of_files_that_does_not_exist_is_told_at_once(here: InProcess) -> None:
+    here.set(ERA5_FILES_DIR="nowhere")
+    printed = here.run("up", "--port", str(free_port()), code=2)
+    assert_explained(printed, "nowhere does not exist", "ERA5_FILES_DIR")
+
+
 @pytest.mark.parametrize("port", ["0", "65536", "web"])
 def test_invalid_port_is_refused(here: InProcess, port: str) -> None:
     assert "--port" in here.run("up", "--port", port, code=2).err
