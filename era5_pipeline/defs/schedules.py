@@ -38,7 +38,7 @@ _REASON = "era5/reason"
     job=load_month,
     cron_schedule="0 6 * * *",
     execution_timezone="UTC",
-    description="Loads the newest complete month. Checks every day, until the source has the month.",
+    description="Every day at 06:00 UTC: loads the newest complete month, once the source has it.",
 )
 def monthly_update(context: dg.ScheduleEvaluationContext, era5: Era5Resource) -> dg.SkipReason | list[dg.RunRequest]:
     """Request the newest complete month, and the missing ones before it, as in `updates.newest_months`."""
@@ -50,7 +50,8 @@ def monthly_update(context: dg.ScheduleEvaluationContext, era5: Era5Resource) ->
     job=load_month,
     cron_schedule="0 7 * * 1",
     execution_timezone="UTC",
-    description="Fetches months again that hold preliminary (ERA5T) hours and are old enough to be final.",
+    description="On Mondays at 07:00 UTC: fetches months again that hold preliminary (ERA5T) hours and are old "
+    "enough to be final.",
 )
 def revise_preliminary(
     context: dg.ScheduleEvaluationContext, era5: Era5Resource
@@ -64,7 +65,8 @@ def revise_preliminary(
     job=load_month,
     cron_schedule="0 8 * * *",
     execution_timezone="UTC",
-    description="Loads the available part of the current month every day. The ledger marks it as incomplete.",
+    description="Every day at 08:00 UTC: loads the available part of the current month, which the ledger marks as "
+    "incomplete.",
 )
 def current_month_daily(
     context: dg.ScheduleEvaluationContext, era5: Era5Resource
@@ -105,7 +107,8 @@ def clean_lake() -> None:
     job=clean_lake,
     cron_schedule="0 4 * * 0",
     execution_timezone="UTC",
-    description="Removes snapshots of the lake that are older than 30 days, and files that belong to none.",
+    description="On Sundays at 04:00 UTC: removes snapshots of the lake that are older than 30 days, and files that "
+    "belong to none.",
 )
 def lake_upkeep(era5: Era5Resource) -> dg.SkipReason | dg.RunRequest:
     """Clean the lake every Sunday, if there is one."""

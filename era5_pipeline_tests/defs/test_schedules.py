@@ -267,6 +267,15 @@ def test_schedules_are_stopped_by_default() -> None:
         assert schedule.execution_timezone == "UTC"
 
 
+def test_schedules_say_when_they_run() -> None:
+    days = {"*": "Every day", "0": "On Sundays", "1": "On Mondays"}
+    for schedule in SCHEDULES:
+        minute, hour, _, _, weekday = str(schedule.cron_schedule).split()
+        assert schedule.execution_timezone == "UTC"
+        assert schedule.description is not None
+        assert schedule.description.startswith(f"{days[weekday]} at {int(hour):02}:{int(minute):02} UTC: ")
+
+
 def test_source_without_new_data_is_the_skip_reason(world: World, monkeypatch: Any) -> None:
     monkeypatch.setenv("ERA5_SOURCE", "sample")
     skipped = world.tick("monthly_update", "2026-09-07T06:00").skipped
