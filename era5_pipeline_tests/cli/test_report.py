@@ -185,3 +185,8 @@ def test_an_empty_warehouse_says_how_to_load(
     command.set(ERA5_DATABASE_URL=empty_warehouse.url)
     assert_explained(command.run("report", *PLACE, "--out", "page.html", code=3), "", "era5 load")
     assert not list(tmp_path.glob("page*"))
+
+
+def test_a_folder_that_does_not_exist_is_made(here: InProcess) -> None:
+    here.run("report", *PLACE, "--out", "new/folder/mekong.html")
+    assert "<html" in (here.home / "new" / "folder" / "mekong.html").read_text(encoding="utf-8")
