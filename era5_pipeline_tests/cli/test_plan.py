@@ -172,6 +172,7 @@ def test_plan_without_a_home_creates_and_requests_nothing(
 
 @pytest.mark.usefixtures("nowhere")
 def test_plan_of_all_of_era5_is_readable(here: InProcess) -> None:
+    here.set(COLUMNS="120")
     printed = here.run(*ALL_OF_ERA5, "--source", "cds").out
     lines = printed.splitlines()
     assert len(lines) <= 40

@@ -279,15 +279,15 @@ def test_table_shows_the_version_of_each_month(here: InProcess, versioned_url: s
     )
 
 
-def test_redirected_table_is_not_wrapped(
+def test_a_table_in_a_file_is_as_wide_as_columns_says(
     here: InProcess, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """In a file or a pipe, each month is one line."""
+    """Each month is then one line."""
     month_of = VersionedMonths(tmp_path_factory.mktemp("wide"))
     names = ("u10", "v10", "t2m", "tcc", "tp")
     versions = {name: ["0001"] * 7 + ["0005"] * 713 for name in names}
     load_month(Warehouse(database_url), month_of(versions, month="2024-11", names=names))
-    here.set(ERA5_DATABASE_URL=database_url)
+    here.set(ERA5_DATABASE_URL=database_url, COLUMNS="300")
     (row,) = (line for line in here.run("status").out.splitlines() if line.startswith("  2024"))
     assert " cds      mixed: 713 of 720 h preliminary " in row
     assert "temperature_2m, zonal_wind_10m, meridional_wind_10m, total_cloud_cover, total_precipitation" in row

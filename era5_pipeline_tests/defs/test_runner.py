@@ -112,7 +112,7 @@ def test_the_page_of_a_run_shows_message_and_remedy_before_any_stack(pipeline: P
     run = pipeline.run("2020-02", source="nonsense")
     (error,) = run.errors
     assert error.exit_code == UsageError.exit_code
-    assert "nonsense" in error.message
+    assert "ERA5_SOURCE: Input should be cds" in error.message
     (event,) = pipeline.events(run, dg.DagsterEventType.STEP_FAILURE)
     failure = event.step_failure_data
     assert failure.user_failure_data is not None
