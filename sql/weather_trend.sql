@@ -23,8 +23,13 @@ CREATE TABLE IF NOT EXISTS {table} (
     PRIMARY KEY (variable, statistic, part, location_id)
 );
 
--- Tables of earlier versions lack this column.
-ALTER TABLE {table} ADD COLUMN IF NOT EXISTS version text;
+-- Tables of earlier versions lack these columns.
+ALTER TABLE {table}
+    ADD COLUMN IF NOT EXISTS version text,
+    ADD COLUMN IF NOT EXISTS p real,
+    ADD COLUMN IF NOT EXISTS lag1 real,
+    ADD COLUMN IF NOT EXISTS effective_years real,
+    ADD COLUMN IF NOT EXISTS method text;
 
 COMMENT ON TABLE {table} IS
     'Trends and normals at each place, written by era5 climate --everywhere --save: as they were at computed_at';
@@ -39,9 +44,15 @@ COMMENT ON COLUMN {table}.first_year IS 'First complete year of the trend';
 COMMENT ON COLUMN {table}.last_year IS 'Last complete year of the trend';
 COMMENT ON COLUMN {table}.years IS 'Number of complete years: no more than a day of hours is missing';
 COMMENT ON COLUMN {table}.slope IS
-    'Change per decade, by ordinary least squares; NULL with fewer than 20 complete years, or if they depend too much on each other';
-COMMENT ON COLUMN {table}.low IS 'Lower end of the 95 % interval of slope, widened for the autocorrelation of the years';
+    'Change per decade, by ordinary least squares; NULL with fewer than 20 complete years';
+COMMENT ON COLUMN {table}.low IS
+    'Lower end of the 95 % interval of slope, which allows for the autocorrelation of the years; NULL if all are the same';
 COMMENT ON COLUMN {table}.high IS 'Upper end of the 95 % interval of slope';
+COMMENT ON COLUMN {table}.p IS
+    'Two-sided p-value of slope at this place alone; of many places, some are below 0.05 by chance';
+COMMENT ON COLUMN {table}.lag1 IS 'Lag-1 autocorrelation of the residuals';
+COMMENT ON COLUMN {table}.effective_years IS 'Independent years that would determine slope as well';
+COMMENT ON COLUMN {table}.method IS 'Method of slope, interval and p, with its version; NULL in rows of before 2026-12';
 COMMENT ON COLUMN {table}.baseline_first IS 'First year of the baseline';
 COMMENT ON COLUMN {table}.baseline_last IS 'Last year of the baseline';
 COMMENT ON COLUMN {table}.baseline_years IS 'Complete years of the baseline';

@@ -293,14 +293,14 @@ def _trends_for_terminal(answer: "ClimateAnswer") -> "Table":
     from era5_pipeline.climate.answer import Trend
     from era5_pipeline.climate.words import decimals_of, p_text
 
-    table = _new_table("", "unit", "whole record", "since 1979", "Theil-Sen", "Kendall p")
+    table = _new_table("", "unit", "whole record", "since 1979", "p", "Theil-Sen")
     is_marked = answer.provenance.notice is None
     for trends in answer.trends:
         whole = trends.whole
         since = "" if trends.since_1979 == whole else _trend_text(trends.since_1979, is_marked=is_marked)
         beside = ("", "")
         if isinstance(whole, Trend):
-            beside = (f"{whole.theil_sen:+z.{decimals_of(whole)}f}", p_text(whole.kendall_p))
+            beside = (p_text(whole.p) if is_marked else "", f"{whole.theil_sen:+z.{decimals_of(whole)}f}")
         table.add_row(
             trends.quantity.label, trends.quantity.unit, _trend_text(whole, is_marked=is_marked), since, *beside
         )
@@ -324,23 +324,33 @@ def _seasons_for_terminal(answer: "ClimateAnswer") -> "tuple[str, Table]":
     there = [which for which, years in spans.items() if years is not None]
     columns = [(element, which) for element in elements for which in (*there, *(["change"] if len(there) == 2 else []))]
     title = f"Mean of each month of the year: {', '.join(f'{which} is {spans[which]}' for which in there)}"
+    if len(there) == 2:
+        title += "; ± is half of the 95 % interval"
     table = _new_table(
         "",
         *(f"{element}\n{which}, {units[element]}" for element, which in columns),
     )
     for month, row in enumerate(seasons.table.to_dict("records")):
         cells = [
-            _cell(row[f"{element}_{which}"], units[element], signed=which == "change") for element, which in columns
+            _cell(row[f"{element}_{which}"], units[element])
+            if which != "change"
+            else _change_cell(row[f"{element}_change"], row[f"{element}_change_high"], units[element])
+            for element, which in columns
         ]
         table.add_row(_MONTHS[month], *cells)
     return title, table
 
 
-def _cell(value: float, unit: str, *, signed: bool = False) -> str:
-    if isnan(value):
+def _cell(value: float, unit: str) -> str:
+    return "-" if isnan(value) else f"{value:z.{_DECIMALS[unit]}f}"
+
+
+def _change_cell(change: float, high: float, unit: str) -> str:
+    """A change with half of its 95 % interval: `+0.8 ±0.4`."""
+    if isnan(change):
         return "-"
-    rounded = round(value, _DECIMALS[unit]) + 0.0  # turns -0.0 into 0.0
-    return f"{rounded:{'+' if signed else ''}.{_DECIMALS[unit]}f}"
+    half = "" if isnan(high) else f" ±{high - change:.{_DECIMALS[unit]}f}"
+    return f"{change:+z.{_DECIMALS[unit]}f}{half}"
 
 
 def _records_for_terminal(answer: "ClimateAnswer") -> "Table":
@@ -542,6 +552,7 @@ def _write_table(rows: "pa.Table", path: Path, suffix: str) -> None:
 
 
 def _draw(question: "EverywhereQuestion", rows: "pa.Table", origin: "DataOrigin", out: Path, title: str | None) -> None:
+    from era5_pipeline.climate.trends import significant_in_field
     from era5_pipeline.draw.maps import plot_map
     from era5_pipeline.maps.question import TrendQuestion
     from era5_pipeline.maps.read import trend_field
@@ -553,14 +564,13 @@ def _draw(question: "EverywhereQuestion", rows: "pa.Table", origin: "DataOrigin"
         raise NoDataError(
             f"no place has a trend of {part.in_years(question.years)}", remedy="A trend needs 20 complete years."
         )
-    low, high = (has_trend.column(name).to_numpy() for name in ("low", "high"))
     complete = int(has_trend.column("years").to_numpy().max())
     field = trend_field(
         question.variable,
         TrendQuestion(part, question.years, question.statistic),
         has_trend.column("location_id").to_numpy(),
         has_trend.column("slope").to_numpy(),
-        None if origin.notice else (low > 0) | (high < 0),
+        None if origin.notice else significant_in_field(has_trend.column("p").to_numpy()),
         f"{part.in_years(question.years)}, {complete} complete years",
     )
     without = rows.num_rows - has_trend.num_rows
@@ -572,15 +582,14 @@ def _summary(question: "EverywhereQuestion", part: "YearPart", rows: "pa.Table",
     import pyarrow.compute as pc
 
     from era5_pipeline.climate.everywhere import mean_over_places
-    from era5_pipeline.maps.read import NO_SIGNIFICANCE
+    from era5_pipeline.maps.read import NO_SIGNIFICANCE, significance_words
 
     own = rows.filter(pc.equal(rows.column("part"), part.code))
     name = f"{question.variable.column} {part.in_years(question.years)}"
     trends = own.filter(own.column("slope").is_valid())
     if not trends.num_rows:
         return f"{name}: no trend, at most {pc.max(own.column('years')).as_py() or 0} complete years"
-    significant = pc.sum(pc.or_(pc.greater(trends.column("low"), 0), pc.less(trends.column("high"), 0))).as_py()
-    said = NO_SIGNIFICANCE if origin.notice else f"significant at {significant:,}"
+    said = NO_SIGNIFICANCE if origin.notice else significance_words(trends.column("p").to_numpy())
     unit = question.variable.unit
     normal = mean_over_places(own, "normal")
     return (

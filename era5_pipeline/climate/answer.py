@@ -238,13 +238,18 @@ class Baseline:
     note: str | None
 
 
+# A twentieth of the interval: p between about 0.03 and 0.07.
+_NARROW = 0.05
+
+
 @dataclass(frozen=True)
 class Trend:
-    """A linear trend of yearly values per decade, with 95 % intervals, from `count` complete years within `years`.
+    """A linear trend of yearly values per decade, with its 95 % interval, from `count` complete years within `years`.
 
-    `slope` is by ordinary least squares; `low` and `high` widen its interval for the lag-1 autocorrelation of the
-    residuals (`lag1`), which leaves `effective_count` independent values. `theil_sen` is the median of the slopes
-    between all pairs of years. `kendall_tau` and `kendall_p` test for any monotonic trend.
+    `slope` is by ordinary least squares. `low` and `high`, and the two-sided `p`, allow for the autocorrelation of the
+    residuals and for how badly it is known (`climate.regression`): its mean is `lag1`, and `effective_count`
+    independent years would determine the slope as well. `theil_sen` is the median of the slopes between all pairs of
+    years.
     """
 
     years: YearSpan
@@ -252,18 +257,20 @@ class Trend:
     slope: float
     low: float
     high: float
+    p: float
     lag1: float
     effective_count: float
     theil_sen: float
-    theil_sen_low: float
-    theil_sen_high: float
-    kendall_tau: float
-    kendall_p: float
 
     @property
     def is_significant(self) -> bool:
         """True if the 95 % confidence interval of `slope` does not contain zero."""
         return self.low > 0 or self.high < 0
+
+    @property
+    def is_narrow(self) -> bool:
+        """True if an end of the interval is so near zero that another method or year may turn the conclusion round."""
+        return min(abs(self.low), abs(self.high)) < _NARROW * (self.high - self.low)
 
 
 @dataclass(frozen=True)
@@ -273,13 +280,34 @@ class NoTrend:
     reason: str
 
 
+_SECOND_LEVEL = 0.01
+
+
 @dataclass(frozen=True)
 class QuantityTrends:
-    """Trends of one yearly quantity: over the whole record, and since 1979, the start of global satellite coverage."""
+    """Trends of one yearly quantity: over the whole record, and since 1979, the start of global satellite coverage.
+
+    `curvature_p` is the p-value of a bend in the whole record, for which no single slope stands; None without a trend.
+    """
 
     quantity: YearlyQuantity
     whole: Trend | NoTrend
     since_1979: Trend | NoTrend
+    curvature_p: float | None = None
+
+    @property
+    def turn(self) -> Literal["since 1979", "curved"] | None:
+        """What the whole record's slope hides: a trend since 1979, or a bend.
+
+        Looked for where that slope is not significant, at the level of 1 %: the more is tested, the more is found by
+        chance.
+        """
+        if not isinstance(self.whole, Trend) or self.whole.is_significant:
+            return None
+        since = self.since_1979
+        if isinstance(since, Trend) and since.years != self.whole.years and since.p < _SECOND_LEVEL:
+            return "since 1979"
+        return "curved" if self.curvature_p is not None and self.curvature_p < _SECOND_LEVEL else None
 
 
 @dataclass(frozen=True)
@@ -305,7 +333,8 @@ class SeasonalCycle:
 
     `table`: index `month` (1 to 12); columns `temperature_then`, `temperature_now` (degC), `precipitation_then`,
     `precipitation_now` (mean total of the month, mm), `wind_then`, `wind_now` (m/s), and `<element>_change` (now minus
-    then). `then` is the baseline, `now` the last ten complete years; each None if there are too few years.
+    then) with its 95 % interval, `<element>_change_low` and `<element>_change_high`. `now` are the last ten complete
+    years, `then` those of the baseline before these; each None if there are too few years.
     """
 
     table: pd.DataFrame

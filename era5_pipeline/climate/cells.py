@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,7 +11,8 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
-from era5_pipeline.climate.trends import FEWEST_YEARS
+from era5_pipeline.climate.regression import Coefficients
+from era5_pipeline.climate.trends import trends_of_years
 from era5_pipeline.climate.years import MOST_MISSING_HOURS
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import GridWindow
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     IdArray = npt.NDArray[np.int32]
     FloatArray = npt.NDArray[np.float32]
-    DoubleArray = npt.NDArray[np.float64]
 
 # --- One statistic of many locations with its number of hours, from the hours of a day or from monthly summaries ---
 
@@ -257,73 +257,17 @@ def read_years(
 
 
 # --- Trends of many locations at once, as defined in `climate.trends` ---
-#
-# Ordinary least squares over the complete years; significant if the 95 % interval, widened for the lag-1
-# autocorrelation of the residuals (Santer et al. 2000), excludes zero.
 
 
 # Locations per block: 30 years of them are 16 MB.
 _BLOCK = 65_536
-_YEARS_PER_DECADE = 10.0
-# Two-sided, 95 %.
-_QUANTILE = 0.975
-# With no more effective years than this, the variance of the residuals is undefined.
-_FEWEST_EFFECTIVE = 3.0
 
 
-@dataclass(frozen=True, eq=False)
-class CellTrends:
-    """Slopes (n,) per decade, NaN without a trend; `half_widths` (n,) of their 95 % intervals; complete `years` (n,).
-
-    A slope is significant if its interval excludes zero.
-    """
-
-    slopes: DoubleArray
-    half_widths: DoubleArray
-    years: npt.NDArray[np.int64]
-
-    @property
-    def significant(self) -> npt.NDArray[np.bool_]:
-        """Where the trend is significant, (n,)."""
-        return np.abs(self.slopes) > self.half_widths
-
-
-def trends_of_cells(cells: YearlyCells) -> CellTrends:
-    """The trend of each location with enough complete years; zero for values that never change."""
+def trends_of_cells(cells: YearlyCells, unit: str) -> Coefficients:
+    """The trend per decade of each location, of values in `unit`; NaN without enough complete years."""
     years = np.asarray(cells.years, dtype=np.float64)
-    starts = range(0, cells.location_ids.size, _BLOCK)
-    found = [trends_of_years(years, cells.block(slice(start, start + _BLOCK))) for start in starts]
-    if not found:
-        return CellTrends(np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
-    return CellTrends(
-        np.concatenate([one.slopes for one in found]),
-        np.concatenate([one.half_widths for one in found]),
-        np.concatenate([one.years for one in found]),
+    starts = range(0, max(cells.location_ids.size, 1), _BLOCK)
+    found = [trends_of_years(years, cells.block(slice(start, start + _BLOCK)), unit) for start in starts]
+    return Coefficients(
+        *(np.concatenate([getattr(one, field.name) for one in found]) for field in fields(Coefficients))
     )
-
-
-def trends_of_years(years: DoubleArray, values: DoubleArray) -> CellTrends:
-    """Compute the trend of each place from values (k, n) of k consecutive years; an incomplete year is NaN."""
-    from scipy import special  # noqa: PLC0415  # takes half a second; other maps do not need it
-
-    held = np.isfinite(values)
-    count = held.sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        time = np.where(held, years[:, np.newaxis], 0.0)
-        time = np.where(held, time - time.sum(axis=0) / count, 0.0)
-        value = np.where(held, values, 0.0)
-        value = np.where(held, value - value.sum(axis=0) / count, 0.0)
-        squares = (time**2).sum(axis=0)
-        slope = (time * value).sum(axis=0) / squares
-        residuals = np.where(held, value - slope * time, 0.0)
-        total = (residuals**2).sum(axis=0)
-        # A missing year has the residual 0, so that only pairs of consecutive years count.
-        lag1 = np.where(total > 0.0, (residuals[:-1] * residuals[1:]).sum(axis=0) / total, 0.0)
-        lag1 = np.maximum(lag1, 0.0)
-        effective = count * (1.0 - lag1) / (1.0 + lag1)
-        error = np.sqrt(total / (effective - 2.0) / squares)
-        half = special.stdtrit(effective - 2.0, _QUANTILE) * error
-        is_constant = np.where(held, values, -np.inf).max(axis=0) == np.where(held, values, np.inf).min(axis=0)
-        known = (count >= FEWEST_YEARS) & (is_constant | (effective > _FEWEST_EFFECTIVE))
-    slope, half = (np.where(known, np.where(is_constant, 0.0, of), np.nan) for of in (slope, half))
-    return CellTrends(slope * _YEARS_PER_DECADE, half * _YEARS_PER_DECADE, count)

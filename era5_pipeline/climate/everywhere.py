@@ -21,8 +21,10 @@ import pyarrow.csv
 from psycopg import sql
 
 from era5_pipeline.climate.anomalies import FEWEST_YEARS_OF_BASELINE
-from era5_pipeline.climate.cells import summaries_required, trends_of_years
+from era5_pipeline.climate.cells import summaries_required
 from era5_pipeline.climate.reading import cell_weights
+from era5_pipeline.climate.regression import METHOD
+from era5_pipeline.climate.trends import trends_of_years
 from era5_pipeline.climate.years import MOST_MISSING_HOURS
 from era5_pipeline.model.errors import Era5Error, NoDataError, TransientError, UsageError
 from era5_pipeline.model.grid import N_LONGITUDES, latitudes_of, longitudes_of
@@ -126,7 +128,7 @@ def answer_of(question: EverywhereQuestion, sums: MonthlySums) -> pa.Table:
     tables = []
     for part in question.parts:
         values = sums.of_part(part, question.years, question.statistic)
-        trends = trends_of_years(years.astype(np.float64), values)
+        trends = trends_of_years(years.astype(np.float64), values, question.variable.unit)
         normals = sums.of_part(part, question.baseline, question.statistic)
         count = np.isfinite(normals).sum(axis=0)
         normal = np.where(count >= FEWEST_YEARS_OF_BASELINE, np.nansum(normals, axis=0) / np.maximum(count, 1), np.nan)
@@ -136,10 +138,13 @@ def answer_of(question: EverywhereQuestion, sums: MonthlySums) -> pa.Table:
             "part": pa.DictionaryArray.from_arrays(np.zeros(sums.ids.size, dtype=np.int8), [part.code]),
             "first_year": pa.array(years[held.argmax(axis=0)], pa.int16()),
             "last_year": pa.array(years[years.size - 1 - held[::-1].argmax(axis=0)], pa.int16()),
-            "years": pa.array(trends.years, pa.int16()),
-            "slope": _reals(trends.slopes),
-            "low": _reals(trends.slopes - trends.half_widths),
-            "high": _reals(trends.slopes + trends.half_widths),
+            "years": pa.array(trends.counts, pa.int16()),
+            "slope": _reals(trends.values),
+            "low": _reals(trends.values - trends.half_widths),
+            "high": _reals(trends.values + trends.half_widths),
+            "p": _reals(trends.p),
+            "lag1": _reals(trends.lag1),
+            "effective_years": _reals(trends.effective),
             "baseline_years": pa.array(count, pa.int16()),
             "normal": _reals(normal),
         }
@@ -449,6 +454,7 @@ def all_rows(question: EverywhereQuestion, blocks: Iterable[pa.Table], origin: D
         "statistic": pa.scalar(question.statistic),
         "unit": pa.scalar(question.variable.unit),
         "version": pa.scalar(origin.version),
+        "method": pa.scalar(METHOD),
         "baseline_first": pa.scalar(question.baseline.first, pa.int16()),
         "baseline_last": pa.scalar(question.baseline.last, pa.int16()),
     }
@@ -467,11 +473,11 @@ def all_rows(question: EverywhereQuestion, blocks: Iterable[pa.Table], origin: D
 # In the order of the table, but for the time of its writing.
 COLUMNS = (
     *("location_id", "latitude", "longitude", "variable", "statistic", "part", "unit"),
-    *("first_year", "last_year", "years", "slope", "low", "high"),
+    *("first_year", "last_year", "years", "slope", "low", "high", "p", "lag1", "effective_years", "method"),
     *("baseline_first", "baseline_last", "baseline_years", "normal", "version"),
 )
 # The columns from which follows whether a trend is significant.
-_CONCLUSIONS = ("low", "high")
+_CONCLUSIONS = ("low", "high", "p")
 
 
 def ensure_table(connection: psycopg.Connection[Any], *, creates: bool = False) -> sql.Composed:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from era5_pipeline.climate.answer import NoTrend
+from era5_pipeline.climate.regression import METHOD
 from era5_pipeline.climate.years import MOST_MISSING_DAYS
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def answer_as_json(answer: ClimateAnswer, *, with_days: bool = False) -> dict[st
         **({"notice": provenance.notice} if provenance.notice else {}),
         "sentence": answer.sentence,
         "is_significant": answer.is_significant,
+        "method": METHOD,
         "place": {
             "name": place.name,
             "asked": list(place.asked) if place.asked else None,
@@ -115,19 +117,17 @@ def _trends_table(answer: ClimateAnswer) -> pd.DataFrame:
                     "low": trend.low,
                     "high": trend.high,
                     "is_significant": trend.is_significant,
+                    "p": trend.p,
                     "lag1": trend.lag1,
                     "effective_years": trend.effective_count,
                     "theil_sen": trend.theil_sen,
-                    "theil_sen_low": trend.theil_sen_low,
-                    "theil_sen_high": trend.theil_sen_high,
-                    "kendall_tau": trend.kendall_tau,
-                    "kendall_p": trend.kendall_p,
+                    "curvature_p": trends.curvature_p if span == "whole" else None,
+                    "method": METHOD,
                 }
             )
     columns = [
         *("quantity", "span", "unit", "first_year", "last_year", "years", "slope", "low", "high", "is_significant"),
-        *("lag1", "effective_years", "theil_sen", "theil_sen_low", "theil_sen_high", "kendall_tau", "kendall_p"),
-        "reason",
+        *("p", "lag1", "effective_years", "theil_sen", "curvature_p", "method", "reason"),
     ]
     table = pd.DataFrame(rows, columns=columns, dtype=object)
     return table.set_index("quantity")

@@ -1,8 +1,7 @@
-"""The linear trend of yearly values, with an interval that allows for autocorrelation.
+"""The linear trend of yearly values: over the whole record and since 1979, at one place or at many.
 
-The headline is ordinary least squares whose 95 % interval is widened for the lag-1 autocorrelation of the residuals,
-as in Santer et al. (2000), doi:10.1029/1999JD901105: the residuals count as fewer independent values. Theil-Sen's slope
-and Kendall's test are given too, since they do not assume a normal distribution.
+A trend is the slope of ordinary least squares, with the interval of `climate.regression`. Theil-Sen's slope is given
+too, since single extreme years hardly change it.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from era5_pipeline.climate.answer import NoTrend, QuantityTrends, Trend, YearSpan, complete_values
+from era5_pipeline.climate.regression import Coefficients, last_coefficient
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 FEWEST_YEARS = 20
 # From this year on satellites are assimilated throughout.
 SATELLITE_YEAR = 1979
-_CONFIDENCE = 0.95
-_YEARS_PER_DECADE = 10.0
+YEARS_PER_DECADE = 10.0
+FALSE_DISCOVERY_RATE = 0.10
+# Stored values are in kelvin and rounded as such.
+_OFFSETS = {"degC": 273.15}
 
 
 def trends_of(yearly: pd.DataFrame, quantities: tuple[YearlyQuantity, ...]) -> tuple[QuantityTrends, ...]:
@@ -40,12 +42,14 @@ def trends_of(yearly: pd.DataFrame, quantities: tuple[YearlyQuantity, ...]) -> t
             continue
         values = complete_values(yearly, quantity).dropna()
         since = values[values.index >= SATELLITE_YEAR]
-        found.append(QuantityTrends(quantity, trend_of(values), trend_of(since)))
+        whole = trend_of(values, quantity.unit)
+        curvature = curvature_p(values) if isinstance(whole, Trend) else None
+        found.append(QuantityTrends(quantity, whole, trend_of(since, quantity.unit), curvature))
     return tuple(found)
 
 
-def trend_of(values: pd.Series) -> Trend | NoTrend:
-    """The trend of values (n,) by year, ascending, without NaN; years may be missing."""
+def trend_of(values: pd.Series, unit: str = "") -> Trend | NoTrend:
+    """The trend of values (n,) in `unit` by year, ascending, without NaN; years may be missing."""
     from scipy import stats  # noqa: PLC0415  # takes half a second; only answers with trends need it
 
     count = len(values)
@@ -55,35 +59,61 @@ def trend_of(values: pd.Series) -> Trend | NoTrend:
             f"{count or 'no'} complete year{'' if count == 1 else 's'}{which}: a trend needs at least {FEWEST_YEARS}"
         )
     years, numbers = values.index.to_numpy(dtype=np.float64), values.to_numpy(dtype=np.float64)
-    if np.ptp(numbers) == 0:
+    found = trends_of_years(years, numbers[:, np.newaxis], unit)
+    slope, half, p, lag1, effective = (
+        float(one[0]) for one in (found.values, found.half_widths, found.p, found.lag1, found.effective)
+    )
+    if np.isnan(half):
         return NoTrend(f"the same in every year: {numbers[0]:g}")
-    slope, residuals = _least_squares(years, numbers)
-    lag1 = _lag1(years, residuals)
-    effective = count * (1 - lag1) / (1 + lag1)
-    if effective <= 3:
-        return NoTrend(
-            f"each year depends so much on the one before (lag-1 autocorrelation {lag1:.2f}) that {count} years count "
-            f"as {effective:.1f}"
-        )
-    error = np.sqrt((residuals**2).sum() / (effective - 2) / ((years - years.mean()) ** 2).sum())
-    half = float(stats.t.ppf((1 + _CONFIDENCE) / 2, effective - 2) * error)
-    robust = stats.theilslopes(numbers, years, alpha=_CONFIDENCE)
-    kendall = stats.kendalltau(years, numbers)
-    of_decade = _YEARS_PER_DECADE
     return Trend(
         years=YearSpan(int(years[0]), int(years[-1])),
         count=count,
-        slope=slope * of_decade,
-        low=(slope - half) * of_decade,
-        high=(slope + half) * of_decade,
+        slope=slope,
+        low=slope - half,
+        high=slope + half,
+        p=p,
         lag1=lag1,
         effective_count=effective,
-        theil_sen=float(robust.slope) * of_decade,
-        theil_sen_low=float(robust.low_slope) * of_decade,
-        theil_sen_high=float(robust.high_slope) * of_decade,
-        kendall_tau=float(kendall.statistic),
-        kendall_p=float(kendall.pvalue),
+        theil_sen=float(stats.theilslopes(numbers, years).slope) * YEARS_PER_DECADE,
     )
+
+
+def trends_of_years(years: FloatArray, values: FloatArray, unit: str = "") -> Coefficients:
+    """The trends per decade of n series, from values (k, n) in `unit` of k years; an incomplete year is NaN.
+
+    NaN where fewer than `FEWEST_YEARS` are complete.
+    """
+    decades = (years - years.mean()) / YEARS_PER_DECADE
+    return last_coefficient(years, decades[:, np.newaxis], values, fewest=FEWEST_YEARS, offset=_OFFSETS.get(unit, 0.0))
+
+
+def significant_in_field(p: FloatArray) -> npt.NDArray[np.bool_]:
+    """Where trends at many places (n,) are significant together, from their p-values; NaN is not.
+
+    Of places without any trend, one in twenty has p < 0.05, and neighbours have it together. So the false discovery
+    rate is controlled: at most 10 % of the places that are named, which suits fields of neighbours that resemble each
+    other (Wilks 2016, doi:10.1175/BAMS-D-15-00267.1).
+    """
+    from scipy import stats  # noqa: PLC0415
+
+    known = np.isfinite(p)
+    found = np.zeros(p.shape, dtype=np.bool_)
+    if known.any():
+        found[known] = stats.false_discovery_control(p[known], method="bh") <= FALSE_DISCOVERY_RATE
+    return found
+
+
+def curvature_p(values: pd.Series) -> float:
+    """The p-value of a parabola's curvature in values (n,) by year, without NaN: small if no line describes them."""
+    years = values.index.to_numpy(dtype=np.float64)
+    decades = (years - years.mean()) / YEARS_PER_DECADE
+    found = last_coefficient(
+        years,
+        np.column_stack([decades, decades**2]),
+        values.to_numpy(dtype=np.float64)[:, np.newaxis],
+        fewest=FEWEST_YEARS,
+    )
+    return float(found.p[0])
 
 
 def describe_years(years: Iterable[int], to: str = "-") -> str:
@@ -95,21 +125,3 @@ def describe_years(years: Iterable[int], to: str = "-") -> str:
         else:
             runs.append([year, year])
     return ", ".join(f"{first}" if first == last else f"{first}{to}{last}" for first, last in runs)
-
-
-def _least_squares(years: FloatArray, values: FloatArray) -> tuple[float, FloatArray]:
-    """Slope per year, and residuals (n,)."""
-    centred = years - years.mean()
-    slope = float((centred * values).sum() / (centred**2).sum())
-    return slope, values - values.mean() - slope * centred
-
-
-def _lag1(years: FloatArray, residuals: FloatArray) -> float:
-    """The lag-1 autocorrelation of the residuals, over pairs of consecutive years; a negative one counts as 0.
-
-    A negative one would make the interval narrower than without any, on the evidence of a few years.
-    """
-    total = float((residuals**2).sum())
-    pairs = np.diff(years) == 1
-    together = float((residuals[:-1] * residuals[1:])[pairs].sum())
-    return max(together / total, 0.0) if total else 0.0

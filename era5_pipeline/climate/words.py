@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import floor, log10
 from typing import TYPE_CHECKING
 
 from era5_pipeline.climate.answer import NoTrend, Trend
@@ -42,9 +43,8 @@ def sentence_of(
     if isinstance(whole, NoTrend):
         few = "; a few years are weather, not climate" if "needs at least" in whole.reason else ""
         return f"{place.title}: whether it is getting warmer cannot be told from {_clause(whole)}{few}."
-    low, high = (f"{value:+z.{decimals_of(whole)}f}" for value in (whole.low, whole.high))
-    sentence = f"{_change(place.title, whole)} (95 % interval {low} to {high}); {_verdict(whole)}."
-    if isinstance(since, Trend) and since.years.first > whole.years.first:
+    sentence = f"{_change(place.title, whole)}; {_verdict(whole)}.{turn_words(found)}"
+    if found.turn is None and isinstance(since, Trend) and since.years.first > whole.years.first:
         sentence += f" Since {since.years.first}: {interval_text(since)} degC per decade."
     return sentence
 
@@ -52,25 +52,44 @@ def sentence_of(
 def _change(title: str, trend: Trend) -> str:
     size, decimals = abs(trend.slope), decimals_of(trend)
     years = f"over {trend.years}"
+    low, high = (f"{value:+z.{decimals}f}" for value in (trend.low, trend.high))
+    interval = f"(95 % interval {low} to {high})"
     if not trend.is_significant:
-        return f"{title} shows no significant trend {years}: {trend.slope:+z.{decimals}f} degC per decade"
+        return f"{title} shows no significant trend {years}: {trend.slope:+z.{decimals}f} degC per decade {interval}"
     in_all = size * (len(trend.years) - 1) / 10
     word = "warmer" if trend.slope > 0 else "colder"
-    return f"{title} is {size:.{decimals}f} degC per decade {word} {years}, {in_all_text(in_all, decimals)} degC in all"
+    return (
+        f"{title} is {size:.{decimals}f} degC per decade {word} {years}, {in_all_text(in_all, decimals)} degC in all "
+        f"{interval}"
+    )
 
 
-def decimals_of(trend: Trend, fewest: int = 2) -> int:
-    """The decimals to write a trend with: enough to tell slope and interval apart, and no end from zero.
+def turn_words(trends: QuantityTrends) -> str:
+    """What the slope over the whole record hides, as a sentence with a space before it; empty if nothing."""
+    since = trends.since_1979
+    if trends.turn == "since 1979" and isinstance(since, Trend):
+        word = "warmer" if since.slope > 0 else "colder"
+        return (
+            f" But since {since.years.first} it has become {word}: {interval_text(since)} degC per decade, "
+            f"p {p_text(since.p)}."
+        )
+    if trends.turn == "curved":
+        return f" But a line does not describe the years: they are bent (p {p_text(trends.curvature_p or 0.0)})."
+    return ""
+
+
+def decimals_of(trend: Trend, fewest: int = 0) -> int:
+    """The decimals to write a trend with: two digits of the interval's width, and enough to tell its ends from zero.
 
     Differences from the seventh decimal on are ignored.
     """
-    exact = (trend.low, trend.slope, trend.high)
-    for decimals in range(fewest, _MOST_DECIMALS):
-        low, slope, high = (round(value, decimals) for value in exact)
-        do_differ = len({low, slope, high}) == len(set(exact))
-        if do_differ and bool(low) == bool(trend.low) and bool(high) == bool(trend.high):
+    width = trend.high - trend.low
+    least = max(fewest, 1 - floor(log10(width)) if width > 0.0 else 2)
+    ends = (trend.low, trend.high)
+    for decimals in range(min(least, _MOST_DECIMALS), _MOST_DECIMALS):
+        if all(bool(round(end, decimals)) == bool(end) for end in ends):
             return decimals
-    return max(fewest, _MOST_DECIMALS)
+    return _MOST_DECIMALS
 
 
 def interval_text(trend: Trend) -> str:
@@ -86,9 +105,13 @@ def in_all_text(change: float, decimals: int) -> str:
 
 
 def _verdict(trend: Trend) -> str:
-    kendall = f"Kendall's tau {trend.kendall_tau:.2f}, p {p_text(trend.kendall_p)}"
     which = "excludes zero: significant" if trend.is_significant else "includes zero"
-    return f"the interval {which} ({kendall})"
+    return f"the interval {which} (p {p_text(trend.p)}){narrow_words(trend)}"
+
+
+def narrow_words(trend: Trend) -> str:
+    """A caution, as a clause with a comma before it, where the conclusion hangs on the last decimal."""
+    return ", but only just: another year or method may decide otherwise" if trend.is_narrow else ""
 
 
 def p_text(p: float) -> str:

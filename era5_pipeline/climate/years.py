@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from era5_pipeline.climate.anomalies import FEWEST_YEARS_OF_BASELINE
 from era5_pipeline.climate.answer import Record, SeasonalCycle, YearSpan, quantities_of
 from era5_pipeline.climate.days import HOURS_PER_DAY
+from era5_pipeline.climate.regression import last_coefficient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from era5_pipeline.climate.answer import Baseline, Element
     from era5_pipeline.climate.days import DayHours
+
+    FloatArray = npt.NDArray[np.float64]
 
 # --- Indices of a year, counted from its days: hot days, tropical nights, frost days, wet days, spells ---
 #
@@ -184,13 +188,13 @@ _COLUMNS: dict[Element, str] = {
 
 
 def seasonal_cycle(monthly: pd.DataFrame, baseline: Baseline, complete_years: Sequence[int]) -> SeasonalCycle:
-    """The seasonal cycle of the baseline's years, and of the last ten complete years (or as many as there are).
+    """The seasonal cycle of the last ten complete years (or as many as there are), and of the baseline before them.
 
     `monthly` holds the months of both; only complete months count.
     """
     recent = list(complete_years)[-RECENT_YEARS:]
-    then = baseline.years if baseline.is_used else None
     now = YearSpan(recent[0], recent[-1]) if recent else None
+    then = _before(baseline.years, now) if baseline.is_used else None
     table = pd.DataFrame(index=pd.RangeIndex(1, 13, name="month"))
     for element, column in _COLUMNS.items():
         if column not in monthly:
@@ -198,8 +202,35 @@ def seasonal_cycle(monthly: pd.DataFrame, baseline: Baseline, complete_years: Se
         complete = monthly[column][monthly[f"{element}_complete"]]
         table[f"{element}_then"] = _means(complete, then)
         table[f"{element}_now"] = _means(complete, now)
-        table[f"{element}_change"] = table[f"{element}_now"] - table[f"{element}_then"]
+        change, half = _change(complete, then, now)
+        table[f"{element}_change"] = change
+        table[f"{element}_change_low"] = change - half
+        table[f"{element}_change_high"] = change + half
     return SeasonalCycle(table, then, now)
+
+
+def _before(years: YearSpan, now: YearSpan | None) -> YearSpan | None:
+    """Those of the baseline's years that do not overlap with `now`; None if they are too few to compare with."""
+    if now is None or years.last < now.first or now.last < years.first:
+        return years
+    before = YearSpan(years.first, now.first - 1)
+    return before if len(before) >= FEWEST_YEARS_OF_BASELINE else None
+
+
+def _change(months: pd.Series, then: YearSpan | None, now: YearSpan | None) -> tuple[FloatArray, FloatArray]:
+    """The change of each month of the year (12,), and half of its 95 % interval: both NaN without one of the periods.
+
+    The difference of the means is the coefficient of a step between the periods.
+    """
+    if then is None or now is None:
+        return np.full(12, np.nan), np.full(12, np.nan)
+    index = pd.DatetimeIndex(months.index)
+    table = pd.Series(months.to_numpy(), index=[index.year, index.month]).unstack().reindex(columns=range(1, 13))
+    table = table[[year in then or year in now for year in table.index]]
+    years = table.index.to_numpy(dtype=np.float64)
+    step = np.array([[float(year in now)] for year in table.index])
+    found = last_coefficient(years, step, table.to_numpy(dtype=np.float64), fewest=FEWEST_YEARS_OF_BASELINE)
+    return found.values, found.half_widths
 
 
 def _means(months: pd.Series, years: YearSpan | None) -> pd.Series:

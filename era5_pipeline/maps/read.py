@@ -19,7 +19,8 @@ from era5_pipeline.climate.cells import (
     trends_of_cells,
 )
 from era5_pipeline.climate.days import HOURS_PER_DAY
-from era5_pipeline.climate.trends import FEWEST_YEARS, describe_years
+from era5_pipeline.climate.regression import CONFIDENCE
+from era5_pipeline.climate.trends import FALSE_DISCOVERY_RATE, FEWEST_YEARS, describe_years, significant_in_field
 from era5_pipeline.maps.fields import FieldMap, main_part
 from era5_pipeline.maps.question import AnomalyQuestion, DayQuestion, HourQuestion, PeriodQuestion
 from era5_pipeline.maps.styles import unit_text, variable_title
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.climate.answer import YearSpan
-    from era5_pipeline.climate.cells import CellTrends, CellValues, YearlyCells
+    from era5_pipeline.climate.cells import CellValues, YearlyCells
     from era5_pipeline.climate.question import CellStatistic, YearPart
+    from era5_pipeline.climate.regression import Coefficients
     from era5_pipeline.maps.question import MapQuestion, TrendQuestion
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.variables import Variable
@@ -365,7 +367,8 @@ def _hours(cells: CellValues) -> str:
 # --- The map of a trend: the change per decade of the year, a season or a month, and where it is significant ---
 
 
-# Instead of where trends are significant.
+_DOTS = f"dots: significant (false discovery rate {100 * FALSE_DISCOVERY_RATE:.0f} %), pale: not"
+# Of generated data, instead of these.
 NO_SIGNIFICANCE = "generated data: no trend is significant"
 
 
@@ -387,9 +390,9 @@ def read_trend_map(
         if not cells.has_values:
             raise no_summaries(connection, variable, months, area, name)
         complete = cells.complete_years
-        trends = trends_of_cells(cells)
+        trends = trends_of_cells(cells, variable.unit)
         without = describe_missing_summaries(connection, months, area)
-        is_drawn = np.isfinite(trends.slopes)
+        is_drawn = np.isfinite(trends.values)
         if not is_drawn.any():
             raise _no_trend(name, cells, trends, without)
         remarks = []
@@ -398,21 +401,19 @@ def read_trend_map(
             remarks.append(
                 f"{len(complete)} of {len(years)} years are complete; left out of the trend: {describe_years(lacking)}"
             )
-        absent, fewer = describe_short_records(trends.years, FEWEST_YEARS, len(complete), f"complete years of {name}")
+        absent, fewer = describe_short_records(trends.counts, FEWEST_YEARS, len(complete), f"complete years of {name}")
         absent += describe_missing(
             variable, cells.location_ids, area, places_held(connection), "places that the table holds"
         )
-        dependent = int(((trends.years >= FEWEST_YEARS) & ~is_drawn).sum())
-        if dependent:
-            absent.append(f"at {dependent:,} locations each year depends too much on the one before for a trend")
         remarks += [*fewer, *without]
         drawn = cells.location_ids[is_drawn]
         start, end, places = months[0].start, months[-1].end, LocationSet.of_ids(drawn)
         origin = read_origin(connection, start, end, places, [variable.column], months=frozenset(months))
     said = f"{name}, {len(complete)} complete years"
-    significant = None if origin.notice else trends.significant[is_drawn]
-    field = trend_field(variable, question, drawn, trends.slopes[is_drawn], significant, said)
-    count = NO_SIGNIFICANCE if significant is None else f"significant at {int(significant.sum()):,} of {drawn.size:,}"
+    p = trends.p[is_drawn]
+    significant = None if origin.notice else significant_in_field(p)
+    field = trend_field(variable, question, drawn, trends.values[is_drawn], significant, said)
+    count = NO_SIGNIFICANCE if significant is None else significance_words(p)
     return MapReading(
         field=field,
         absent=tuple(absent),
@@ -433,9 +434,9 @@ def trend_field(
     significant: npt.NDArray[np.bool_] | None,
     years: str,
 ) -> FieldMap:
-    """The field of trends per decade (n,) at n locations; `years` says of which part of which years.
+    """The field of trends per decade (n,) at n locations, and where they are significant among each other.
 
-    `significant` (n,) is None for generated data, of which no trend is.
+    `years` says of which part of which years. `significant` (n,) is None for generated data, of which no trend is.
     """
     marks = None if significant is None else placed(location_ids, significant.astype(np.float32))[1] == 1.0
     window, values = placed(location_ids, slopes)
@@ -447,21 +448,28 @@ def trend_field(
         values=values,
         unit=f"{unit}, per decade" if " in " in unit else f"{unit} per decade".strip(),
         title=f"{variable_title(variable)}, trend",
-        when=f"{years}; {NO_SIGNIFICANCE if marks is None else 'dots: significant (p < 0.05), pale: not'}",
+        when=f"{years}; {NO_SIGNIFICANCE if marks is None else _DOTS}",
         is_difference=True,
         stippled=marks,
     )
 
 
-def _no_trend(name: str, cells: YearlyCells, trends: CellTrends, without: list[str]) -> NoDataError:
+def significance_words(p: npt.NDArray[np.float64]) -> str:
+    """At how many places a trend is significant, among each other and by itself, from their p-values (n,)."""
+    together, alone = int(significant_in_field(p).sum()), int((p < 1.0 - CONFIDENCE).sum())
+    return (
+        f"significant at {together:,} of {p.size:,} (false discovery rate {100 * FALSE_DISCOVERY_RATE:.0f} %; "
+        f"{alone:,} have p < {1.0 - CONFIDENCE:.2f} by themselves)"
+    )
+
+
+def _no_trend(name: str, cells: YearlyCells, trends: Coefficients, without: list[str]) -> NoDataError:
     """The error for trends at no location; `without` names the months without summaries."""
     held = "no location has any"
-    if trends.years.size:
-        most = int(trends.years.argmax())
+    if trends.counts.size:
+        most = int(trends.counts.argmax())
         own = [year for year, row in zip(cells.years, cells.rows, strict=True) if np.isfinite(row[most])]
         held = f"the location with the most has {len(own)} ({describe_years(own)})"
-        if len(own) >= FEWEST_YEARS:
-            held += ", where each year depends too much on the one before"
     more = f"; {without[0]}" if without else ""
     return NoDataError(
         f"a trend needs {FEWEST_YEARS} complete years of {name}; {held}{more}",

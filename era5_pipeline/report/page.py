@@ -152,13 +152,12 @@ def trend_details(answer: ClimateAnswer) -> str | None:
     if not isinstance(trend, Trend):
         return None
     decimals = decimals_of(trend, 3)
-    robust = f"{signed(trend.theil_sen_low, decimals)} to {signed(trend.theil_sen_high, decimals)}"
     return (
         f"Over {trend.count} complete years, {trend.years.first} to {trend.years.last}: "
         f"{signed(trend.slope, decimals)} °C per decade by ordinary least squares, 95 % interval "
-        f"{interval_words(trend, decimals)}, widened for the autocorrelation of the years ({trend.lag1:.2f}, so that "
-        f"they count as {trend.effective_count:.1f}). Theil-Sen's slope: {signed(trend.theil_sen, decimals)} "
-        f"({robust}). Kendall's tau: {signed(trend.kendall_tau)} (p {p_text(trend.kendall_p)})."
+        f"{interval_words(trend, decimals)}, p {p_text(trend.p)}: it allows for the autocorrelation of the years "
+        f"({trend.lag1:.2f}, so that they count as {trend.effective_count:.1f}). Theil-Sen's slope: "
+        f"{signed(trend.theil_sen, decimals)}."
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from era5_pipeline.climate.answer import NoTrend, Trend
 from era5_pipeline.climate.trends import FEWEST_YEARS
-from era5_pipeline.climate.words import decimals_of, in_all_text
+from era5_pipeline.climate.words import decimals_of, in_all_text, narrow_words, turn_words
 from era5_pipeline.draw.climate_axes import signed
 from era5_pipeline.maps.styles import unit_text
 
@@ -47,8 +47,9 @@ def verdict(answer: ClimateAnswer) -> tuple[str, str]:
     if answer.provenance.notice:
         begin, _, rest = answer.provenance.notice.partition(": ")
         return f"{begin}.", f"{rest[:1].upper()}{rest[1:]} No conclusion is drawn from them."
-    trend = answer.trend_of("mean_temperature") if "temperature" in answer.elements else None
-    if not isinstance(trend, Trend):
+    found = next((trends for trends in answer.trends if trends.quantity.name == "mean_temperature"), None)
+    trend = found.whole if found is not None else None
+    if found is None or not isinstance(trend, Trend):
         sentence = answer.sentence.removeprefix(f"{answer.place.title}: ")
         return "No answer yet.", with_degrees(f"{sentence[:1].upper()}{sentence[1:]}")
     years = f"from {trend.years.first} to {trend.years.last}"
@@ -58,14 +59,15 @@ def verdict(answer: ClimateAnswer) -> tuple[str, str]:
         return (
             "Not clearly.",
             f"The yearly mean temperature at {place_words(answer)} changed by {signed(trend.slope, decimals)} °C per "
-            f"decade {years} ({interval}). The interval includes zero: neither warming nor cooling is shown.",
+            f"decade {years} ({interval}). The interval includes zero{narrow_words(trend)}"
+            + (f".{with_degrees(turn_words(found))}" if found.turn else ": neither warming nor cooling is shown."),
         )
     in_all = abs(trend.slope) * (len(trend.years) - 1) / 10.0
     word, short = ("warmer", "Yes.") if trend.slope > 0 else ("colder", "No, colder.")
     return (
         short,
         f"{place_words(answer)} became {word} by {abs(trend.slope):.{decimals}f} °C per decade {years} ({interval}), "
-        f"{in_all_text(in_all, decimals)} °C in all. The interval excludes zero.",
+        f"{in_all_text(in_all, decimals)} °C in all. The interval excludes zero{narrow_words(trend)}.",
     )
 
 
@@ -101,7 +103,7 @@ def count_word(number: int) -> str:
     return _NUMBERS[number] if number < len(_NUMBERS) else f"{number}"
 
 
-def interval_words(trend: Trend, fewest: int = 2) -> str:
+def interval_words(trend: Trend, fewest: int = 0) -> str:
     """The interval of a trend: `+0.004 to +0.388`."""
     decimals = decimals_of(trend, fewest)
     return f"{signed(trend.low, decimals)} to {signed(trend.high, decimals)}"
@@ -111,9 +113,8 @@ def trend_cell(quantity: YearlyQuantity, trend: Trend | NoTrend) -> str:
     """A trend in a table, `+0.196 °C (+0.004 to +0.388)`, or why it is missing."""
     if isinstance(trend, NoTrend):
         return f"no trend: {trend.reason}"
-    fewest = max(quantity.decimals, 1)
-    slope = signed(trend.slope, decimals_of(trend, fewest))
-    return f"{slope} {unit_text(quantity.unit)} ({interval_words(trend, fewest)})"
+    slope = signed(trend.slope, decimals_of(trend))
+    return f"{slope} {unit_text(quantity.unit)} ({interval_words(trend)})"
 
 
 def value_with_unit(value: float, unit: str, decimals: int) -> str:

@@ -109,28 +109,28 @@ def test_each_location_has_the_trend_of_a_place(
     random = np.random.default_rng(seed)
     values = np.stack([autocorrelated(random, years, lag1, slope) for _ in range(4)], axis=1).astype("f4")
     values[random.random(values.shape) < missing] = np.nan
-    found = trends_of_cells(cells_of(values))
+    found = trends_of_cells(cells_of(values), "K")
     for number in range(4):
         series = pd.Series(values[:, number].astype("f8"), index=range(1980, 1980 + years)).dropna()
-        assert found.years[number] == len(series)
+        assert found.counts[number] == len(series)
         expected = trend_of(series)
         if isinstance(expected, Trend):
-            np.testing.assert_allclose(found.slopes[number], expected.slope, rtol=1e-6, atol=1e-9)
-            margin = min(abs(expected.low), abs(expected.high))
-            assert found.significant[number] == expected.is_significant or margin < 1e-9
+            np.testing.assert_allclose(found.values[number], expected.slope, rtol=1e-6, atol=1e-9)
+            np.testing.assert_allclose(found.p[number], expected.p, rtol=1e-6, atol=1e-12)
+            np.testing.assert_allclose(found.half_widths[number], expected.high - expected.slope, rtol=1e-5)
         else:
-            assert np.isnan(found.slopes[number])
-            assert not found.significant[number]
+            assert np.isnan(found.values[number])
+            assert np.isnan(found.p[number])
 
 
 def test_the_slope_is_that_of_scipy() -> None:
     random = np.random.default_rng(3)
     values = autocorrelated(random, 30, 0.2, 0.03)
-    found = trends_of_cells(cells_of(values[:, np.newaxis]))
+    found = trends_of_cells(cells_of(values[:, np.newaxis]), "K")
     fitted = stats.linregress(np.arange(30), values.astype("f4"))
-    np.testing.assert_allclose(found.slopes, [10 * fitted.slope], rtol=1e-6)
+    np.testing.assert_allclose(found.values, [10 * fitted.slope], rtol=1e-6)
     assert fitted.pvalue < 1e-3
-    assert found.significant[0]
+    assert found.p[0] < 1e-3
 
 
 def test_what_never_changes_has_the_trend_zero_and_what_lacks_years_has_none() -> None:
@@ -138,22 +138,23 @@ def test_what_never_changes_has_the_trend_zero_and_what_lacks_years_has_none() -
     values[:, 1] = np.arange(30)
     values[FEWEST_YEARS - 1 :, 1] = np.nan
     values[:, 2] = np.nan
-    found = trends_of_cells(cells_of(values))
-    assert found.slopes[0] == 0.0
-    assert np.isnan(found.slopes[1:]).all()
-    assert not found.significant.any()
-    assert found.years.tolist() == [30, FEWEST_YEARS - 1, 0]
+    found = trends_of_cells(cells_of(values), "K")
+    assert found.values[0] == 0.0
+    assert np.isnan(found.values[1:]).all()
+    assert np.isnan(found.p).all()
+    assert np.isnan(found.half_widths).all()
+    assert found.counts.tolist() == [30, FEWEST_YEARS - 1, 0]
 
 
 def test_locations_in_several_blocks_are_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(8)
     values = np.stack([autocorrelated(random, 25, 0.3, 0.01 * number) for number in range(10)], axis=1)
-    whole = trends_of_cells(cells_of(values))
+    whole = trends_of_cells(cells_of(values), "K")
     monkeypatch.setattr(cells, "_BLOCK", 3)
-    in_blocks = trends_of_cells(cells_of(values))
-    np.testing.assert_allclose(in_blocks.slopes, whole.slopes, rtol=1e-12)
-    np.testing.assert_array_equal(in_blocks.significant, whole.significant)
+    in_blocks = trends_of_cells(cells_of(values), "K")
+    np.testing.assert_allclose(in_blocks.values, whole.values, rtol=1e-12)
+    np.testing.assert_allclose(in_blocks.p, whole.p, rtol=1e-9)
 
 
 def test_no_location_has_no_trends() -> None:
-    assert trends_of_cells(cells_of(np.empty((30, 0)))).slopes.size == 0
+    assert trends_of_cells(cells_of(np.empty((30, 0))), "K").values.size == 0

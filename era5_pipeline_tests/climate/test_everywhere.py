@@ -23,6 +23,7 @@ from era5_pipeline.climate import everywhere
 from era5_pipeline.climate.answer import Trend, YearSpan
 from era5_pipeline.climate.everywhere import EverywhereQuestion, LakeTask, MonthlySums, answer_of, blocks_of, compute
 from era5_pipeline.climate.question import WHOLE_YEAR, calendar_month, season
+from era5_pipeline.climate.regression import METHOD
 from era5_pipeline.climate.trends import trend_of
 from era5_pipeline.lake.catalog import LakePlace
 from era5_pipeline.lake.months import Lake
@@ -121,8 +122,10 @@ def test_each_place_has_the_trend_of_the_scalar_program(
     for row in rows:
         trend, normal = wanted[int(row["location_id"])]
         assert isinstance(trend, Trend)
-        for name in ("slope", "low", "high"):
-            assert float(row[name]) == pytest.approx(getattr(trend, name), rel=2e-5, abs=1e-5)
+        of_trend = {"effective_years": "effective_count"}
+        for name in ("slope", "low", "high", "p", "lag1", "effective_years"):
+            assert float(row[name]) == pytest.approx(getattr(trend, of_trend.get(name, name)), rel=2e-4, abs=1e-5)
+        assert row["method"] == METHOD
         assert (int(row["first_year"]), int(row["last_year"])) == (trend.years.first, trend.years.last)
         assert int(row["years"]) == int(row["baseline_years"]) == trend.count
         assert float(row["normal"]) == pytest.approx(normal, rel=1e-6)
@@ -149,6 +152,21 @@ def test_all_parts_of_the_year_are_saved_and_saved_again(here: InProcess, loaded
         ).fetchone()
     assert comments is not None
     assert comments[0] == comments[1]
+
+
+@pytest.mark.parametrize("by", ["save", "init"])
+def test_a_table_of_an_older_version_gets_its_columns(here: InProcess, loaded: Loaded, by: str) -> None:
+    save = ("climate", "--everywhere", "--calendar-month", "7", "--save")
+    here.run(*save)
+    with psycopg.connect(loaded.warehouse.url, autocommit=True) as connection:
+        connection.execute(
+            "ALTER TABLE weather_trend DROP COLUMN p, DROP COLUMN lag1, DROP COLUMN effective_years, DROP COLUMN method"
+        )
+        here.run(*(save if by == "save" else ("db", "init")))
+        rows = connection.execute("SELECT slope IS NULL, p IS NULL, method FROM weather_trend").fetchall()
+    assert len(rows) >= 25
+    # Rows that were there do not say by which method they were computed.
+    assert set(rows) == ({(False, False, METHOD)} if by == "save" else {(False, True, None)})
 
 
 def test_a_map_and_a_table_are_written(here: InProcess, tmp_path: Path) -> None:

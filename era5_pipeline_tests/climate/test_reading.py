@@ -66,10 +66,10 @@ def test_thirty_real_years(tmp_path: Path) -> None:
     assert answer.yearly["mean_temperature"].tolist() == pytest.approx(MEAN_TEMPERATURE.tolist(), abs=1e-6)
     assert_says(
         answer.sentence,
-        *("Tamar", "0.196 degC per decade warmer", "1994-2023", "0.6 degC in all", "95 % interval +0.004 to +0.388"),
-        *("excludes zero: significant", "tau 0.26", "p 0.041"),
+        *("Tamar shows no significant trend over 1994-2023: +0.20", "95 % interval -0.03 to +0.42"),
+        "the interval includes zero (p 0.084)",
     )
-    assert answer.is_significant is True
+    assert answer.is_significant is False
     assert answer.baseline.complete == 27
     # With the rule that a total at 00:00 is of the day before; computed with pandas by shifted labels.
     assert answer.yearly.loc[2003, ["wet_days", "longest_dry_spell"]].tolist() == [163, 15]
@@ -79,7 +79,7 @@ def test_thirty_real_years(tmp_path: Path) -> None:
         ("hottest_hour", "2022-07-18 15:00"),
         ("coldest_hour", "2010-12-25 08:00"),
     ]
-    assert (answer.seasons.then, answer.seasons.now) == (YearSpan(1991, 2020), YearSpan(2014, 2023))
+    assert (answer.seasons.then, answer.seasons.now) == (YearSpan(1991, 2013), YearSpan(2014, 2023))
 
 
 def test_a_place_that_gets_warmer_is_said_to() -> None:

@@ -303,14 +303,37 @@ def months(first: str, last: str) -> pd.DataFrame:
 def test_then_is_the_baseline_and_now_the_last_ten_complete_years() -> None:
     table = months("1980-01-01", "2025-05-01")
     found = seasonal_cycle(table, baseline_of(DEFAULT_BASELINE, range(1980, 2025)), list(range(1980, 2025)))
-    assert (found.then, found.now) == (YearSpan(1991, 2020), YearSpan(2015, 2024))
+    # The periods do not overlap.
+    assert (found.then, found.now) == (YearSpan(1991, 2014), YearSpan(2015, 2024))
     assert found.table.index.tolist() == list(range(1, 13))
-    # Six of the thirty years of the baseline are from 2015 on.
-    assert found.table.loc[7, "temperature_then"] == pytest.approx(70 + 6 / 30)
+    assert found.table.loc[7, "temperature_then"] == pytest.approx(70)
     assert found.table.loc[7, "temperature_now"] == pytest.approx(71)
-    assert found.table.loc[7, "temperature_change"] == pytest.approx(1 - 6 / 30)
+    assert found.table.loc[7, "temperature_change"] == pytest.approx(1)
     assert found.table["precipitation_change"].tolist() == [0.0] * 12
     assert not [name for name in found.table if str(name).startswith("wind")]
+
+
+def test_a_change_has_the_interval_of_a_difference_of_means() -> None:
+    """Wider than that of independent years, since how they depend on each other is not known."""
+    from scipy import stats
+
+    table = months("1991-01-01", "2024-12-01")
+    table["mean_temperature"] += np.random.default_rng(2).normal(size=len(table))
+    found = seasonal_cycle(table, baseline_of(DEFAULT_BASELINE, range(1991, 2025)), list(range(1991, 2025))).table
+    own = table["mean_temperature"][table.index.month == 7]
+    plain = stats.ttest_ind(own[own.index.year >= 2015], own[own.index.year < 2015]).confidence_interval(0.95)
+    row = found.loc[7]
+    assert row["temperature_change"] == pytest.approx((plain.low + plain.high) / 2)
+    half = row["temperature_change_high"] - row["temperature_change"]
+    assert half == pytest.approx(row["temperature_change"] - row["temperature_change_low"])
+    assert 0.8 < half / ((plain.high - plain.low) / 2) < 2
+
+
+def test_a_record_that_ends_in_the_baseline_has_no_then_if_few_years_are_left() -> None:
+    table = months("1991-01-01", "2009-12-01")
+    found = seasonal_cycle(table, baseline_of(DEFAULT_BASELINE, range(1991, 2010)), list(range(1991, 2010)))
+    assert (found.then, found.now) == (None, YearSpan(2000, 2009))
+    assert found.table["temperature_change"].isna().all()
 
 
 def test_an_incomplete_month_is_left_out() -> None:

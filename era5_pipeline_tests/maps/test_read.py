@@ -291,6 +291,7 @@ def test_a_trend_is_that_of_each_place(
     assert field.stippled is not None
     marks = dict(zip(field.values[np.isfinite(field.values)], field.stippled[np.isfinite(field.values)], strict=True))
     drawn = 0
+    significant: dict[int, tuple[float, bool]] = {}
     for location in MADE_IDS.tolist():
         values = by_year(made, location, months, total=statistic == "sum")
         values = values[(values.index >= 1991) & (values.index <= 2020)]
@@ -303,12 +304,14 @@ def test_a_trend_is_that_of_each_place(
             fitted = stats.linregress(values.index.to_numpy(dtype=float), values.to_numpy())
             np.testing.assert_allclose(slope, 10 * fitted.slope, rtol=1e-4, atol=1e-4)
             np.testing.assert_allclose(slope, expected.slope, rtol=1e-4, atol=1e-4)
-            assert bool(marks[np.float32(slope)]) == expected.is_significant
+            significant[location] = (expected.p, bool(marks[np.float32(slope)]))
             drawn += 1
         else:
             assert location == FEW_YEARS
             assert np.isnan(slope)
     assert drawn == 5
+    p, is_marked = zip(*significant.values(), strict=True)
+    assert is_marked == tuple(stats.false_discovery_control(p) <= 0.1)
     unit = {"mean": "°C per decade", "sum": f"mm in the {part.period}, per decade"}[statistic]
     assert (field.kind, field.unit, field.is_difference) == ("trend", unit, True)
     assert "1 of 6 locations have fewer than 20 complete years" in " ".join(found.absent)
@@ -318,7 +321,10 @@ def test_the_words_of_a_trend(connection: Connection, made: Any) -> None:
     assert len(made)
     found = read_trend_map(connection, TrendQuestion(season("JJA"), TREND_YEARS, "mean"), TREND_TEMPERATURE, None)
     assert found.field.title == "2 m temperature, trend"
-    assert found.field.when == "June to August 1991-2020, 30 complete years; dots: significant (p < 0.05), pale: not"
+    assert (
+        found.field.when
+        == "June to August 1991-2020, 30 complete years; dots: significant (false discovery rate 10 %), pale: not"
+    )
     assert found.summary.startswith("trend of June to August 1991-2020 (30 complete years), significant at ")
     assert found.table_unit == "degC per decade"
     assert (found.start.year, found.end.year) == (1991, 2020)
