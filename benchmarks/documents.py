@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.asking import ALL_HOURS, CLIMATE, MEANS_OF_HOURS, MEANS_OF_MONTHS, NETCDF, WITH, WITHOUT, YEAR
 from benchmarks.cells import median_of
+from benchmarks.coverage import LAG1, LENGTHS, MISSING, coverage_name
 from benchmarks.engines import ENGINES, QUESTIONS, OfWarehouse
 from benchmarks.everywhere import (
     ALL_CORES,
@@ -351,6 +352,46 @@ def _when(layout: str, cells: Entries) -> list[str]:
     ]
 
 
+def _coverage(results: Results) -> MeasuredLines:
+    """How often the 95 % interval of a trend contains the truth, by years and autocorrelation."""
+    servers = list(_by_layout(results, "coverage").values())
+    if not servers:
+        return None
+    _, cells = servers[0]
+    rows = [
+        [
+            f"{count}",
+            missing,
+            *(f"{median_of(cells, coverage_name(count, missing), f'coverage_{lag1}') or 0.0:.3f}" for lag1 in LAG1),
+            *(f"{median_of(cells, coverage_name(count, missing), f'warmer_{lag1}') or 0.0:.3f}" for lag1 in LAG1),
+        ]
+        for missing in MISSING
+        for count in LENGTHS
+    ]
+    header = [
+        *("years", "missing"),
+        *(f"contains 0, r {lag1:g}" for lag1 in LAG1),
+        *(f"all above 0, r {lag1:g}" for lag1 in LAG1),
+    ]
+    series = max(cell["rows"] for cell in cells.values())
+    given = min(median_of(cells, name, f"given_{lag1}") or 0.0 for name in cells for lag1 in LAG1)
+    table = markdown_table(header, rows)
+    short, long = (cells[coverage_name(count, "none")] for count in (LENGTHS[0], LENGTHS[-1]))
+    of_estimate = (median_of({"": short}, "", f"estimate_{lag1}") or 0.0 for lag1 in LAG1)
+    of_kendall = (median_of({"": long}, "", f"kendall_{lag1}") or 0.0 for lag1 in LAG1)
+    return [
+        f"`python -m benchmarks run coverage`: {series:,} series without a trend in each row and for each r, of which "
+        f"{100 * given:.0f} % or more get an interval. 0.950 of them should contain 0, and 0.025 lie above it. With an "
+        f"estimate of r (Santer et al.), {', '.join(f'{share:.3f}' for share in of_estimate)} of the intervals of "
+        f"{LENGTHS[0]} years contain 0. Kendall's test finds a trend in "
+        f"{', '.join(f'{100 * share:.0f} %' for share in of_kendall)} of the series of {LENGTHS[-1]} years.",
+        "",
+        table[0],
+        f"|---:|---|{'---:|' * (len(header) - 2)}",
+        *table[2:],
+    ]
+
+
 # The lake of all of ERA5 to the end of 2024, and executors to share it.
 _ALL = range(1940, 2025)
 _EXECUTORS = (1, 10, 100)
@@ -531,6 +572,7 @@ _PARTS: dict[str, Callable[[Results], MeasuredLines]] = {
     "reach": _reach,
     "lake": _lake,
     "executors": _executors,
+    "coverage": _coverage,
     "formats": _formats,
     "orchestration": _orchestration,
     "status": _status,

@@ -21,6 +21,7 @@ from benchmarks.batches import (
     sustained_cells,
     tools_cells,
 )
+from benchmarks.coverage import coverage_cells, coverage_figures
 from benchmarks.figures import (
     draw_ladder,
     draw_others,
@@ -257,6 +258,19 @@ SUITES: tuple[Suite, ...] = (
         repeats=5,
         bytes=formats_bytes,
         ratios=formats_ratios,
+    ),
+    Suite(
+        name="coverage",
+        summary="intervals of trends, and how often they contain the truth",
+        load="10,000 series without a trend",
+        plan=coverage_cells,
+        rows=10_000,
+        repeats=1,
+        bytes=lambda _: 0,
+        own_server=True,
+        figures=coverage_figures,
+        at_least={"lowest_coverage": 0.93, "fewest_given": 0.5},
+        at_most={"highest_coverage": 0.98, "most_told_warmer": 0.0375},
     ),
     Suite(
         name="orchestration",

@@ -1,0 +1,140 @@
+"""How often the interval of a trend contains the truth: series without one, of years that resemble their neighbours."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks.cells import Measured, PlannedCell, median_of
+from era5_pipeline.climate.trends import FEWEST_YEARS, trends_of_years
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from benchmarks.cells import Entries
+    from benchmarks.suite import BenchContext
+
+    FloatArray = npt.NDArray[np.float64]
+
+LENGTHS = (20, 30, 50, 85)
+MISSING = ("none", "three of ten", "every second")
+LAG1 = (0.0, 0.3, 0.6)
+# Different ones for as many parts of the series.
+_PATTERNS = 10
+_SEED = 2026
+
+
+def coverage_name(count: int, missing: str) -> str:
+    """The name of a cell: `30 years, none missing`."""
+    return f"{count} years, {missing} missing"
+
+
+def _years(count: int, missing: str, random: np.random.Generator) -> npt.NDArray[np.int64]:
+    """The years (count,) that are there, from 0 on."""
+    if missing == "none":
+        return np.arange(count)
+    if missing == "every second":
+        return np.arange(0, 2 * count, 2)
+    span = round(count / 0.7)
+    return np.concatenate([[0], np.sort(random.choice(np.arange(1, span - 1), count - 2, replace=False)), [span - 1]])
+
+
+def _autocorrelated(lag1: float, years: int, series: int, random: np.random.Generator) -> FloatArray:
+    """Stationary AR(1) series (years, series) of variance 1, without a trend."""
+    values = random.standard_normal((years, series))
+    for year in range(1, years):
+        values[year] = lag1 * values[year - 1] + np.sqrt(1.0 - lag1**2) * values[year]
+    return values
+
+
+def _is_covered_by_estimate(values: FloatArray) -> npt.NDArray[np.bool_]:
+    """Where the interval of Santer et al. (2000), by an estimate of the autocorrelation, contains 0: series (k, n)."""
+    from scipy import special
+
+    count = len(values)
+    times = np.arange(count) - (count - 1) / 2.0
+    slopes = times @ values / (times @ times)
+    residuals = values - values.mean(axis=0) - np.outer(times, slopes)
+    squares = (residuals**2).sum(axis=0)
+    lag1 = np.maximum((residuals[:-1] * residuals[1:]).sum(axis=0) / squares, 0.0)
+    effective = np.maximum(count * (1.0 - lag1) / (1.0 + lag1), 2.001)
+    errors = np.sqrt(squares / (effective - 2.0) / (times @ times))
+    found: npt.NDArray[np.bool_] = np.abs(slopes) <= special.stdtrit(effective - 2.0, 0.975) * errors
+    return found
+
+
+def _told_by_kendall(values: FloatArray) -> int:
+    """The number of series (k, n) in which Kendall's test, which takes years as independent, finds a trend."""
+    from scipy import stats
+
+    times = np.arange(len(values))
+    return sum(bool(stats.kendalltau(times, one).pvalue < 0.05) for one in values.T)
+
+
+def _measure(count: int, missing: str, series: int) -> Measured:
+    """For each autocorrelation, the shares of series with an interval, of these that contain 0, and that lie above."""
+    figures, started = {}, time.monotonic()
+    for lag1 in LAG1:
+        random = np.random.default_rng(_SEED)
+        given, covered, above, by_estimate, by_kendall = 0, 0, 0, 0, 0
+        for number in range(_PATTERNS):
+            years = _years(count, missing, random)
+            size = series // _PATTERNS + (number < series % _PATTERNS)
+            values = _autocorrelated(lag1, int(years[-1]) + 1, size, random)[years]
+            found = trends_of_years(years.astype(np.float64), values)
+            has_interval = np.isfinite(found.half_widths)
+            given += int(has_interval.sum())
+            covered += int((np.abs(found.values) <= found.half_widths)[has_interval].sum())
+            above += int((found.values > found.half_widths)[has_interval].sum())
+            if missing == "none":
+                by_estimate += int(_is_covered_by_estimate(values).sum())
+                by_kendall += _told_by_kendall(values)
+        if missing == "none":
+            figures |= {f"estimate_{lag1}": by_estimate / series, f"kendall_{lag1}": by_kendall / series}
+        figures |= {
+            f"given_{lag1}": given / series,
+            f"coverage_{lag1}": covered / given,
+            f"warmer_{lag1}": above / given,
+        }
+    return Measured(series, {"seconds": time.monotonic() - started, **figures})
+
+
+@contextmanager
+def coverage_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+    """A cell for each number of years and way of missing some; the rows are series."""
+    assert min(LENGTHS) >= FEWEST_YEARS  # noqa: S101
+    yield [
+        PlannedCell(
+            coverage_name(count, missing),
+            context.rows,
+            {"years": count, "missing": missing},
+            partial(_measure, count, missing, context.rows),
+        )
+        for missing in MISSING
+        for count in LENGTHS
+    ]
+
+
+def coverage_figures(entries: Entries) -> dict[str, float | None]:
+    """The lowest and highest coverage of all cells, the fewest intervals, and the most series told to be warmer."""
+    found = {
+        what: [
+            value
+            for name in entries
+            for lag1 in LAG1
+            if (value := median_of(entries, name, f"{what}_{lag1}")) is not None
+        ]
+        for what in ("coverage", "given", "warmer")
+    }
+    return {
+        "lowest_coverage": min(found["coverage"], default=None),
+        "highest_coverage": max(found["coverage"], default=None),
+        "fewest_given": min(found["given"], default=None),
+        "most_told_warmer": max(found["warmer"], default=None),
+    }
