@@ -79,7 +79,8 @@ def _told_by_kendall(values: FloatArray) -> int:
 
 def _measure(count: int, missing: str, series: int) -> Measured:
     """For each autocorrelation, the shares of series with an interval, of these that contain 0, and that lie above."""
-    figures, started = {}, time.monotonic()
+    figures: dict[str, float] = {}
+    started = time.monotonic()
     for lag1 in LAG1:
         random = np.random.default_rng(_SEED)
         given, covered, above, by_estimate, by_kendall = 0, 0, 0, 0, 0

@@ -66,13 +66,14 @@ def last_coefficient(
     """
     held = np.isfinite(values)
     counts = held.sum(axis=0)
-    columns = np.full((5, values.shape[1]), np.nan)
+    found = np.full((5, values.shape[1]), np.nan)
     for pattern, where in _patterns(held):
         if pattern.size < max(fewest, regressors.shape[1] + 2) or not np.ptp(regressors[pattern], axis=0).all():
             continue
         design = _design(years[pattern].tobytes(), regressors[pattern].tobytes(), regressors.shape[1])
-        columns[:, where] = _of_pattern(design, values[np.ix_(pattern, where)], offset)
-    return Coefficients(*columns, counts)
+        found[:, where] = _of_pattern(design, values[np.ix_(pattern, where)], offset)
+    coefficients, half_widths, p, lag1, effective = found
+    return Coefficients(coefficients, half_widths, p, lag1, effective, counts)
 
 
 def _patterns(held: npt.NDArray[np.bool_]) -> list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:

@@ -16,8 +16,10 @@ from era5_pipeline.flat.checks import CHECK_DESCRIPTIONS, CheckName, CheckResult
 from era5_pipeline.flat.flatten import preview_file
 from era5_pipeline.maps.styles import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
 from era5_pipeline.model.source_kinds import source_kind, version_of
+from era5_pipeline.model.times import hours_in
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES
-from era5_pipeline.read.credit import credit_of
+from era5_pipeline.read.credit import origin_of
+from era5_pipeline.read.held import PartVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -255,7 +257,9 @@ def _maps(path: Path, flat: FlatMonth) -> Metadata:
 
     What it shows and its credit are above both, where they are in view however large the picture is.
     """
-    credit = credit_of([(flat.raw.source, flat.month.year, flat.month.year)], [flat.shift], [flat.origin])
+    preliminary = hours_in(run for facts in flat.columns for run in facts.preliminary_hours)
+    part = PartVersion(flat.month, (flat.raw.source,), flat.version, preliminary, flat.shift, flat.origin)
+    credit = origin_of([part]).credit
     try:
         picture = path.read_bytes()
         caption, small = _inline(picture, credit)

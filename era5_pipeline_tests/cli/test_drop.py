@@ -130,7 +130,9 @@ def test_dagster_offers_a_month_without_rows_to_a_backfill_again(on_server: InPr
     with open_instance(on_server.home) as instance:
 
         def status() -> Any:
-            return instance.get_status_by_partition(WEATHER, ["2023-09-01"], MONTHS)["2023-09-01"]
+            found = instance.get_status_by_partition(WEATHER, ["2023-09-01"], MONTHS)
+            assert found is not None
+            return found["2023-09-01"]
 
         on_server.run("drop", *SEPTEMBER, "--area", "26.5/50.5/25.5/52", "--yes")
         assert status() is AssetPartitionStatus.MATERIALIZED

@@ -156,7 +156,7 @@ def test_only_the_rows_that_a_table_shows_are_made_into_text(capsys: pytest.Capt
     rows = Series(times, {"temperature_2m": np.broadcast_to(np.float32(21.5), count)})
     tracemalloc.start()
     try:
-        _print_table(rows, (TEMPERATURE,), "a place")
+        _print_table(rows, (TEMPERATURE,), "a place", "whom to credit")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

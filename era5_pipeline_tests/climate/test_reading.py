@@ -334,7 +334,7 @@ def test_sources_of_added_variables_are_named_where_they_were_read(warehouse: Wa
         export = [read_contents(connection, here, find_columns(names), None, None) for names in ("t2m,tp", "tp")]
     assert [one.sources for one in found] == [{"cds": 1, "arco": 1}, {"cds": 1}]
     # The generated data of another place are not of this one.
-    assert {one.credit for one in found} | {one.credit for one in export} == {era5_credit(2024, 2024)}
+    assert {one.credit for one in found} | {one.origin.credit for one in export} == {era5_credit(2024, 2024)}
     loaded_from = [file_attributes(contents)["source"].partition("loaded from ")[2] for contents in export]
     assert loaded_from == ["arco, cds", "arco"]
 

@@ -19,7 +19,8 @@ from era5_pipeline.defs.assets import FLAT
 from era5_pipeline.flat.checks import FLAT_CHECKS, CheckResult
 from era5_pipeline.flat.flatten import preview_file
 from era5_pipeline.maps.styles import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
-from era5_pipeline.read.credit import credit_of
+from era5_pipeline.read.credit import origin_of
+from era5_pipeline.read.held import PartVersion
 from era5_pipeline.stages import FlatResult, LoadResult, RawResult
 from era5_pipeline.warehouse.load_month import Loaded
 from era5_pipeline_tests.pipelines import plain
@@ -48,7 +49,8 @@ def loaded(flat: FlatMonth, *, changed: bool = True, seconds: float = 2.0) -> Lo
 
 
 def credit_of_month(flat: FlatMonth) -> str:
-    return credit_of([(flat.raw.source, flat.month.year, flat.month.year)], [flat.shift], [flat.origin])
+    part = PartVersion(flat.month, (flat.raw.source,), flat.version, frozenset(), flat.shift, flat.origin)
+    return origin_of([part]).credit
 
 
 def test_rate_uses_the_time_of_the_stage_alone(flat: FlatMonth) -> None:
