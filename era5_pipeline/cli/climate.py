@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from era5_pipeline.climate.answer import ClimateAnswer, NoTrend, Trend, YearSpan
+    from era5_pipeline.climate.answer import ClimateAnswer, NoTrend, Trend, YearlyQuantity, YearSpan
     from era5_pipeline.climate.everywhere import Engine, EverywhereQuestion
     from era5_pipeline.climate.question import YearPart
     from era5_pipeline.model.settings import Settings
@@ -371,7 +371,7 @@ def _years_for_terminal(answer: "ClimateAnswer") -> "tuple[str, Table]":
     marked = (~yearly[[f"{element}_complete" for element in answer.elements]].all(axis=1)).tolist()
     if any(marked):
         title += f"{',' if is_long else ':'} incomplete ones have a *"
-    table = _new_table("", *(f"{_broken(quantity.label)}\n{quantity.unit}" for quantity in shown))
+    table = _new_table("", *map(_year_header, shown))
     rows = yearly.to_dict("index")
     for position, (year, row) in enumerate(rows.items()):
         if is_long and _FIRST_YEARS <= position < len(rows) - _LAST_YEARS:
@@ -383,9 +383,10 @@ def _years_for_terminal(answer: "ClimateAnswer") -> "tuple[str, Table]":
     return title, table
 
 
-def _broken(label: str) -> str:
-    """A label with one word per line, to keep its column narrow; the last line is the unit."""
-    return label.replace(" ", "\n")
+def _year_header(quantity: "YearlyQuantity") -> str:
+    """A label and its unit, unless the label names that, with one word per line, to keep the column narrow."""
+    unit = "" if quantity.label.endswith(quantity.unit) else f" ({quantity.unit})"
+    return f"{quantity.label}{unit}".replace(" ", "\n")
 
 
 def _plain_table(answer: "ClimateAnswer", name: str) -> "Table":
