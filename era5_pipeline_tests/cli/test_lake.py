@@ -64,7 +64,7 @@ def test_clean_says_what_follows_later(here: InProcess, tmp_path: Path) -> None:
     load(here)
     load(here, "--force")
     first, second = here.run("lake", "clean", "--keep-days", "0").out.splitlines()
-    assert first == "removed 1 snapshots and 0 files with 0 bytes"
+    assert first == "removed 1 snapshot and 0 files with 0 bytes"
     assert re.fullmatch(
         r"[1-9]\d* files with [\d,]+ bytes belong to no snapshot, but not for 24 hours yet \(--orphan-hours\): "
         "era5 lake clean removes them after that",

@@ -137,7 +137,12 @@ def test_csv_has_every_row(own_app: typer.Typer, weather_table: Connection) -> N
     ]
 
 
-def test_long_table_shows_first_and_last_rows_and_names_the_formats_with_all(app: typer.Typer) -> None:
+def test_long_table_shows_first_and_last_rows_and_names_the_formats_with_all(
+    app: typer.Typer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow, _ = run(app, *HERE)
+    assert max(len(line) for line in narrow.splitlines()[1:-1]) <= 80
+    monkeypatch.setenv("COLUMNS", "120")
     out, _ = run(app, *HERE)
     lines = out.splitlines()
     assert lines[0] == "location_id 483547, latitude -6.25, longitude 106.75"
