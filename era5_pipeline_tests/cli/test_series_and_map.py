@@ -132,6 +132,7 @@ def test_csv_has_every_row(own_app: typer.Typer, weather_table: Connection) -> N
     assert len(lines) == HOURS
     assert err.splitlines() == [
         "location_id 483547, latitude -6.25, longitude 106.75 (nearest to -6.25, 106.8)",
+        "Source unknown",
         "warning: no snowfall at all: NULL in every row of this place",
         "warning: no total_cloud_cover at 2023-01-30T03, 2023-01-30T10 (2 hours)",
     ]
@@ -150,7 +151,8 @@ def test_long_table_shows_first_and_last_rows_and_names_the_formats_with_all(
     assert sum(line.startswith("2023-") for line in lines) == 48
     assert lines[4].split() == ["2023-01-30", "00:00", "68.38", "1.50", "-2.50", "0.10", "0.000"]
     assert lines[4 + NULL].split()[-2] == "-"
-    assert_says(lines[-1], "71 hours", "23 in the middle", "--format csv or --format json")
+    assert_says(lines[-2], "71 hours", "23 in the middle", "--format csv or --format json")
+    assert_says(lines[-1], "ERA5, C3S/ECMWF (version not stated)", "some months are generated")
 
 
 def test_only_the_rows_that_a_table_shows_are_made_into_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +163,7 @@ def test_only_the_rows_that_a_table_shows_are_made_into_text(capsys: pytest.Capt
     rows = Series(times, {"temperature_2m": np.broadcast_to(np.float32(21.5), count)})
     tracemalloc.start()
     try:
-        _print_table(rows, (TEMPERATURE,), "a place", "whom to credit")
+        _print_table(rows, (TEMPERATURE,), "a place", "a credit")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -172,7 +174,9 @@ def test_only_the_rows_that_a_table_shows_are_made_into_text(capsys: pytest.Capt
 def test_short_table_shows_every_row(app: typer.Typer) -> None:
     out, _ = run(app, *HERE, "--from", "2023-01-31", "--to", "2023-01-31", "--column", "t2m")
     assert sum(line.startswith("2023-01-31") for line in out.splitlines()) == 24
-    assert out.splitlines()[-1] == "24 hours"
+    hours, credit = out.splitlines()[-2:]
+    assert hours == "24 hours"
+    assert credit.endswith("data ERA5, C3S/ECMWF (version not stated)")
 
 
 def test_series_is_plotted(app: typer.Typer, tmp_path: Path) -> None:

@@ -318,6 +318,7 @@ def test_an_unknown_version_is_not_none_and_generated_data_are_noticed(warehouse
     # The baseline has generated hours.
     assert (with_baseline.notice or "").startswith("Partly generated sample data, not ERA5")
     assert (generated.notice or "").startswith("Generated sample data, not ERA5")
+    assert (generated.versions, generated.preliminary_share, generated.version_words) == ({"generated": 1}, None, "")
 
 
 def test_sources_of_added_variables_are_named_where_they_were_read(warehouse: Warehouse, tmp_path: Path) -> None:
@@ -334,7 +335,8 @@ def test_sources_of_added_variables_are_named_where_they_were_read(warehouse: Wa
         export = [read_contents(connection, here, find_columns(names), None, None) for names in ("t2m,tp", "tp")]
     assert [one.sources for one in found] == [{"cds": 1, "arco": 1}, {"cds": 1}]
     # The generated data of another place are not of this one.
-    assert {one.credit for one in found} | {one.origin.credit for one in export} == {f"{era5_credit(2024, 2024)} (final)"}
+    credits_ = {one.credit for one in found} | {one.origin.credit for one in export}
+    assert credits_ == {f"{era5_credit(2024, 2024)} (final)"}
     loaded_from = [file_attributes(contents)["source"].partition("loaded from ")[2] for contents in export]
     assert loaded_from == ["arco, cds", "arco"]
 
