@@ -209,7 +209,7 @@ def test_another_table_is_printed_whole(here: InProcess) -> None:
         here.set(COLUMNS=columns)
         lines = here.run(*HERE, "--table", "yearly").out.splitlines()
         years = [words[0] for line in lines if (words := line.split()) and words[0] in expected]
-        assert years == expected
+        assert list(dict.fromkeys(years)) == expected  # a note begins with a year, too
         assert sum(line.count("True") + line.count("False") for line in lines) >= len(expected)
 
 
