@@ -233,7 +233,7 @@ def saved_rows(warehouse: Warehouse) -> list[tuple[Any, ...]]:
 
 def test_trends_everywhere_say_the_version(trends: InProcess, julys: Warehouse) -> None:
     out = trends.run(*EVERYWHERE, "--out", "trends.csv", "--save").out.splitlines()
-    assert "significant at 6;" in out[0]
+    assert "significant at 6 of 6 (false discovery rate 10 %" in out[0]
     assert out[1] == CREDIT
     assert {row["version"] for row in written_rows(trends)} == {"mixed"}
     assert all(row["low"] and row["high"] for row in written_rows(trends))

@@ -88,7 +88,7 @@ def export(
     if isinstance(asked, AskedPlace):
         typer.echo(asked.description, err=True)
     window, size = done.contents.window, counted(done.rows, "row")
-    if chosen in ("netcdf", "zarr"):
+    if chosen not in ("csv", "parquet"):
         size = f"{counted(len(done.contents.hours), 'hour')} x {counted(window.rows * window.columns, 'point')}"
     typer.echo(
         f"wrote {out}: {named_columns(done.contents.columns)}, {size}, {done.bytes / 1e6:,.1f} MB, "
