@@ -247,7 +247,7 @@ def test_trends_everywhere_say_the_version(trends: InProcess, julys: Warehouse) 
     trends.run(*EVERYWHERE, "--out", "trends.svg")
     drawn = (trends.home / "trends.svg").read_text()
     assert "2020-07" in drawn
-    assert "significant (p" in drawn
+    assert "significant (false discovery rate" in drawn
     printed = trends.run("map", "--column", "t2m", "--trend", "2001-2020", "--calendar-month", "7", "--out", "a.svg")
     assert "significant at 6 of 6" in printed.out
     assert CREDIT in printed.out
