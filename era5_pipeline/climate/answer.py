@@ -297,7 +297,7 @@ class QuantityTrends:
 
     @property
     def turn(self) -> Literal["since 1979", "curved"] | None:
-        """What the whole record's slope hides: a trend since 1979, or a bend.
+        """A trend since 1979, or a bend, that the slope of the whole record hides; None without one.
 
         Looked for where that slope is not significant, at the level of 1 %: the more is tested, the more is found by
         chance.

@@ -90,7 +90,7 @@ def _patterns(held: npt.NDArray[np.bool_]) -> list[tuple[npt.NDArray[np.intp], n
 
 @dataclass(frozen=True, eq=False)
 class _Design:
-    """What depends on the years alone: of n years, p coefficients and each of m autocorrelations.
+    """Matrices and constants of a regression that do not depend on its values: n years, p coefficients, m correlations.
 
     `to_coefficient` (n,) and `to_residuals` (n, n) are applied to values. `weights` (m, n, n) give the residuals' sums
     of squares, weighted by the inverse covariance; `log_determinants` (m,) complete the restricted likelihood.

@@ -65,7 +65,7 @@ def _change(title: str, trend: Trend) -> str:
 
 
 def turn_words(trends: QuantityTrends) -> str:
-    """What the slope over the whole record hides, as a sentence with a space before it; empty if nothing."""
+    """A sentence, after a space, on the trend since 1979 or the bend that the whole slope hides; empty without one."""
     since = trends.since_1979
     if trends.turn == "since 1979" and isinstance(since, Trend):
         word = "warmer" if since.slope > 0 else "colder"

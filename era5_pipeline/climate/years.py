@@ -210,7 +210,7 @@ def seasonal_cycle(monthly: pd.DataFrame, baseline: Baseline, complete_years: Se
 
 
 def _before(years: YearSpan, now: YearSpan | None) -> YearSpan | None:
-    """Those of the baseline's years that do not overlap with `now`; None if they are too few to compare with."""
+    """The years of the baseline, or only those before `now` if the two overlap; None if fewer than ten are left."""
     if now is None or years.last < now.first or now.last < years.first:
         return years
     before = YearSpan(years.first, now.first - 1)

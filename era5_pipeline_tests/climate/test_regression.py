@@ -78,7 +78,7 @@ def test_the_error_of_a_slope_with_known_autocorrelation(known_lag1: float) -> N
 
 
 def test_each_autocorrelation_counts_by_its_restricted_likelihood() -> None:
-    """That is the likelihood of contrasts that the trend does not change, here by scipy's normal distribution."""
+    """The restricted likelihood is that of contrasts without the trend, here by scipy's normal distribution."""
     from scipy import stats
     from scipy.linalg import null_space
 
@@ -101,7 +101,7 @@ def test_each_autocorrelation_counts_by_its_restricted_likelihood() -> None:
 @pytest.mark.parametrize("lag1", [0.0, 0.3, 0.6])
 @pytest.mark.parametrize("which", ["all", "three of ten missing", "every second"])
 def test_an_interval_contains_the_truth_as_often_as_it_says(lag1: float, which: str) -> None:
-    """Of 30 years; benchmarks/results has more series and other lengths."""
+    """Series of 30 years; benchmarks/results has more of them, and other lengths."""
     held = {
         "all": np.arange(30),
         "three of ten missing": np.sort(np.random.default_rng(0).choice(43, 30, replace=False)),

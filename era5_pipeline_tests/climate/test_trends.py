@@ -101,7 +101,7 @@ def test_values_that_never_change_have_no_trend() -> None:
 
 
 def test_dependent_years_have_a_wide_interval() -> None:
-    """What is left after the line depends on the year before throughout."""
+    """Residuals of a parabola: each is nearly that of the year before."""
     drift = found_trend(pd.Series((np.arange(60) - 30.0) ** 2, index=range(1940, 2000)))
     assert drift.high - drift.low > 500
     assert drift.effective_count < 4
