@@ -75,7 +75,7 @@ def assert_loaded(pipeline: Pipeline, month: str, rows: int, overrides: dict[str
 
 def assert_picture(markdown: str) -> None:
     before, _, encoded = markdown.partition("data:image/png;base64,")
-    assert before == "![preview]("
+    assert before.endswith("\n\n![preview](")  # below its caption and credit
     with Image.open(io.BytesIO(base64.b64decode(encoded.removesuffix(")"), validate=True))) as picture:
         picture.load()
         assert picture.format == "PNG"
