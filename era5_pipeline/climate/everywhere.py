@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from psycopg import sql
+from psycopg import errors, sql
 
 from era5_pipeline.climate.anomalies import FEWEST_YEARS_OF_BASELINE
 from era5_pipeline.climate.cells import summaries_required
@@ -26,7 +26,7 @@ from era5_pipeline.climate.reading import cell_weights
 from era5_pipeline.climate.regression import METHOD
 from era5_pipeline.climate.trends import trends_of_years
 from era5_pipeline.climate.years import MOST_MISSING_HOURS
-from era5_pipeline.model.errors import Era5Error, NoDataError, TransientError, UsageError
+from era5_pipeline.model.errors import Era5Error, NoDataError, ServerUnsuitableError, TransientError, UsageError
 from era5_pipeline.model.grid import N_LONGITUDES, latitudes_of, longitudes_of
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.package_version import __version__
@@ -334,7 +334,10 @@ def _dask(scheduler: str | None) -> Iterator[Client]:
             yield client
         return
     with (
-        LocalCluster(threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL) as cluster,  # type: ignore[no-untyped-call]
+        # With None it takes port 8787 of every address of the machine, and warns if that is taken.
+        LocalCluster(  # type: ignore[no-untyped-call]
+            threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
+        ) as cluster,
         Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
     ):
         yield client
@@ -484,6 +487,9 @@ def ensure_table(connection: psycopg.Connection[Any], *, creates: bool = False) 
     """Add the columns that the table `weather_trend` of an earlier version lacks; return its name.
 
     With `creates`, create it if it is missing. To be called in a transaction.
+
+    Raises:
+        ServerUnsuitableError: a table of this name lacks columns that every version had.
     """
     table = sql.SQL("{}.{}").format(sql.Identifier(weather_schema(connection)), _TABLE)
     held = connection.execute(
@@ -491,7 +497,13 @@ def ensure_table(connection: psycopg.Connection[Any], *, creates: bool = False) 
         (table.as_string(connection),),
     ).fetchall()
     if (held or creates) and not set(COLUMNS) <= {name for (name,) in held}:
-        connection.execute(sql.SQL(read_sql("weather_trend")).format(table=table))
+        try:
+            connection.execute(sql.SQL(read_sql("weather_trend")).format(table=table))
+        except errors.UndefinedColumn as error:
+            raise ServerUnsuitableError(
+                f"the table {table.as_string(connection)} is none of this program: {error.diag.message_primary}",
+                remedy="Give it another name: ALTER TABLE ... RENAME TO.",
+            ) from None
         transfer_to_table_owner(connection, table, "TABLE")
         grant_to_table_readers(connection, table)
     return table
