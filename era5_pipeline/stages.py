@@ -134,10 +134,6 @@ def run_raw(
     """Get the month's raw files, take their inventory, check it, and write the manifest that `run_flat` reads.
 
     `source` is the settings' source if already open, for several months; here and in `run_flat`.
-
-    Raises:
-        UsageError, InputError, SourceError, TransientError, LocalDiskError: see `sources` and `flat.inventory`.
-        StoreError: see `flat.storage`.
     """
     month.require_begun(datetime.now(tz=UTC))
     stored = StoredMonth.of(settings, month)
@@ -181,14 +177,7 @@ def _run_raw(settings: Settings, stored: StoredMonth, source: Source) -> RawResu
 
 
 def run_flat(settings: Settings, month: Month, *, source: Source | None = None) -> FlatResult:
-    """Flatten the raw month of the manifest, unless an intact flat file with the same rows exists.
-
-    Raises:
-        RefusedError: if a check refused the raw files.
-        InputError: if there are no raw files, or they belong to another request; also see `flatten`.
-        LocalDiskError: see `flatten`.
-        StoreError, TransientError: see `flat.storage`.
-    """
+    """Flatten the raw month of the manifest, unless an intact flat file with the same rows exists."""
     with closing(_inventories.claim()) as kept:
         stored = StoredMonth.of(settings, month)
         with machine_limits(f"{month}: flattening it"), _removal(settings, stored).in_use():
@@ -262,11 +251,6 @@ def run_load(
 
     `session` is the session to load with; None opens a new one. Once table and flat month are equal, files that
     ERA5_KEEP does not keep are removed, and so are local copies of files in a store.
-
-    Raises:
-        InputError: if there is no flat month.
-        RefusedError, WarehouseError, TransientError: see `warehouse.load`.
-        StoreError: see `flat.storage`.
     """
     stored = StoredMonth.of(settings, month)
     removal = _removal(settings, stored)
@@ -366,11 +350,7 @@ def _invalidating_damaged(source: Source | None, raw: RawMonth) -> Iterator[None
 
 
 def _require_own(settings: Settings, month: Month, fingerprint: str, cause: InputError | None = None) -> None:
-    """Require that what a stage left is of the files that this process has fetched, if it has.
-
-    Raises:
-        InputError: if a command that runs at the same time has replaced it.
-    """
+    """Require that what a stage left is of the files that this process has fetched, if it has."""
     if _fetched.get((settings.home, month), fingerprint) != fingerprint:
         raise InputError(
             f"{month}: another command loads this month from other files or with another request, and has replaced "

@@ -431,12 +431,7 @@ class EverywhereOptions:
 
 
 def climate_everywhere(options: EverywhereOptions) -> None:
-    """Compute, show the progress, write what was asked for, and say what it is.
-
-    Raises:
-        UsageError: if the options do not go together, or one is invalid.
-        NoDataError: if no place has a complete year.
-    """
+    """Compute, show the progress, write what was asked for, and say what it is."""
     from era5_pipeline.cli.bars import stage_bars
     from era5_pipeline.climate import everywhere
     from era5_pipeline.model.settings import read_settings

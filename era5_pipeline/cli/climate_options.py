@@ -59,11 +59,7 @@ def asked_climate(
     days: Literal["utc", "local"] | None,
     utc_offset: str | None,
 ) -> "ClimateQuestion":
-    """The question given by the options.
-
-    Raises:
-        UsageError: if they contradict each other, or one is invalid.
-    """
+    """The question given by the options."""
     from era5_pipeline.climate.question import climate_question
     from era5_pipeline.model.question import COMMAND, asked_place_or_area
 

@@ -37,11 +37,7 @@ class LoadCommand(ResultsCommand):
     """`era5 load`, which says how months and files are named if it is given them without an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments.
-
-        Raises:
-            UsageError: if one is left over.
-        """
+        """Parse the arguments."""
         ctx.allow_extra_args = True
         rest = super().parse_args(ctx, args)
         if rest:
@@ -330,12 +326,7 @@ def _load_failed(
 def _months(
     settings: "Settings", first: str | None, last: str | None, calendar_months: tuple[int, ...]
 ) -> "tuple[tuple[Month, ...], tuple[Month, ...]]":
-    """The months to try, and all that were asked for: without a first one, of the files, those too that none can serve.
-
-    Raises:
-        UsageError: if the months, or a setting of the source, are invalid or missing.
-        InputError: if the user's own files have no month.
-    """
+    """The months to try, and all that were asked for: without a first one, also those that no file can serve."""
     from datetime import UTC, datetime
 
     from era5_pipeline.model.months import months_between, of_calendar_months

@@ -88,11 +88,7 @@ def asked_map(
     anomaly: bool,
     baseline: str | None,
 ) -> "MapQuestion":
-    """The map selected by the options.
-
-    Raises:
-        UsageError: if they do not go together, or one is invalid.
-    """
+    """The map selected by the options."""
     from era5_pipeline.climate.anomalies import DEFAULT_BASELINE, parse_baseline
     from era5_pipeline.climate.question import calendar_month, parse_year, parse_years
     from era5_pipeline.maps import question as questions
@@ -196,11 +192,7 @@ FpsOption = Annotated[
 
 
 def require_centre(degrees: float | None) -> None:
-    """Require a longitude, if one is given.
-
-    Raises:
-        UsageError: if it is not a longitude.
-    """
+    """Require a longitude, if one is given."""
     if degrees is not None and not -180.0 <= degrees <= 360.0:
         raise UsageError(
             f"--centre-longitude {degrees:g} is out of range", remedy="Give a longitude from -180 to 360, in degrees."
@@ -208,11 +200,7 @@ def require_centre(degrees: float | None) -> None:
 
 
 def require_still(every: str | None, fps: int | None) -> None:
-    """Require that no option of an animation is given.
-
-    Raises:
-        UsageError: if one is given.
-    """
+    """Require that no option of an animation is given."""
     for name, value in (("--every", every), ("--fps", fps)):
         if value is not None:
             raise UsageError(
@@ -221,11 +209,7 @@ def require_still(every: str | None, fps: int | None) -> None:
 
 
 def asked_hours(day: str | None, month: str | None, others: "Mapping[str, object]") -> tuple["datetime", "datetime"]:
-    """First instant and end of the day or month to animate; `others` are options that cannot be combined, by name.
-
-    Raises:
-        UsageError: if neither or both are given, or any of the others.
-    """
+    """First instant and end of the day or month to animate; `others` are options that cannot be combined, by name."""
     from datetime import UTC, datetime, time, timedelta
 
     from era5_pipeline.model.question import asked_month

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def point_overrides(source: str | None, asked: "AskedPlace | None") -> dict[str, str | None]:
-    """The settings `source` and `point`: a place selects the source of points, unless another is named.
-
-    Raises:
-        UsageError: if the named source does not take points.
-    """
+    """The settings `source` and `point`: a place selects the source of points, unless another is named."""
     if asked is None:
         return {"source": source}
     if source is not None and not source_kind(source).is_series:
@@ -49,9 +45,6 @@ def store_overrides(source: str | None, store: str | None) -> dict[str, str | No
     """The settings `source` and `zarr_url`: a store selects the source of stores, unless another is named.
 
     A folder becomes an absolute path: runs may have another current folder.
-
-    Raises:
-        UsageError: if the named source does not read Zarr stores.
     """
     if store is None:
         return {"source": source}
@@ -120,11 +113,7 @@ CalendarMonthsOption = Annotated[
 
 
 def require_picture(path: Path, option: str) -> None:
-    """Require a path for a picture.
-
-    Raises:
-        UsageError: if it is a folder, or does not end with the suffix of a format.
-    """
+    """Require a path for a picture."""
     from era5_pipeline.draw.file_formats import picture_format
 
     try:
@@ -134,11 +123,7 @@ def require_picture(path: Path, option: str) -> None:
 
 
 def require_limits(vmin: float | None, vmax: float | None) -> None:
-    """Require a range of numbers; either end may be open.
-
-    Raises:
-        UsageError: if it is not a range.
-    """
+    """Require a range of numbers; either end may be open."""
     for name, value in (("--vmin", vmin), ("--vmax", vmax)):
         if value is not None and not isfinite(value):
             raise UsageError(f"{name} {value:g}: a limit must be a number", remedy="Give a number, or leave it out.")

@@ -237,11 +237,7 @@ class ResultsCommand(TyperCommand):
             self._add(TyperOption(param_decls=["--json", self._added], is_flag=True, help="The same as --format json."))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, and set the declared option from the added one.
-
-        Raises:
-            UsageError: if the two contradict each other, or `--format` selects something other than results.
-        """
+        """Parse the arguments, and set the declared option from the added one."""
         try:
             rest = super().parse_args(ctx, args)
         except click.BadParameter as error:

@@ -25,11 +25,7 @@ _SUFFIXES = (".html", ".htm")
 
 
 def require_page(path: Path, option: str) -> None:
-    """Require a path for a page.
-
-    Raises:
-        UsageError: if the path is a folder, or does not have the suffix of a page.
-    """
+    """Require a path for a page."""
     if path.suffix.lower() not in _SUFFIXES or path.is_dir():
         raise UsageError(
             f"{option} {path}: a page is an HTML file",

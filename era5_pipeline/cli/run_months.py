@@ -69,10 +69,6 @@ def run_months(
 
     `known_changed`: also run months for which the table holds what the source has. `asked`: all months that were asked
     for, those too that no usable file has; None: those wanted. `may_pass_over`: files passed over are no error.
-
-    Raises:
-        Era5Error: if no database is reachable.
-        KeyboardInterrupt: if interrupted.
     """
     from era5_pipeline.cli.folder_files import FolderReport
 

@@ -34,11 +34,7 @@ _MONTHS = ("complete", "incomplete", "preliminary", "not loaded in between")
 
 
 def require_coverage_options(out: Path | None, *, coverage: bool) -> None:
-    """Require that `out`, if given, is a file for a picture, and comes with `--coverage`.
-
-    Raises:
-        UsageError: if it is not.
-    """
+    """Require that `out`, if given, is a file for a picture, and comes with `--coverage`."""
     if out is None:
         return
     if not coverage:
@@ -47,12 +43,7 @@ def require_coverage_options(out: Path | None, *, coverage: bool) -> None:
 
 
 def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: Path | None) -> None:
-    """Print the coverage of the table, and draw it to `out`.
-
-    Raises:
-        NoDataError: if nothing has been loaded, and a picture is wanted.
-        LocalDiskError: if `out` cannot be written.
-    """
+    """Print the coverage of the table, and draw it to `out`."""
     from era5_pipeline.read.credit import read_credit
     from era5_pipeline.read.held import read_coverage
 

@@ -20,11 +20,7 @@ _SHARE_OF_YEARS = 0.8
 
 
 def parse_baseline(text: str) -> YearSpan:
-    """Parse the years of a baseline, `1961-1990`.
-
-    Raises:
-        UsageError: if the text is not a range of years, or the range is reversed or too short.
-    """
+    """Parse the years of a baseline, `1961-1990`."""
     years = YearSpan.parse(text)
     remedy = "A baseline is FIRST-LAST, for example 1991-2020 or 1961-1990."
     if years is None:

@@ -429,11 +429,7 @@ class ClimateAnswer:
         return self.daily.index[0], self.daily.index[-1]
 
     def trend_of(self, quantity: str, which: Literal["whole", "since_1979"] = "whole") -> Trend | NoTrend:
-        """The trend of a quantity of the yearly table, by its name.
-
-        Raises:
-            KeyError: if the answer has no trend of this quantity.
-        """
+        """The trend of a quantity of the yearly table, by its name."""
         for trends in self.trends:
             if trends.quantity.name == quantity:
                 return trends.whole if which == "whole" else trends.since_1979

@@ -85,11 +85,7 @@ def hours_of_day(variable: Variable, day: date) -> tuple[datetime, datetime]:
 def read_day(
     connection: psycopg.Connection[Any], variable: Variable, day: date, statistic: CellStatistic, area: Area | None
 ) -> CellValues:
-    """A statistic of the hours of a day in UTC, at each location of an area.
-
-    Raises:
-        NoDataError: if there is no table.
-    """
+    """A statistic of the hours of a day in UTC, at each location of an area."""
     start, end = hours_of_day(variable, day)
     query = sql.SQL(read_sql("cells_of_hours")).format(
         aggregate=sql.SQL(_AGGREGATES[statistic]), column=value_of(variable.column)
@@ -106,11 +102,7 @@ def read_part(
     statistic: CellStatistic,
     area: Area | None,
 ) -> CellValues:
-    """A statistic of a part of a year, from monthly summaries, at each location of an area.
-
-    Raises:
-        NoDataError: if the database has no summaries, or none for the variable.
-    """
+    """A statistic of a part of a year, from monthly summaries, at each location of an area."""
     return _together(
         (_read_month(connection, variable, start, statistic, area) for start in part.starts(year)), statistic
     )
@@ -234,11 +226,7 @@ def read_years(
     statistic: CellStatistic,
     area: Area | None,
 ) -> YearlyCells:
-    """Read a part of each of these years where it is complete; locations without any are left out.
-
-    Raises:
-        NoDataError: if the database has no summaries of the variable.
-    """
+    """Read a part of each of these years where it is complete; locations without any are left out."""
     numbers = tuple(range(years.first, years.last + 1))
     ids = np.empty(0, dtype=np.int32)
     rows: list[FloatArray] = []

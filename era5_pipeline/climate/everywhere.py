@@ -163,11 +163,7 @@ def blocks_of(locations: LocationSet) -> list[IdArray]:
 
 
 def asked_locations(connection: psycopg.Connection[Any], area: Area | None) -> LocationSet:
-    """The locations that the warehouse holds, within the area.
-
-    Raises:
-        NoDataError: if there are none.
-    """
+    """The locations that the warehouse holds, within the area."""
     held = places_held(connection)
     if not held:
         raise nothing_loaded()
@@ -181,11 +177,7 @@ def asked_locations(connection: psycopg.Connection[Any], area: Area | None) -> L
 
 
 def answers_of_warehouse(connection: psycopg.Connection[Any], question: EverywhereQuestion) -> Iterator[pa.Table]:
-    """Compute the rows of the answer, block by block.
-
-    Raises:
-        NoDataError: if nothing is loaded there, or without summaries of the variable.
-    """
+    """Compute the rows of the answer, block by block."""
     blocks = blocks_of(asked_locations(connection, question.area))
     value, hours = (f"{question.variable.column}_{name}" for name in _STATISTIC_COLUMNS[question.statistic])
     query = sql.SQL(read_sql("cells_of_months")).format(column=sql.Identifier(value), hours=sql.Identifier(hours))
@@ -217,12 +209,7 @@ class LakeTask:
 
 
 def lake_tasks(connection: psycopg.Connection[Any], lake: Lake, question: EverywhereQuestion) -> tuple[LakeTask, ...]:
-    """Cut the question into tasks, of one snapshot of the lake.
-
-    Raises:
-        NoDataError: if the lake has none of the places.
-        StoreError, TransientError: if the lake cannot be read.
-    """
+    """Cut the question into tasks, of one snapshot of the lake."""
     from era5_pipeline.lake.read import list_files  # noqa: PLC0415  # pyiceberg is optional
 
     # The last hour of a total comes with the month after it.
@@ -242,12 +229,7 @@ def lake_tasks(connection: psycopg.Connection[Any], lake: Lake, question: Everyw
 
 
 def compute(task: LakeTask) -> pa.Table:
-    """Compute a block, by reading the row groups that have its places.
-
-    Raises:
-        UsageError: if this process has another version than the one that asks.
-        StoreError, TransientError: if a file cannot be read.
-    """
+    """Compute a block, by reading the row groups that have its places."""
     from era5_pipeline.lake.read import read_rows  # noqa: PLC0415  # pyiceberg is optional
 
     if task.version != __version__:
@@ -286,12 +268,7 @@ def _add_rows(sums: MonthlySums, month: int, ids: IdArray, values: npt.NDArray[n
 
 
 def answers_of_dask(tasks: Sequence[LakeTask], scheduler: str | None) -> Iterator[pa.Table]:
-    """Compute the tasks on the cluster at the address or, without one, by a process for each core of this machine.
-
-    Raises:
-        TransientError, UsageError: see `flat.cluster.connected`; TransientError if the cluster is lost.
-        StoreError, TransientError: if a file cannot be read.
-    """
+    """Compute the tasks on the cluster at the address or, without one, by a process for each core of this machine."""
     from distributed import KilledWorker, as_completed  # noqa: PLC0415  # takes half a second
     from distributed.comm.core import CommClosedError  # noqa: PLC0415
 
@@ -347,12 +324,7 @@ _SPARK_GROUP = "era5-climate-everywhere"
 
 
 def answers_of_spark(tasks: Sequence[LakeTask]) -> Iterator[pa.Table]:
-    """Compute the tasks by the executors of Spark, whose master is set in Spark's own ways.
-
-    Raises:
-        UsageError: if pyspark is not installed.
-        StoreError, TransientError: if a file cannot be read, or the job failed.
-    """
+    """Compute the tasks by the executors of Spark, whose master is set in Spark's own ways."""
     try:
         from py4j.protocol import Py4JError  # noqa: PLC0415  # not one of the project's dependencies
         from pyspark.sql import SparkSession  # noqa: PLC0415
@@ -417,11 +389,7 @@ _ROWS_AT_ONCE = 65_536
 
 
 def read_origin_of(connection: psycopg.Connection[Any], question: EverywhereQuestion) -> DataOrigin:
-    """The origin of the hours behind the answer, by the ledger.
-
-    Raises:
-        NoDataError: if there are no places.
-    """
+    """The origin of the hours behind the answer, by the ledger."""
     years = {*range(question.years.first, question.years.last + 1)}
     years |= {*range(question.baseline.first, question.baseline.last + 1)}
     months = frozenset(month for part in question.parts for year in years for month in part.months(year))
@@ -434,9 +402,6 @@ def all_rows(question: EverywhereQuestion, blocks: Iterable[pa.Table], origin: D
     """Put blocks of the answer together, with the columns of the table `weather_trend`, by part and location.
 
     Of generated data they have no interval, so that no trend is significant. Versions and credit are in the metadata.
-
-    Raises:
-        NoDataError: if no place has a complete year.
     """
     rows = pa.concat_tables(blocks).unify_dictionaries()
     if not rows.num_rows:
@@ -487,9 +452,6 @@ def ensure_table(connection: psycopg.Connection[Any], *, creates: bool = False) 
     """Add the columns that the table `weather_trend` of an earlier version lacks; return its name.
 
     With `creates`, create it if it is missing. To be called in a transaction.
-
-    Raises:
-        ServerUnsuitableError: a table of this name lacks columns that every version had.
     """
     table = sql.SQL("{}.{}").format(sql.Identifier(weather_schema(connection)), _TABLE)
     held = connection.execute(
@@ -510,11 +472,7 @@ def ensure_table(connection: psycopg.Connection[Any], *, creates: bool = False) 
 
 
 def save(connection: psycopg.Connection[Any], question: EverywhereQuestion, rows: pa.Table) -> None:
-    """Write the rows of an answer into the table `weather_trend`, in place of those of the same question and area.
-
-    Raises:
-        psycopg.Error: any error of the server, such as a lack of rights; the table is then as it was.
-    """
+    """Write the rows of an answer into the table `weather_trend`, in place of those of the same question and area."""
     asked = {
         "variable": question.variable.column,
         "statistic": question.statistic,

@@ -32,11 +32,7 @@ class Period:
 
     @classmethod
     def of(cls, start: AskedTime | None, end: AskedTime | None) -> Self:
-        """The days from the start of one time to the end of the other: each a year, a month or a day.
-
-        Raises:
-            UsageError: if one is not a year, month or day, or the range is empty.
-        """
+        """The days from the start of one time to the end of the other: each a year, a month or a day."""
         first, after = asked_range(start, end)
         for asked, instant in ((start, first), (end, after)):
             if instant is not None and instant.time() != time():
@@ -77,9 +73,6 @@ def climate_question(
     """The question for a place or an area; `baseline` is 1991-2020 if not given.
 
     Days are in UTC, at `utc_offset`, or with `local_time` at the standard offset of the place's zone.
-
-    Raises:
-        UsageError: if a time, the baseline or the offset is wrong.
     """
     period = Period.of(start, end)
     years = parse_baseline(baseline) if baseline is not None else DEFAULT_BASELINE
@@ -157,21 +150,13 @@ WHOLE_YEAR = YearPart(1, 12, "year", "year")
 
 
 def calendar_month(number: int) -> YearPart:
-    """A calendar month, 1 to 12, as a part of the year.
-
-    Raises:
-        UsageError: if there is no such month.
-    """
+    """A calendar month, 1 to 12, as a part of the year."""
     require_calendar_month(number)
     return YearPart(number, number, _MONTHS[number - 1], "month")
 
 
 def season(name: str) -> YearPart:
-    """A season of three months, DJF, MAM, JJA or SON, as a part of the year.
-
-    Raises:
-        UsageError: if the name is not one of these.
-    """
+    """A season of three months, DJF, MAM, JJA or SON, as a part of the year."""
     first = _SEASONS.get(name.strip().upper())
     if first is None:
         raise UsageError(
@@ -187,22 +172,14 @@ def all_parts() -> tuple[YearPart, ...]:
 
 
 def parse_year(text: str) -> int:
-    """Parse a year, `2023`.
-
-    Raises:
-        UsageError: if the text is not a year, or the year is before ERA5 begins.
-    """
+    """Parse a year, `2023`."""
     if not re.fullmatch(r"\d{4}", text.strip(), re.ASCII):
         raise UsageError(f"{text!r} is not a year", remedy="A year has four digits, for example 2023.")
     return Month(int(text), 1).year
 
 
 def parse_years(text: str) -> YearSpan:
-    """Parse a range of years, `1991-2020`.
-
-    Raises:
-        UsageError: if the text is not a range of years, or the range is reversed or begins before ERA5.
-    """
+    """Parse a range of years, `1991-2020`."""
     years = YearSpan.parse(text)
     if years is None:
         raise UsageError(f"{text!r} is not a range of years", remedy="Years are FIRST-LAST, for example 1991-2020.")

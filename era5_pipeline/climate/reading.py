@@ -150,11 +150,7 @@ _WANTED = (TEMPERATURE, PRECIPITATION, ZONAL, MERIDIONAL)
 
 
 def columns_for_climate(connection: Connection) -> tuple[Variable, ...]:
-    """The variables that answers use, of those with a column in the table.
-
-    Raises:
-        NoDataError: if the table has none of them, or there is no table.
-    """
+    """The variables that answers use, of those with a column in the table."""
     there = variables_in_table(connection)
     if not there:
         raise nothing_loaded()
@@ -170,20 +166,12 @@ def columns_for_climate(connection: Connection) -> tuple[Variable, ...]:
 def hours_of_cell(
     connection: Connection, location: Location, start: datetime | None, end: datetime | None
 ) -> pd.DataFrame:
-    """Read the hours of a location with `start <= time < end` (aware; None: unlimited), as `hours_by_day` takes them.
-
-    Raises:
-        NoDataError: if the table has none; the message names what it holds there, or the nearest location.
-    """
+    """Read the hours of a location with `start <= time < end` (aware; None: unlimited), for `hours_by_day`."""
     return read_place_hours(connection, location.location_id, columns_for_climate(connection), start, end)
 
 
 def locations_of_area(connection: Connection, area: Area) -> LocationSet:
-    """The locations of an area that most months have, so that all hours are means of the same locations.
-
-    Raises:
-        NoDataError: if the table holds none of them; the message names the nearest one.
-    """
+    """The locations of an area that most months have, so that all hours are means of the same locations."""
     asked = LocationSet.of_area(area)
     try:
         rows = connection.execute(read_sql("area_locations"), {"location_ids": asked.multirange}).fetchall()
@@ -416,10 +404,6 @@ def read_climate(connection: Connection, question: ClimateQuestion) -> ClimateAn
     """Answer how the weather of a place has changed.
 
     The baseline's years are read even if outside the period. The connection is in autocommit mode.
-
-    Raises:
-        NoDataError: if the table has no whole day of the place in the period; the message says what it holds instead.
-        UsageError: if the time zone is unknown.
     """
     place, period, baseline = question.place, question.period, question.baseline
     if place.area is not None:

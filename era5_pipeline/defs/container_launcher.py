@@ -82,11 +82,7 @@ class ContainerRunLauncher(DockerRunLauncher):
     def from_config_value(
         cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
     ) -> ContainerRunLauncher:
-        """Create the launcher; Dagster calls this when it loads an instance.
-
-        Raises:
-            Era5Error: if a limit is not a number.
-        """
+        """Create the launcher; Dagster calls this when it loads an instance."""
         return cls(inst_data, **config_value)
 
     def get_container_context(self, dagster_run: dg.DagsterRun) -> DockerContainerContext:
@@ -96,12 +92,7 @@ class ContainerRunLauncher(DockerRunLauncher):
         return context._replace(env_vars=[*settings, *context.env_vars])
 
     def launch_run(self, context: LaunchRunContext) -> None:
-        """Start a container for the run.
-
-        Raises:
-            Era5Error: if the engine is unreachable or refuses, or the code server has another version than this
-                process.
-        """
+        """Start a container for the run."""
         with self._engine_errors():
             _, version = self._image()
             if version != __version__:

@@ -43,11 +43,6 @@ def as_failures(attempt: int) -> Iterator[None]:
     """Turn an `Era5Error` into a `Failure`, which the UI shows as its message and remedy instead of a traceback.
 
     A transient error requests a retry according to `RETRIES`, unless it has been waited for; `attempt` counts from 0.
-
-    Raises:
-        dagster.Failure: for a permanent error, and for a transient one in the last attempt.
-        dagster.RetryRequested: for a transient one before; the `Failure` is its cause.
-        dagster.DagsterExecutionInterruptedError: if the error was caused by an interrupt.
     """
     try:
         yield

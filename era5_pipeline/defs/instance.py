@@ -36,12 +36,7 @@ compute_logs:
 
 
 def dagster_home(home: Path) -> Path:
-    """The folder for DAGSTER_HOME, with `dagster.yaml`, the commands' version of it, and the logs of runs.
-
-    Raises:
-        Era5Error: if the installation has no `dagster.yaml`.
-        LocalDiskError: if the folder cannot be written.
-    """
+    """The folder for DAGSTER_HOME, with `dagster.yaml`, the commands' version of it, and the logs of runs."""
     configuration = next((path for path in _CONFIGURATION if path.is_file()), None)
     if configuration is None:
         raise Era5Error(

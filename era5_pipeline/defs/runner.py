@@ -99,10 +99,6 @@ def run_month(
     """Materialize raw, flat and weather of the month; `overrides` are fields of `Era5Resource`.
 
     Errors of the month are returned in `errors` instead of being raised.
-
-    Raises:
-        KeyboardInterrupt: if the run was interrupted.
-        sqlalchemy.exc.SQLAlchemyError, DagsterPostgresException: if the run could not be recorded.
     """
     with _interrupts_raised(instance), recording_origin(instance, job_origin(instance)), collected_results() as results:
         result = defs.resolve_job_def(load_month.name).execute_in_process(
@@ -169,10 +165,6 @@ def run_months_together(
     They are all months of the range, or all of certain calendar months (`calendar_months_of`).
 
     It ends before the first month that cannot be loaded, and records nothing about it; `run_month` then says why.
-
-    Raises:
-        KeyboardInterrupt: if the run was interrupted.
-        sqlalchemy.exc.SQLAlchemyError, DagsterPostgresException: if the run could not be recorded.
     """
     caller = RangeCaller(around, lambda month, run_id, results: on_run(MonthRun(month, run_id, results)))
     config = {

@@ -199,11 +199,7 @@ def _default_status() -> dg.DefaultSensorStatus:
     description="Posts failed runs that are not retried to the webhook in ERA5_ALERT_URL: month, message and remedy.",
 )
 def alert_on_failure(context: dg.SensorEvaluationContext, era5: Era5Resource) -> dg.SensorResult | dg.SkipReason:
-    """Collect new failures, then deliver what is pending.
-
-    Raises:
-        UsageError: if the URL is invalid; the tick then fails.
-    """
+    """Collect new failures, then deliver what is pending."""
     settings = era5.settings()
     if settings.alert_url is None:
         return dg.SkipReason(f"{_SETTING} is not set: failures are not reported")
@@ -328,11 +324,7 @@ _FRESHNESS_SECONDS = 3600
     "published, with two days to load it, in an observation of era5/weather.",
 )
 def freshness(era5: Era5Resource) -> dg.SensorResult:
-    """Compare the ledger with the calendar.
-
-    Raises:
-        Era5Error: if the ledger cannot be read; the tick fails, and the next one tries again.
-    """
+    """Compare the ledger with the calendar."""
     settings = era5.settings()
     with (
         open_warehouse(settings) as warehouse,

@@ -73,12 +73,7 @@ def dagster_services(folder: Path, port: int) -> tuple[ManagedProcess, ...]:
 
 @contextmanager
 def sole_services(folder: Path) -> Iterator[None]:
-    """Lock `folder` for one set of services: a second code server would take over the socket of the first.
-
-    Raises:
-        UsageError: if another process holds the lock.
-        LocalDiskError: if the folder cannot be written.
-    """
+    """Lock `folder` for one set of services: a second code server would take over the socket of the first."""
     with disk_errors("starting the services", folder):
         file = (folder / "services.lock").open("w")
     with file:
@@ -93,11 +88,7 @@ def sole_services(folder: Path) -> Iterator[None]:
 
 
 def socket_path(folder: Path) -> Path:
-    """The code server's socket: in `folder`, or in a private temporary folder if that path is too long.
-
-    Raises:
-        LocalDiskError: if the private folder belongs to another user.
-    """
+    """The code server's socket: in `folder`, or in a private temporary folder if that path is too long."""
     path = folder / "code.sock"
     if len(os.fsencode(path)) <= _SOCKET_BYTES:
         return path

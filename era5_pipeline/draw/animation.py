@@ -102,10 +102,6 @@ def read_hour_frames(
     """Read every `every`th hour with `start <= time < end` (aware), in an area or at all places with the column.
 
     `folder` is for a file of values; the caller removes it.
-
-    Raises:
-        NoDataError: if there is no value; the message says what the table holds.
-        LocalDiskError: if the values fit neither into memory nor into the folder.
     """
     require_columns(connection, (variable,))
     held = read_box_contents(connection, area, (variable,), start, end)
@@ -434,11 +430,6 @@ def write_animation(frames: HourFrames, path: Path, look: MapLook, *, shown_path
     """Write the hours as a GIF or MP4, by the suffix of `path`, the temporary path of `shown_path`.
 
     All frames have the same colours for the same values.
-
-    Raises:
-        UsageError: if the limits leave no range, or a GIF would be too large.
-        LocalDiskError: if the disk is full.
-        RefusedError: if ffmpeg fails.
     """
     first = next(number for number, is_empty in enumerate(frames.is_empty) if not is_empty)
     field = frames.field(first)

@@ -94,12 +94,7 @@ class Mp4File:
         self._said: IO[bytes] | None = None
 
     def add(self, frame: ByteArray) -> None:
-        """Write a frame of the same size as all others, (height, width).
-
-        Raises:
-            LocalDiskError: if the disk is full.
-            RefusedError: if ffmpeg fails otherwise.
-        """
+        """Write a frame of the same size as all others, (height, width)."""
         # Pad with the border instead of cropping: the format needs even sizes.
         even = np.pad(self._palette[frame], [(0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0)], mode="edge")
         if self._program is None:
@@ -112,12 +107,7 @@ class Mp4File:
             raise self._error() from None
 
     def finish(self) -> None:
-        """Write the end of the file.
-
-        Raises:
-            LocalDiskError: if the disk is full.
-            RefusedError: if ffmpeg fails otherwise.
-        """
+        """Write the end of the file."""
         if self._program is None:
             return
         assert self._program.stdin is not None  # noqa: S101  # opened as a pipe

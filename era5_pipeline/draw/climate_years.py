@@ -266,9 +266,6 @@ def climate_picture(answer: ClimateAnswer, title: str | None = None) -> Figure:
 
     Of one to three complete years there are no stripes; without a baseline, the lines are their months instead of
     anomalies. `title` replaces the usual one of place and contents.
-
-    Raises:
-        NoDataError: if no year is complete.
     """
     means = complete_years(answer, "mean_temperature")
     if means is None:
@@ -307,13 +304,7 @@ def climate_picture(answer: ClimateAnswer, title: str | None = None) -> Figure:
 
 
 def draw_climate(answer: ClimateAnswer, path: Path, title: str | None = None) -> None:
-    """Write `climate_picture` to `path` as PNG, PDF or SVG, atomically.
-
-    Raises:
-        NoDataError: if no year is complete.
-        UsageError: if the suffix is not one of these.
-        LocalDiskError: if the disk is full or not writable.
-    """
+    """Write `climate_picture` to `path` as PNG, PDF or SVG, atomically."""
     save(climate_picture(answer, title), path)
 
 

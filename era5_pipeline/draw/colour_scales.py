@@ -62,9 +62,6 @@ def colour_scale(
     """Colours and value range for `values` (of any shape); a few outliers may lie outside the range.
 
     `is_difference`: the values are differences, with colours around zero. `period`: the period of totals.
-
-    Raises:
-        UsageError: if a given limit is on the wrong side of the other end, which follows from the values.
     """
     style = difference_style(variable) if is_difference else style_of(variable)
     found = values[np.isfinite(values)]

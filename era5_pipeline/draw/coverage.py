@@ -59,9 +59,6 @@ def coverage_figure(areas: Sequence[AreaCoverage], *, credit: str = "") -> Figur
 
     All panels share the time axis; right of each row is its number of complete months, out of the months of all
     areas. `credit` is printed small at the bottom.
-
-    Raises:
-        NoDataError: if there are no areas.
     """
     if not areas:
         raise nothing_loaded()
@@ -97,12 +94,7 @@ def coverage_figure(areas: Sequence[AreaCoverage], *, credit: str = "") -> Figur
 
 
 def plot_coverage(areas: Sequence[AreaCoverage], path: Path, *, credit: str = "") -> None:
-    """Write `coverage_figure` to `path` as PNG, PDF or SVG, atomically.
-
-    Raises:
-        NoDataError: if there are no areas.
-        LocalDiskError: if the disk is full or not writable.
-    """
+    """Write `coverage_figure` to `path` as PNG, PDF or SVG, atomically."""
     save(coverage_figure(areas, credit=credit), path)
 
 

@@ -90,11 +90,7 @@ def _print_line(
 
 
 def require_drawable(text: str, option: str) -> str:
-    """The title on one line.
-
-    Raises:
-        UsageError: if the font lacks one of its characters, which would be drawn as an empty box.
-    """
+    """The title on one line."""
     line = " ".join(text.split())
     font = font_manager.get_font(font_manager.findfont("DejaVu Sans"))
     lacking = "".join(dict.fromkeys(one for one in line if not font.get_char_index(ord(one))))
@@ -174,10 +170,6 @@ def save(figure: Figure, path: Path) -> None:
     """Write the figure as PNG, PDF or SVG, by the suffix of `path`, atomically.
 
     The same figure gives the same bytes: files have no date or random names.
-
-    Raises:
-        UsageError: if the suffix is not one of these.
-        LocalDiskError: if the disk is full or not writable.
     """
     format_ = picture_format(path)
     with replacing(path) as temporary:

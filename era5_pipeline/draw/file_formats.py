@@ -70,11 +70,7 @@ def is_animation(path: Path) -> bool:
 
 
 def require_animation(path: Path, fps: int) -> None:
-    """Require a known suffix, a program that can write it, and a possible frame rate.
-
-    Raises:
-        UsageError: if one of them is missing.
-    """
+    """Require a known suffix, a program that can write it, and a possible frame rate."""
     if not is_animation(path) or path.is_dir():
         raise UsageError(
             f"{path}: an animation is a GIF or MP4 file",
@@ -90,11 +86,7 @@ def require_animation(path: Path, fps: int) -> None:
 
 
 def parse_every(text: str) -> int:
-    """The hours of a step such as `3h`.
-
-    Raises:
-        UsageError: if the text is not a number of hours.
-    """
+    """The hours of a step such as `3h`."""
     number = text.strip().lower().removesuffix("h")
     if not number.isascii() or not number.isdigit() or not 1 <= int(number) <= 744:
         raise UsageError(

@@ -230,10 +230,6 @@ def map_figure(
     printed above `credit`, small at the bottom. `title` replaces the field's own, which then is below it. `limits` are
     those of the colours. `projection` and `centre` (degrees east) are as for `choose_projection`; in plate carree,
     `centre` rotates a map of all longitudes.
-
-    Raises:
-        NoDataError: if no cell has a value.
-        UsageError: if the limits leave no range.
     """
     return draw_map(
         field, credit=credit, notes=notes, title=title, limits=limits, projection=projection, centre=centre
@@ -337,13 +333,7 @@ def plot_map(
     projection: ProjectionChoice = "auto",
     centre: float | None = None,
 ) -> None:
-    """Write `map_figure` to `path` as PNG, PDF or SVG, atomically.
-
-    Raises:
-        NoDataError: if no cell has a value.
-        UsageError: if the limits leave no range.
-        LocalDiskError: if the disk is full or not writable.
-    """
+    """Write `map_figure` to `path` as PNG, PDF or SVG, atomically."""
     figure = map_figure(
         field, credit=credit, notes=notes, title=title, limits=limits, projection=projection, centre=centre
     )

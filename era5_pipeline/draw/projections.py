@@ -148,9 +148,6 @@ def choose_projection(
     `auto` is Equal Earth for an area wider than 180 degrees and at least 90 high, polar stereographic for one that is
     entirely beyond 60 degrees north or south, otherwise plate carree. If a smaller area is projected, the map shows
     `widened`. `centre` is the central meridian (degrees east), by default that of the window.
-
-    Raises:
-        UsageError: if polar stereographic is requested for an area on both sides of the equator.
     """
     west, east, south, north = cells
     is_globe = east - west > _WIDEST_FLAT and north - south >= _LOWEST_GLOBE
@@ -169,11 +166,7 @@ def choose_projection(
 
 
 def _polar_window(cells: Window, widened: Window) -> Window:
-    """The window of a polar map: that of the cells, with the surroundings of a small or narrow area.
-
-    Raises:
-        UsageError: if the cells are on both sides of the equator.
-    """
+    """The window of a polar map: that of the cells, with the surroundings of a small or narrow area."""
     west, east, south, north = cells
     if south < -_HALF and north > _HALF:
         raise UsageError(

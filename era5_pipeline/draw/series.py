@@ -370,10 +370,6 @@ def series_figure(
     bars, without totals, since the other hours are unknown. A gap is a grey band that no line crosses. `notes` say what
     is missing, and are printed above `credit`, small at the bottom. `limits` are those of the vertical axis, if all
     variables have one unit. The title has `place_name`, or else the degrees.
-
-    Raises:
-        NoDataError: if there is no value to draw.
-        UsageError: if limits are given for variables of several units, or leave no range.
     """
     if not any(np.isfinite(series.values[variable.column]).any() for variable in variables):
         raise NoDataError(
@@ -425,13 +421,7 @@ def plot_series(
     title: str | None = None,
     limits: Limits = NO_LIMITS,
 ) -> None:
-    """Write `series_figure` of one or more variables to `path` as PNG, PDF or SVG, atomically.
-
-    Raises:
-        NoDataError: if there is no value to draw.
-        UsageError: if limits are given for variables of several units, or leave no range.
-        LocalDiskError: if the disk is full or not writable.
-    """
+    """Write `series_figure` of one or more variables to `path` as PNG, PDF or SVG, atomically."""
     variables = variable if isinstance(variable, tuple) else (variable,)
     figure = series_figure(
         series,

@@ -169,12 +169,7 @@ def read_contents(
     start: datetime | None,
     end: datetime | None,
 ) -> ExportContents:
-    """Read what the table holds of a place, an area or everywhere, with `start <= time < end` (aware; None: unlimited).
-
-    Raises:
-        NoDataError: if it holds nothing there (the message says what it holds instead), or has no such column.
-        UsageError: if the range is before ERA5 begins.
-    """
+    """Read what the table holds of a place, an area or everywhere, with `start <= time < end` (aware; None: any)."""
     require_columns(connection, columns or ())
     if not places_held(connection):
         return _read(connection, asked, columns, start, end)

@@ -23,11 +23,7 @@ _ZARR_FILES = (".zgroup", ".zmetadata", "zarr.json")
 
 
 def export_format(path: Path, format_: str | None) -> ExportFormat:
-    """The format of an export to this path: the named one, or else that of its suffix.
-
-    Raises:
-        UsageError: if it is unknown, does not match the suffix, or the path holds something that must not be replaced.
-    """
+    """The format of an export to this path: the named one, or else that of its suffix."""
     suffix = suffix_of(path)
     of_suffix = _FORMATS.get(suffix)
     named = _OTHER_NAMES.get(format_, format_) if format_ else None

@@ -145,9 +145,6 @@ def read_piece(
     """Read the values (latitudes, longitudes, hours) of each column, NaN for NULL or no row.
 
     `held` are the locations with rows in the table (None: unknown).
-
-    Raises:
-        NoDataError: if there is no table.
     """
     size = (window.rows, window.columns, len(hours))
     values = {column: np.full(size, np.nan, dtype=np.float32) for column in columns}

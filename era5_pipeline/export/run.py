@@ -77,11 +77,6 @@ def export(
     The file at `path` is replaced once the new one is complete, and kept otherwise. An export is of one state of the
     table: if one of its months is replaced meanwhile, it starts again, and reports that to `say`. `columns` None: those
     with values there. The server sends at most about `piece_bytes` at a time.
-
-    Raises:
-        NoDataError: if the table holds none of it; the message says what it holds instead.
-        TransientError: if the connection was lost, or months were replaced again and again.
-        LocalDiskError: if the disk is full or not writable.
     """
     begun = monotonic()
     for tries_left in reversed(range(_TRIES)):

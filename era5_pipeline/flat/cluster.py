@@ -60,12 +60,7 @@ def own_versions() -> dict[str, str]:
 
 @contextmanager
 def connected(address: str) -> Iterator[Client]:
-    """Connect to the scheduler, requiring that it and its workers have this process's versions.
-
-    Raises:
-        TransientError: if no scheduler runs at the address.
-        UsageError: if the address or certificates are unusable, or versions differ.
-    """
+    """Connect to the scheduler, requiring that it and its workers have this process's versions."""
     with _quiet():
         client = _client(address)
         try:
@@ -142,11 +137,7 @@ def _require_same_versions(client: Client, address: str) -> None:
 
 
 def require_versions(program: str, found: Mapping[str, str | None], wanted: Mapping[str, str]) -> None:
-    """Require that a program has the wanted versions.
-
-    Raises:
-        UsageError: naming the program and the first difference.
-    """
+    """Require that a program has the wanted versions."""
     for name, expected in wanted.items():
         if found.get(name) != expected:
             has = "has no" if found.get(name) is None else f"has {found[name]} of"
@@ -179,11 +170,7 @@ class WorkerWatch:
         self._seen = time.monotonic()
 
     def threads(self) -> dict[str, int]:
-        """The number of threads of each worker.
-
-        Raises:
-            TransientError: if the scheduler is lost.
-        """
+        """The number of threads of each worker."""
         try:
             threads: dict[str, int] = self._client.nthreads(callback_timeout=ANSWER_SECONDS)  # type: ignore[no-untyped-call]
         except (OSError, ValueError, RuntimeError, CancelledError) as error:
@@ -191,11 +178,7 @@ class WorkerWatch:
         return threads
 
     def look(self) -> None:
-        """Look whether there are workers.
-
-        Raises:
-            TransientError: if there were none for a minute, or the scheduler is lost.
-        """
+        """Look whether there are workers."""
         if self.threads():
             self._seen = time.monotonic()
         elif time.monotonic() - self._seen > NO_WORKERS_SECONDS:
@@ -216,12 +199,7 @@ _IDLE_SECONDS = 30.0
 
 
 def count_tile(raw: RawMonth, tile: Tile, versions: Mapping[str, str]) -> CountedTile:
-    """Read, merge and count one tile of the month; `versions` are the calling process's.
-
-    Raises:
-        UsageError: if this worker has another version, or does not see the raw files.
-        InputError, LocalDiskError: see `flat.inventory` and `fill`.
-    """
+    """Read, merge and count one tile of the month; `versions` are the calling process's."""
     worker = get_worker()
     # Check here too: a worker may have joined since the month began.
     require_versions(f"the Dask worker {worker.address}", own_versions(), versions)
@@ -348,13 +326,7 @@ _LOOK_SECONDS = 1.0
 
 @contextmanager
 def remote_tiles(address: str, raw: RawMonth, tiles: Iterator[Tile]) -> Iterator[Iterator[CountedTile]]:
-    """Read `tiles` of the month on the cluster; at most two per thread are under way.
-
-    Raises:
-        TransientError: if the scheduler is missing or lost, or there are no workers for a minute.
-        UsageError: if the cluster has another version, does not see the raw files, or has too little memory.
-        InputError: if files contradict each other, or one is unreadable.
-    """
+    """Read `tiles` of the month on the cluster; at most two per thread are under way."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="dask-tiles") as receiver, connected(address) as client:
         yield _Cluster(address, client, raw, receiver).in_order(tiles)
 

@@ -105,11 +105,7 @@ def fill(
     readers: Mapping[NetcdfFile, Reader],
     hours: npt.NDArray[np.int64],
 ) -> FilledTile:
-    """Read and merge one tile of the month.
-
-    Raises:
-        InputError: if files contradict each other, or one is unreadable.
-    """
+    """Read and merge one tile of the month."""
     versions = {column: HourVersions(hours.size) for column in parts}
     placed = {
         column: [placed for part in of_column for placed in places(part, tile)] for column, of_column in parts.items()
@@ -123,11 +119,7 @@ def fill(
 
 
 def filled_tiles(inventory: Inventory, readers: Mapping[NetcdfFile, Reader]) -> Iterator[FilledTile]:
-    """Read and merge the month, tile by tile.
-
-    Raises:
-        InputError: if files contradict each other, or one is unreadable.
-    """
+    """Read and merge the month, tile by tile."""
     parts = month_parts(inventory)
     for tile in cut_tiles(inventory):
         # Not bound to a name here, so that only the consumer decides when the memory is freed.

@@ -99,12 +99,6 @@ def flatten_month(
     `inventory` is that of `raw`, if already taken and its files are still unpacked; None: take it now. `draw` makes the
     preview map (a PNG) stored next to the rows if `has_preview`; None: no map. `dask_scheduler` is the
     address of a Dask cluster to read the files; None: this process reads them.
-
-    Raises:
-        InputError: if a file is unusable, or two contradict each other.
-        UsageError, TransientError: if the cluster is unusable or lost (`cluster`).
-        RefusedError: if no location in the files is on ERA5's grid.
-        LocalDiskError: if the disk is full.
     """
     started = time.monotonic()
     facts_path = facts_file(folder, raw.month)
@@ -217,11 +211,7 @@ def read_flat_month(folder: Path, month: Month) -> FlatMonth | None:
 
 
 def read_facts(value: Any, path: Path) -> FlatMonth | None:  # noqa: ANN401  # JSON is any
-    """The flat month described by the facts, whether or not its file exists; None if the facts are not valid.
-
-    Raises:
-        InputError: if a newer era5-pipeline wrote the facts.
-    """
+    """The flat month described by the facts, whether or not its file exists; None if the facts are not valid."""
     if not has_form(value, FACTS_FORM, path):
         return None
     try:
@@ -246,21 +236,13 @@ class _Writer:
         self._waiting: deque[Future[None]] = deque()
 
     def write(self, table: pa.Table) -> None:
-        """Append the rows as one group, after the groups before.
-
-        Raises:
-            OSError: if an earlier group could not be written.
-        """
+        """Append the rows as one group, after the groups before."""
         while len(self._waiting) > 1:
             self._waiting.popleft().result()
         self._waiting.append(self._pool.submit(self._sink.write, table))
 
     def finish(self) -> None:
-        """Wait until all is written.
-
-        Raises:
-            OSError: if a group could not be written.
-        """
+        """Wait until all is written."""
         while self._waiting:
             self._waiting.popleft().result()
 

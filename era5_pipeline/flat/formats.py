@@ -60,7 +60,6 @@ def columns_in(path: Path, flat_format: FlatFormat) -> tuple[str, ...]:
 
     Raises:
         pyarrow.ArrowException: if the file is damaged.
-        OSError: if the file cannot be read.
     """
     if flat_format == "parquet":
         return tuple(pq.read_schema(path).names)

@@ -189,7 +189,6 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
         BadFileError: if a file is unreadable or unusable, has changed since the raw stage, or its points are shifted
             otherwise than those of another.
         NoDataError: if the files have no data for the month in the requested area.
-        LocalDiskError: if the disk is too full to unpack.
     """
     area = Area.parse(raw.area or "global")
     latitudes, longitudes = area.latitude_indices(), area.longitude_indices()
@@ -312,11 +311,7 @@ class InventoryKeeper:
         self._kept = KeptInventory()
 
     def take(self, raw: RawMonth, home: Path) -> Inventory:
-        """Take the inventory of a month and keep it, replacing the previous one.
-
-        Raises:
-            BadFileError, NoDataError, LocalDiskError: see `take_inventory`.
-        """
+        """Take the inventory of a month and keep it, replacing the previous one."""
         self.discard()
         with ExitStack() as stack:
             scratch = stack.enter_context(scratch_folder(home))

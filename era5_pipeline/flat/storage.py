@@ -47,11 +47,7 @@ class StoredMonth:
 
     @classmethod
     def of(cls, settings: Settings, month: Month) -> StoredMonth:
-        """The month's files; an unusable store is reported before anything is done.
-
-        Raises:
-            UsageError, StoreError, TransientError: see `FileStore`.
-        """
+        """The month's files; an unusable store is reported before anything is done."""
         file_store = FileStore.of(settings)
         file_store.require()
         return cls(file_store, month)
@@ -64,11 +60,7 @@ class StoredMonth:
     # --- raw ----------------------------------------------------------------------------------------------------------
 
     def read_manifest(self) -> Any:  # noqa: ANN401  # JSON is any
-        """Read the manifest of the month's raw files; None if it does not exist.
-
-        Raises:
-            InputError: if a newer era5-pipeline wrote it.
-        """
+        """Read the manifest of the month's raw files; None if it does not exist."""
         value = self.file_store.read_record(self._manifest)
         return value if has_form(value, _MANIFEST_FORM, self._manifest) else None
 
@@ -78,12 +70,7 @@ class StoredMonth:
         self.file_store.write_record(self._manifest, {"form": _MANIFEST_FORM, "raw": raw.to_json(), **value}, files)
 
     def obtain_raw(self, raw: RawMonth) -> None:
-        """Make sure the raw files are on local disk.
-
-        Raises:
-            InputError: if one is neither here nor in the store. The user's own files are left to the inventory.
-            LocalDiskError, StoreError, TransientError: see `FileStore.obtain`.
-        """
+        """Make sure the raw files are on local disk."""
         for file in raw.files:
             if file.origin is not None:
                 fetch_object(self.month, file)
@@ -117,11 +104,7 @@ class StoredMonth:
         return all(self.file_store.obtain(file) for file in flat.files)
 
     def share_flat(self, flat: FlatMonth) -> None:
-        """Upload the flat files, the preview and then the facts; remove the files that they replace in the store.
-
-        Raises:
-            StoreError, TransientError: see `ObjectStore`.
-        """
+        """Upload the flat files, the preview and then the facts; remove the files that they replace in the store."""
         if not self.file_store.is_shared:
             return
         earlier = self.stored_flat()

@@ -212,10 +212,6 @@ def merge(
     """Overlay the parts, `read` in the order of `placed`: (latitude, longitude, hour) float32.
 
     Values in no part are NaN. Latitudes and longitudes are in the tile's order.
-
-    Raises:
-        InputError: naming two files of equal precedence that contradict each other, or one that contradicts itself, and
-            the first place.
     """
     shape = (tile.latitude_index.size, tile.longitude_index.size, hours.size)
     whole = _whole_tile(placed[0], read[0], shape) if len(placed) == 1 else None

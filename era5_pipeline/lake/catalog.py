@@ -192,11 +192,7 @@ def _start_again(address: str) -> str:
 
 @contextmanager
 def lake_errors(address: str) -> Iterator[None]:
-    """Translate errors of the lake's files.
-
-    Raises:
-        StoreError, TransientError: in place of an `OSError`.
-    """
+    """Translate errors of the lake's files."""
     try:
         if is_s3(address):
             with s3_errors(f"the lake {address}"), _bad_files(address):
@@ -258,11 +254,7 @@ class FoundMetadata:
 
 
 def read_metadata(store: ObjectStore, key: str) -> FoundMetadata | None:
-    """Describe a metadata file; None if it was not written to its end.
-
-    Raises:
-        StoreError, TransientError: see `ObjectStore`.
-    """
+    """Describe a metadata file; None if it was not written to its end."""
     try:
         found = json.loads(store.read(key) or b"")
         updated = datetime.fromtimestamp(found["last-updated-ms"] / 1000, UTC)
@@ -293,12 +285,7 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
         self._place = place
 
     def location_of_metadata(self, *, locked: bool = False) -> str | None:
-        """The newest metadata file; None without a table. `locked`: nobody else replaces it until the transaction ends.
-
-        Raises:
-            UsageError: if this database's lake is at another place: two places would be mixed.
-            psycopg.Error: any error of the server.
-        """
+        """The newest metadata file; None without a table. `locked`: none replaces it until the transaction ends."""
         location = metadata_file(self._connection, locked=locked)
         if location is not None and location.rpartition("/metadata/")[0] != self._place.location:
             address = address_of(location)
@@ -310,13 +297,7 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
         return location
 
     def ensure_table(self) -> None:
-        """Create the table, without variables, unless it exists.
-
-        Raises:
-            UsageError: if another database has its lake at this place, or had.
-            StoreError, TransientError: if a file cannot be read or written.
-            psycopg.Error: any error of the server.
-        """
+        """Create the table, without variables, unless it exists."""
         if self.location_of_metadata() is None:
             with lake_errors(self._place.address):
                 _require_no_other_table(self._place)
@@ -326,11 +307,6 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
         """Lock and open the table, creating it if need be, with at least these variables.
 
         The catalog's tables must exist (`prepare`). Other loads wait here until the transaction ends.
-
-        Raises:
-            UsageError: if this database's lake is at another place, or this place has another table.
-            StoreError, TransientError: if a file cannot be read or written.
-            psycopg.Error: any error of the server.
         """
         if self.location_of_metadata(locked=True) is None:
             self.ensure_table()
@@ -362,8 +338,6 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
 
         Raises:
             NoSuchTableError: if there is no table.
-            StoreError: if its metadata is damaged.
-            OSError: if it cannot be read; see `lake_errors`.
         """
         location = self.location_of_metadata()
         if location is None or Catalog.identifier_to_tuple(identifier) != IDENTIFIER:

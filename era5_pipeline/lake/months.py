@@ -79,11 +79,7 @@ class Lake:
 
     @classmethod
     def of(cls, settings: Settings) -> Lake:
-        """The lake that the settings name.
-
-        Raises:
-            UsageError: if they name none, or one that is neither a folder nor an address of S3.
-        """
+        """The lake that the settings name."""
         address = settings.lake_address
         if address is None:
             raise UsageError(
@@ -99,10 +95,6 @@ class Lake:
         """Create the catalog and the table, if they do not exist; require that the folder or bucket can be read.
 
         The empty table is there before its first files: so files without a table are always another database's.
-
-        Raises:
-            UsageError: if this database's lake is at another place, or another database's at this one.
-            StoreError, TransientError: see `ObjectStore`.
         """
         with lake_errors(self.place.address):
             self.store.require()
@@ -133,11 +125,7 @@ class Lake:
         return months
 
     def months_beyond(self, connection: psycopg.Connection[Any], wanted: Iterable[Month] | None) -> tuple[Month, ...]:
-        """Months of the table (of the wanted ones, None: all) that the warehouse lacks: dropped while it was unset.
-
-        Raises:
-            StoreError, TransientError: if the lake cannot be read.
-        """
+        """Months of the table (of the wanted ones, None: all) that the warehouse lacks: dropped while it was unset."""
         held = {contents.month for contents in read_ledger(connection) if contents.parts}
         own = {month for month, there in self.months(connection).items() if there.rows}
         return tuple(sorted((own if wanted is None else own.intersection(wanted)) - held))
@@ -145,12 +133,7 @@ class Lake:
     def remove_beyond(
         self, warehouse: Warehouse, month: Month, locations: LocationSet | None, lock_timeout_seconds: int
     ) -> None:
-        """Take a month that the warehouse lacks, or these locations of it, out of the table.
-
-        Raises:
-            MonthLockedError: if a load of the month does not finish in time.
-            StoreError, TransientError: if the lake cannot be read or written.
-        """
+        """Take a month that the warehouse lacks, or these locations of it, out of the table."""
         gone = LocationSet.of_runs([(1, N_LOCATIONS + 1)]) if locations is None else locations
         with warehouse.connect() as connection, server_errors(f"dropping {month} from the lake"):
             wait = month_lock(connection, month, timeout_seconds=lock_timeout_seconds, on_wait=lambda _: None)
@@ -163,10 +146,6 @@ class Lake:
 
         One program at a time does, each with what is newest by then: an older view would take back what another has
         told. If not `waits` and another is at it, return None at once: before it ends, it tells this month, too.
-
-        Raises:
-            UsageError, StoreError, TransientError: see `RestFollower.publish`.
-            TransientError: if another program does not end in time.
         """
         if self.follower is None:
             return None
@@ -225,22 +204,13 @@ class Lake:
         return Committed(snapshot.snapshot_id, len(own), rows, size, changed=False) if rows == flat.rows else None
 
     def stage(self, flat: FlatMonth) -> StagedMonth:
-        """Write the flat month's files into the lake, where nobody sees them yet.
-
-        Raises:
-            StoreError, TransientError: see `ObjectStore`.
-            LocalDiskError: if the disk is full.
-        """
+        """Write the flat month's files into the lake, where nobody sees them yet."""
         with temporary_folder(self.home / "scratch", "lake-") as folder, lake_errors(self.place.address):
             paths = [file.path for file in flat.row_files] if flat.is_for_lake else list(_banded(flat, folder))
             return StagedMonth(self, flat, tuple(self.upload(flat.month, flat.fingerprint, paths)))
 
     def prepared(self, warehouse: Warehouse, flat: FlatMonth, *, force: bool = False) -> LakeCommit:
-        """Write the month's files into the lake, unless it has them; its load then makes them part of the table.
-
-        Raises:
-            StoreError, TransientError: see `ObjectStore`.
-        """
+        """Write the month's files into the lake, unless it has them; its load then makes them part of the table."""
         with warehouse.connect() as connection, server_errors(f"looking at the lake for {flat.month}"):
             self.require(connection)
             if not force and self.held(connection, flat) is not None:
@@ -257,7 +227,6 @@ class Lake:
 
         Raises:
             StoreError, TransientError: if the lake cannot be read or written; roll back then.
-            psycopg.Error: any error of the server.
         """
         catalog = WarehouseCatalog(connection, self.place)
         if catalog.location_of_metadata() is None:
@@ -296,10 +265,6 @@ class StagedMonth:
         """Replace the month's locations in the table within the caller's transaction, by one snapshot.
 
         `keeps`: other columns of the same rows stay, as in the warehouse (they are read from the earlier files).
-
-        Raises:
-            StoreError, TransientError: if the lake cannot be read or written; roll back then.
-            psycopg.Error: any error of the server.
         """
         lake, flat = self.lake, self.flat
         table = WarehouseCatalog(connection, lake.place).open_table(flat.column_names)
@@ -330,12 +295,7 @@ class LakeCommit:
         self.committed: Committed | None = None
 
     def __call__(self, connection: psycopg.Connection[Any], *, keeps: bool) -> None:
-        """Commit it, if there is anything to commit.
-
-        Raises:
-            TransientError: if another load or a drop has taken the month out of the lake since it was looked at.
-            StoreError: see `StagedMonth.commit`.
-        """
+        """Commit it, if there is anything to commit."""
         if self._staged is not None:
             self.committed = self._staged.commit(connection, keeps=keeps)
             month = self._staged.flat.month
@@ -447,11 +407,7 @@ def _rest_of(lake: Lake, table: Table, month: Month, file: DataFile, locations: 
 
 
 def _with_kept_columns(lake: Lake, table: Table, taken: _TakenOut, flat: FlatMonth) -> list[StagedFile]:
-    """Write the rows of these files again: with the flat month's columns, and their other ones as they are.
-
-    Raises:
-        StoreError: if one is lost or damaged.
-    """
+    """Write the rows of these files again: with the flat month's columns, and their other ones as they are."""
     wrong: str | None = "lost or damaged"
     if not taken.lost:
         try:

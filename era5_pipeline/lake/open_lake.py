@@ -17,11 +17,7 @@ KEEP_DAYS, ORPHAN_HOURS = 30.0, 24.0
 
 
 def wants_lake(settings: Settings) -> bool:
-    """Return True if the settings name a lake.
-
-    Raises:
-        UsageError: if they do, and flat files are not Parquet.
-    """
+    """Return True if the settings name a lake."""
     if settings.lake is not None and settings.format != "parquet":
         raise UsageError("a lake has Parquet files, and ERA5_FORMAT is csv", remedy="Unset ERA5_FORMAT, or ERA5_LAKE.")
     return settings.lake is not None

@@ -43,9 +43,6 @@ def metadata_file(connection: psycopg.Connection[Any], *, locked: bool = False) 
     """The newest metadata file of the database's lake; None without one. It needs no pyiceberg.
 
     `locked`: nobody else replaces it until the transaction ends.
-
-    Raises:
-        psycopg.Error: any error of the server.
     """
     if not _is_prepared(connection):
         return None
@@ -161,11 +158,7 @@ def _grant_as_on_the_ledger(connection: psycopg.Connection[Any]) -> None:
 
 
 def _is_prepared(connection: psycopg.Connection[Any]) -> bool:
-    """Return whether the catalog's tables are there.
-
-    Raises:
-        UsageError: if they are another program's, of another form.
-    """
+    """Return whether the catalog's tables are there."""
     held: dict[str, list[str]] = dict(
         connection.execute(
             "SELECT attrelid::regclass::text, array_agg(attname::text) FROM pg_attribute WHERE attrelid IN "

@@ -49,11 +49,7 @@ class LakeFile:
 
 
 def list_files(lake: Lake, connection: psycopg.Connection) -> tuple[LakeFile, ...]:
-    """The data files of the newest snapshot, by month; empty without a table.
-
-    Raises:
-        StoreError, TransientError: if the lake cannot be read.
-    """
+    """The data files of the newest snapshot, by month; empty without a table."""
     table = lake.open(connection)
     if table is None:
         return ()
@@ -74,9 +70,6 @@ def read_rows(
 
     A table has `location_id`, and those of the columns that its file has. For keys of S3 see `LakePlace.properties`:
     each process finds its own.
-
-    Raises:
-        StoreError, TransientError: if a file cannot be read.
     """
     place = LakePlace(address)
     wanted = ["location_id", *columns]

@@ -110,11 +110,7 @@ class RestFollower:
         )
 
     def own_files(self) -> set[str]:
-        """The metadata files that the catalog itself has written beside the table's.
-
-        Raises:
-            StoreError, TransientError: see `publish`.
-        """
+        """The metadata files that the catalog itself has written beside the table's."""
         with self._errors():
             held = self._held(self._open())
         if held is None:

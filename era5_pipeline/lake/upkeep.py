@@ -41,10 +41,6 @@ def read_both(connection: psycopg.Connection[Any], lake: Lake) -> tuple[Table | 
     """The lake's table and the ledger as they were at one moment, whatever is loaded meanwhile.
 
     Months that the lake alone has are there too, without parts.
-
-    Raises:
-        StoreError, TransientError: if the lake cannot be read.
-        psycopg.Error: any error of the server.
     """
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -59,11 +55,7 @@ class LakeVerifier:
     """Compares months of a table of the lake with the ledger."""
 
     def __init__(self, lake: Lake, table: Table | None) -> None:
-        """Plan the table's files.
-
-        Raises:
-            StoreError, TransientError: if its metadata cannot be read.
-        """
+        """Plan the table's files."""
         self._lake, self._table = lake, table
         with lake_errors(lake.place.address):
             self._files = {} if table is None else files_by_month(table)
@@ -72,9 +64,6 @@ class LakeVerifier:
         """Compare the month's rows in the lake with the ledger: rows of each part, and the digest of each column.
 
         Returns a line for each difference, and for each file that is lost or damaged.
-
-        Raises:
-            StoreError, TransientError: if the lake cannot be read.
         """
         month, files = contents.month, self._files.get(contents.month, [])
         held = sum(file.record_count for file in files)
@@ -139,12 +128,6 @@ def clean(
 
     Files that were written, or needed by a snapshot, within `orphans_after` stay: a load may be about to commit them,
     and a reader may still be at that snapshot.
-
-    Raises:
-        UsageError: if the files may be another database's.
-        RefusedError: if they are of a newer state of the table than this database's (unless `remove_newer`).
-        StoreError, TransientError: if the lake cannot be read or written, or its REST catalog does not answer.
-        psycopg.Error: any error of the server.
     """
     catalog = WarehouseCatalog(connection, lake.place)
     latest = time.time_ns() - int(orphans_after.total_seconds() * 1e9)

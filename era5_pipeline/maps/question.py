@@ -60,11 +60,7 @@ class AnomalyQuestion:
 
 @dataclass(frozen=True)
 class TrendQuestion:
-    """The trend of a part of the year over several years.
-
-    Raises:
-        UsageError: if there are too few years, or the statistic is an extreme.
-    """
+    """The trend of a part of the year over several years."""
 
     part: YearPart
     years: YearSpan
@@ -84,11 +80,7 @@ MapQuestion = HourQuestion | DayQuestion | PeriodQuestion | AnomalyQuestion | Tr
 
 
 def require_summaries(variable: Variable) -> None:
-    """Require a variable with monthly summaries.
-
-    Raises:
-        UsageError: if the variable is derived.
-    """
+    """Require a variable with monthly summaries."""
     if variable.column in DERIVED:
         raise UsageError(
             f"{variable.column} is computed from hours, and has no maps of months, years, anomalies and trends",
@@ -97,11 +89,7 @@ def require_summaries(variable: Variable) -> None:
 
 
 def statistic_for(variable: Variable, name: str | None = None) -> CellStatistic:
-    """The statistic of this name, or the variable's usual one: the sum for totals, otherwise the mean.
-
-    Raises:
-        UsageError: if there is no such statistic, or it is meaningless for the variable.
-    """
+    """The statistic of this name, or the variable's usual one: the sum for totals, otherwise the mean."""
     if is_direction(variable):
         raise UsageError(
             f"{variable.column} has a map of an hour only: directions have no mean, least or greatest",

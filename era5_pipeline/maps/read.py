@@ -130,11 +130,7 @@ def unit_words(variable: Variable, statistic: CellStatistic, period: str) -> str
 def read_day_map(
     connection: psycopg.Connection[Any], question: DayQuestion, variable: Variable, area: Area | None
 ) -> MapReading:
-    """Read the map of a day, of the locations with all of its hours.
-
-    Raises:
-        NoDataError: if there is no such location; the message says what the table holds instead.
-    """
+    """Read the map of a day, of the locations with all of its hours."""
     require_columns(connection, (variable,))
     day, statistic = question.day, question.statistic
     with one_state(connection):
@@ -203,11 +199,7 @@ def _require_hours(
 def read_part_map(
     connection: psycopg.Connection[Any], question: PeriodQuestion, variable: Variable, area: Area | None
 ) -> MapReading:
-    """Read the map of a part of a year. Where hours are missing, it covers the others, and the reading says so.
-
-    Raises:
-        NoDataError: if no location has a value; it says what the table holds instead, or that there are no summaries.
-    """
+    """Read the map of a part of a year. Where hours are missing, it covers the others, and the reading says so."""
     require_columns(connection, (variable,))
     part, year, statistic = question.part, question.year, question.statistic
     when, months, expected = part.in_year(year), part.months(year), part.hours(year)
@@ -244,9 +236,6 @@ def read_anomaly_map(
     """Read the map of a part of a year, minus the mean of the same part over the complete years of the baseline.
 
     A location needs ten of these years, and the requested part of the year complete.
-
-    Raises:
-        NoDataError: if no location has both; it says what the table holds instead, or that there are no summaries.
     """
     require_columns(connection, (variable,))
     part, year, statistic, years = question.part, question.year, question.statistic, question.baseline
@@ -375,12 +364,7 @@ NO_SIGNIFICANCE = "generated data: no trend is significant"
 def read_trend_map(
     connection: psycopg.Connection[Any], question: TrendQuestion, variable: Variable, area: Area | None
 ) -> MapReading:
-    """Read the map of a trend per decade over the complete years; locations with too few of them have no value.
-
-    Raises:
-        NoDataError: if no location has a trend; the message says which years are complete, or that there are no
-            summaries.
-    """
+    """Read the map of a trend per decade over the complete years; locations with too few of them have no value."""
     require_columns(connection, (variable,))
     part, years = question.part, question.years
     months = [month for year in range(years.first, years.last + 1) for month in part.months(year)]
@@ -486,9 +470,6 @@ def read_map(
     """Read the map for a question, in `area` or at all locations of the table. The connection is in autocommit mode.
 
     Without an area, if locations are far apart, the map shows the part with the most of them, and says so.
-
-    Raises:
-        NoDataError: if there is nothing to draw; the message says what the table holds instead.
     """
     reading = _read(connection, question, variable, area)
     field = reading.field

@@ -164,9 +164,6 @@ def standard_offset(zone: str, first_year: int, last_year: int) -> StandardOffse
     """Return the standard offset of the zone in `last_year`, and the years since `first_year` with a different one.
 
     For a period that ends mid-year, `last_year` is its `last_full_year`.
-
-    Raises:
-        UsageError: if the zone is unknown.
     """
     rules = read_zone(zone)
     standard = _winter_offset(rules, last_year)
@@ -180,11 +177,7 @@ def last_full_year(first_year: int, end: date) -> int:
 
 
 def read_zone(zone: str) -> ZoneInfo:
-    """The rules of a zone of the IANA database.
-
-    Raises:
-        UsageError: if the zone is unknown.
-    """
+    """The rules of a zone of the IANA database."""
     try:
         return ZoneInfo(zone)
     except (KeyError, OSError, ValueError):  # a folder of zones, such as Asia, raises OSError

@@ -72,21 +72,13 @@ def is_direction(variable: Variable) -> bool:
 
 
 def find_column(name: str) -> Variable:
-    """Find a readable variable: a catalogue entry by any of its names, or a derived variable by its column.
-
-    Raises:
-        UsageError: if the name is unknown.
-    """
+    """Find a readable variable: a catalogue entry by any of its names, or a derived variable by its column."""
     derived = DERIVED.get(name.strip().casefold())
     return derived.variable if derived else find_variable(name)
 
 
 def find_columns(names: str) -> tuple[Variable, ...]:
-    """Parse a comma-separated list of variables, as `find_variables` does, but accept derived ones too.
-
-    Raises:
-        UsageError: if one is unknown.
-    """
+    """Parse a comma-separated list of variables, as `find_variables` does, but accept derived ones too."""
     asked = [name.strip() for name in names.split(",")]
     derived = [name.casefold() for name in asked if name.casefold() in DERIVED]
     others = find_variables(",".join(name for name in asked if name.casefold() not in DERIVED))

@@ -177,9 +177,6 @@ def disk_errors(doing: str, path: Path) -> Iterator[None]:
     """Raise a `LocalDiskError` for a full disk, a quota, a file size limit, a missing permission or a read-only disk.
 
     `doing` says in the message what failed; the path is that of the error, or else `path`.
-
-    Raises:
-        LocalDiskError: in place of these `OSError`s; all other errors pass through.
     """
     try:
         yield

@@ -187,11 +187,7 @@ class Location:
 
 
 def nearest_location(latitude: float, longitude: float) -> Location:
-    """The grid point nearest to the coordinates, in degrees; longitude in [-180, 360].
-
-    Raises:
-        UsageError: if a coordinate is out of range.
-    """
+    """The grid point nearest to the coordinates, in degrees; longitude in [-180, 360]."""
     if not -90.0 <= latitude <= 90.0:
         raise UsageError(f"latitude {latitude:g} is out of range", remedy="Give a latitude from -90 to 90.")
     if not -180.0 <= longitude <= 360.0:
@@ -202,11 +198,7 @@ def nearest_location(latitude: float, longitude: float) -> Location:
 
 
 def parse_points(text: str) -> tuple[Location, ...]:
-    """Parse `LAT/LON`, or several separated by blanks: the nearest grid points, each once, by location_id.
-
-    Raises:
-        UsageError: if the text is not of this form, or a coordinate is out of range.
-    """
+    """Parse `LAT/LON`, or several separated by blanks: the nearest grid points, each once, by location_id."""
     points = set()
     for part in text.split():
         try:
@@ -225,11 +217,7 @@ def points_text(points: Iterable[Location]) -> str:
 
 
 def location_of(location_id: int) -> Location:
-    """The grid point with this `location_id`.
-
-    Raises:
-        UsageError: if no grid point has this number.
-    """
+    """The grid point with this `location_id`."""
     if not 1 <= location_id <= N_LOCATIONS:
         raise UsageError(
             f"location_id {location_id} is out of range", remedy=f"Give a number from 1 to {N_LOCATIONS:,}."

@@ -99,11 +99,7 @@ class Month:
         return monthrange(self.year, self.month)[1] * 24
 
     def require_begun(self, now: datetime) -> None:
-        """Check that the month has begun by `now` (aware).
-
-        Raises:
-            UsageError: if it is in the future.
-        """
+        """Check that the month has begun by `now` (aware)."""
         if self.start > now:
             raise UsageError(
                 f"{self} is in the future",
@@ -116,9 +112,6 @@ def months_between(first: str, last: str | None = None, calendar_months: Collect
 
     Each is a year (`2023`: January to December), a month (`2023-07`) or a partition key (`2023-07-01`: the month).
     `calendar_months` keeps only these months of each year: 7 is July.
-
-    Raises:
-        UsageError: if one has another form or is before 1940, the range is empty, or a calendar month is not in it.
     """
     begin, end = _months_of(first)
     if last is not None:
@@ -127,11 +120,7 @@ def months_between(first: str, last: str | None = None, calendar_months: Collect
 
 
 def parse_calendar_months(texts: Iterable[str]) -> tuple[int, ...]:
-    """Parse lists of calendar months, such as `7` or `6,7,8`; ascending, without duplicates.
-
-    Raises:
-        UsageError: if one is not a number from 1 to 12.
-    """
+    """Parse lists of calendar months, such as `7` or `6,7,8`; ascending, without duplicates."""
     words = [word.strip() for text in texts for word in text.split(",")]
     for word in words:
         if not _CALENDAR_MONTH.fullmatch(word):
@@ -141,11 +130,7 @@ def parse_calendar_months(texts: Iterable[str]) -> tuple[int, ...]:
 
 
 def require_calendar_month(number: int) -> None:
-    """Check that the number is a month of the year.
-
-    Raises:
-        UsageError: if it is not from 1 to 12.
-    """
+    """Check that the number is a month of the year."""
     if not 1 <= number <= 12:
         raise _not_a_calendar_month(str(number))
 
@@ -155,11 +140,7 @@ def _not_a_calendar_month(shown: str) -> UsageError:
 
 
 def of_calendar_months(months: tuple[Month, ...], numbers: Collection[int]) -> tuple[Month, ...]:
-    """Keep the ascending months that fall in these calendar months; all of them if `numbers` is empty.
-
-    Raises:
-        UsageError: if a number is not from 1 to 12, or matches none of the months.
-    """
+    """Keep the ascending months that fall in these calendar months; all of them if `numbers` is empty."""
     for number in numbers:
         require_calendar_month(number)
         if not any(month.month == number for month in months):
@@ -193,11 +174,7 @@ def _months_of(text: str) -> tuple[Month, Month]:
 
 
 def month_range(first: Month, last: Month) -> Iterator[Month]:
-    """Yield all months from `first` to `last`, both included.
-
-    Raises:
-        UsageError: if `last` is before `first`.
-    """
+    """Yield all months from `first` to `last`, both included."""
     if last < first:
         raise UsageError(f"the range {first} to {last} is empty", remedy="Give the earlier month first.")
     for number in range(first.number, last.number + 1):

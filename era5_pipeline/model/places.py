@@ -308,11 +308,7 @@ class Candidate:
 
 
 def find_place(text: str) -> Place:
-    """Find the city that a text names: `Jakarta`, `Saigon`, `Paris, US`, `Paris, Texas`, or a GeoNames id, `1642911`.
-
-    Raises:
-        UsageError: if no city has the name (suggesting the nearest names), or several have (listing them).
-    """
+    """Find the city that a text names: `Jakarta`, `Paris, US`, `Paris, Texas`, or a GeoNames id, `1642911`."""
     candidates = find_candidates(text)
     if not candidates:
         raise unknown_place(text)
@@ -323,11 +319,7 @@ def find_place(text: str) -> Place:
 
 
 def find_candidates(text: str) -> list[Candidate]:
-    """Cities that a text may name: those with this main name first, then by population.
-
-    Raises:
-        UsageError: if the text is not a name, or no such city is in the country or state after its comma.
-    """
+    """Cities that a text may name: those with this main name first, then by population."""
     name, *within = _parts(text)
     if not within and text.strip().isascii() and text.strip().isdecimal():
         return [Candidate(place_of(number), by_main_name=True) for number in with_geoname_id(int(text))]

@@ -69,11 +69,7 @@ def asked_place(
     longitude: float | None,
     cell: CellChoice = "nearest",
 ) -> AskedPlace:
-    """The place for a name or coordinates, with its grid cell.
-
-    Raises:
-        UsageError: if neither or both are given, the place is unknown, or the point impossible.
-    """
+    """The place for a name or coordinates, with its grid cell."""
     found = find_asked_place(wording, place, latitude, longitude, cell)
     if found is None:
         raise UsageError("no place is given", remedy=f"Give {wording.give_place}.")
@@ -87,11 +83,7 @@ def find_asked_place(
     longitude: float | None,
     cell: CellChoice = "nearest",
 ) -> AskedPlace | None:
-    """The place for a name or coordinates, with its grid cell; None if neither is given.
-
-    Raises:
-        UsageError: if both are given, the place is unknown, or the point impossible.
-    """
+    """The place for a name or coordinates, with its grid cell; None if neither is given."""
     if cell not in ("nearest", "land"):
         raise UsageError(
             f"cell is {cell!r}", remedy='Use "nearest", or "land" for the nearest cell that is at least half land.'
@@ -122,11 +114,7 @@ def _degrees(name: str, value: object, wording: Wording) -> float:
 
 
 def place_with_cell(place: Place, cell: CellChoice = "nearest") -> AskedPlace:
-    """The city with its grid cell.
-
-    Raises:
-        UsageError: if no land cell is within reach.
-    """
+    """The city with its grid cell."""
     return AskedPlace(place, place.latitude, place.longitude, cell_of(place.latitude, place.longitude, cell))
 
 
@@ -138,11 +126,7 @@ def find_place_or_area(
     cell: CellChoice,
     area: AskedArea | None,
 ) -> AskedPlace | Area | None:
-    """The place or the rectangle; None if neither is given.
-
-    Raises:
-        UsageError: if both are given, or one is wrong.
-    """
+    """The place or the rectangle; None if neither is given."""
     asked, rectangle = find_asked_place(wording, place, latitude, longitude, cell), asked_area(area)
     if asked is not None and rectangle is not None:
         raise UsageError(f"a place and {wording.area} cannot be combined", remedy="Give only one of them.")
@@ -157,11 +141,7 @@ def asked_place_or_area(
     cell: CellChoice,
     area: AskedArea | None,
 ) -> AskedPlace | Area:
-    """The place or the rectangle.
-
-    Raises:
-        UsageError: if neither or both are given, or one is wrong.
-    """
+    """The place or the rectangle."""
     found = find_place_or_area(wording, place, latitude, longitude, cell, area)
     if found is None:
         raise UsageError("no place is given", remedy=f"Give {wording.give_place}, or {wording.give_area}.")
@@ -169,11 +149,7 @@ def asked_place_or_area(
 
 
 def asked_columns(columns: str | Iterable[str] | None) -> tuple[Variable, ...] | None:
-    """The variables with these names, in any form that `era5 variables` lists, in table order; None: not given.
-
-    Raises:
-        UsageError: if a name is unknown, or the list is empty.
-    """
+    """The variables with these names, in any form that `era5 variables` lists, in table order; None: not given."""
     if columns is None:
         return None
     names = [columns] if isinstance(columns, str) or not isinstance(columns, Iterable) else list(columns)
@@ -186,51 +162,31 @@ def asked_columns(columns: str | Iterable[str] | None) -> tuple[Variable, ...] |
 
 
 def asked_column(column: str) -> Variable:
-    """The variable with this name.
-
-    Raises:
-        UsageError: if the name is unknown.
-    """
+    """The variable with this name."""
     if not isinstance(column, str):
         raise UsageError(f"a column is {column!r}, and not a name", remedy=_COLUMNS)
     return find_column(column)
 
 
 def asked_range(start: AskedTime | None, end: AskedTime | None) -> tuple[datetime | None, datetime | None]:
-    """First instant of `start`, and first after `end`, in UTC; `end` includes its whole year, month or day.
-
-    Raises:
-        UsageError: if one is not a time, or `end` is before `start`.
-    """
+    """First instant of `start`, and first after `end`, in UTC; `end` includes its whole year, month or day."""
     return parse_time_range(time_text(start), time_text(end))
 
 
 def asked_hour(time: AskedTime) -> datetime:
-    """The full hour in UTC.
-
-    Raises:
-        UsageError: if the time is not a full hour.
-    """
+    """The full hour in UTC."""
     text = time_text(time)
     assert text is not None  # noqa: S101
     return parse_instant(text)
 
 
 def asked_month(month: str | date) -> Month:
-    """The month of `"2023-07"`, a date, or a `pandas.Period`.
-
-    Raises:
-        UsageError: if it is not a month.
-    """
+    """The month of `"2023-07"`, a date, or a `pandas.Period`."""
     return Month(month.year, month.month) if isinstance(month, date) else Month.parse(str(month))
 
 
 def time_text(time: AskedTime | None) -> str | None:
-    """The time as text; None: not given.
-
-    Raises:
-        UsageError: if it is neither text nor a time.
-    """
+    """The time as text; None: not given."""
     if isinstance(time, np.datetime64):
         time = time.astype("datetime64[s]").item()
     if time is None or isinstance(time, str):
@@ -245,11 +201,7 @@ def time_text(time: AskedTime | None) -> str | None:
 
 
 def asked_area(area: AskedArea | None) -> Area | None:
-    """The rectangle of degrees; None: not given.
-
-    Raises:
-        UsageError: if it is not a rectangle.
-    """
+    """The rectangle of degrees; None: not given."""
     if area is None or isinstance(area, Area):
         return area
     if isinstance(area, str):

@@ -283,21 +283,13 @@ class Settings(BaseSettings):
 
     @property
     def wanted_variables(self) -> tuple[Variable, ...] | None:
-        """The variables to load, in table order; None means the default ones that the source has.
-
-        Raises:
-            UsageError: as `variable_choice` does.
-        """
+        """The variables to load, in table order; None means the default ones that the source has."""
         choice = self.variable_choice
         return None if choice is None else choice.variables
 
     @property
     def variable_choice(self) -> VariableChoice | None:
-        """The requested variables, and how strictly; None means the default ones that the source has.
-
-        Raises:
-            UsageError: if one is unknown, or `all` is asked of a source with too many variables.
-        """
+        """The requested variables, and how strictly; None means the default ones that the source has."""
         choice = choose_variables(self.variables, strict=self.strict_variables)
         names = {name.strip() for name in (self.variables or "").split(",")}
         if ALL_NAME in names and not source_kind(self.source_name).has_own_files:
@@ -311,20 +303,12 @@ class Settings(BaseSettings):
 
     @property
     def wanted_area(self) -> Area | None:
-        """The requested area; None means everything the source has.
-
-        Raises:
-            UsageError: if the area is invalid.
-        """
+        """The requested area; None means everything the source has."""
         return Area.parse(self.area) if self.area else None
 
     @property
     def wanted_points(self) -> tuple[Location, ...]:
-        """The grid points to request; empty for sources that are not asked for points.
-
-        Raises:
-            UsageError: if the source needs points and none is set, one is invalid, or an area is set too.
-        """
+        """The grid points to request; empty for sources that are not asked for points."""
         if not source_kind(self.source_name).is_series:
             return ()
         points = parse_points(self.point or "")
@@ -342,11 +326,7 @@ class Settings(BaseSettings):
 
     @property
     def wanted_locations(self) -> LocationSet | None:
-        """The locations of the requested area or points; None means everything the source has.
-
-        Raises:
-            UsageError: as `wanted_points` and `wanted_area` do.
-        """
+        """The locations of the requested area or points; None means everything the source has."""
         if points := self.wanted_points:
             return LocationSet.of_ids([point.location_id for point in points])
         area = self.wanted_area

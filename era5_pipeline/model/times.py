@@ -117,9 +117,6 @@ def parse_time_range(from_text: str | None, to_text: str | None) -> tuple[dateti
 
     Each is a year, month, day or instant; None leaves that side open. `to_text` is included whole, an instant
     with its hour: 2023-07-15T12:00 gives 13:00. Both results are aware and in UTC.
-
-    Raises:
-        UsageError: if one is not a time, or the range is empty.
     """
     start = _parse(from_text).start if from_text is not None else None
     end = _parse(to_text).end if to_text is not None else None
@@ -129,11 +126,7 @@ def parse_time_range(from_text: str | None, to_text: str | None) -> tuple[dateti
 
 
 def parse_instant(text: str) -> datetime:
-    """Parse an instant on a full hour of UTC; the result is aware and in UTC.
-
-    Raises:
-        UsageError: if `text` is not a time, names a longer period (such as a day), or is not a full hour.
-    """
+    """Parse an instant on a full hour of UTC; the result is aware and in UTC."""
     span = _parse(text)
     if not span.is_instant:
         raise UsageError(f"{text!r} has no hour", remedy=f"Add one, for example {span.start:%Y-%m-%dT12:00}.")
@@ -146,11 +139,7 @@ def parse_instant(text: str) -> datetime:
 
 
 def parse_day(text: str) -> date:
-    """Parse a day, `2023-07-15`.
-
-    Raises:
-        UsageError: if `text` is not a time, or not a day.
-    """
+    """Parse a day, `2023-07-15`."""
     span = _parse(text)
     if span.is_instant or span.end - span.start != timedelta(days=1):
         raise UsageError(f"{text!r} names no day", remedy=f"A day is written {span.start:%Y-%m-%d}, for example.")
@@ -196,11 +185,7 @@ def _zone(text: str | None) -> timezone:
 
 
 def parse_offset(text: str) -> int:
-    """Parse an offset from UTC, `+07:00`, `-03:30` or `7`: local time minus UTC, in minutes.
-
-    Raises:
-        UsageError: if the text is not an offset, or is out of range.
-    """
+    """Parse an offset from UTC, `+07:00`, `-03:30` or `7`: local time minus UTC, in minutes."""
     match = _OFFSET.fullmatch(text.strip())
     minutes = int(match["hours"]) * 60 + int(match["minutes"] or 0) if match else 0
     if match and match["sign"] == "-":

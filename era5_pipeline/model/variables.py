@@ -134,9 +134,6 @@ def entry(
         extent: where ERA5 has values, one of `Extent`.
         long_name: ECMWF's name, as in files.
         description: the text in the table's comments.
-
-    Raises:
-        ValueError: if the step type, the extent or `first_of` is unknown.
     """
     for value, known in ((step_type, STEP_TYPES), (extent, get_args(Extent)), (first_of, _FIRST_VALID)):
         if value not in known:
@@ -202,11 +199,7 @@ QUANTITIES: dict[str, Quantity] = {
 
 
 def read_catalogue(path: Path) -> tuple[Variable, ...]:
-    """Read a table of variables, in file order.
-
-    Raises:
-        OSError, ValueError, KeyError: if the file is not a table of variables.
-    """
+    """Read a table of variables, in file order."""
     with path.open(encoding="utf-8", newline="") as lines:
         return tuple(
             entry(
@@ -286,11 +279,7 @@ _REASONS = {
 
 
 def find_variable(name: str) -> Variable:
-    """Find a variable by its column or any of its names in files, that of requests among them.
-
-    Raises:
-        UsageError: if the name is unknown; the remedy lists the nearest names.
-    """
+    """Find a variable by its column or any of its names in files, that of requests among them."""
     wanted = name.strip().casefold()
     try:
         return _BY_ANY_NAME[wanted]
@@ -307,11 +296,7 @@ def find_variable(name: str) -> Variable:
 
 
 def find_variables(names: str) -> tuple[Variable, ...]:
-    """Parse a comma-separated list of variables, in table order; `default` stands for the default ones.
-
-    Raises:
-        UsageError: if one is unknown.
-    """
+    """Parse a comma-separated list of variables, in table order; `default` stands for the default ones."""
     columns: list[str] = []
     for name in (part.strip() for part in names.split(",")):
         if name == DEFAULT_NAME:
@@ -338,9 +323,6 @@ def choose_variables(names: str | None, *, strict: bool = False) -> VariableChoi
     """Parse a requested list of variables; return None if nothing in particular is requested.
 
     With `strict`, no list is open, and no list means the default variables.
-
-    Raises:
-        UsageError: if one is unknown.
     """
     parts = [part for part in map(str.strip, (names or "").split(",")) if part]
     if not parts:

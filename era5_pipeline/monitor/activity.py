@@ -251,10 +251,6 @@ def watch(warehouse: Warehouse, *, interval_seconds: float, seconds: float | Non
     """Sample the server and report every `interval_seconds`; for `seconds` from the connection on, or until closed.
 
     If the server becomes unreachable later, an `Outage` is reported each interval until it is back.
-
-    Raises:
-        Era5Error: as `Warehouse.connect`, at the first connection.
-        WarehouseError: if the server rejects a query.
     """
     connection: _WatchedConnection | None = _WatchedConnection(warehouse)
     # Counted from here: on a busy server, connecting may take longer than a short watch, which must still report once.
@@ -361,12 +357,7 @@ class _WatchedConnection:
         self._connection.close()
 
     def report(self, until: float, totals: _RunningTotals) -> Report:
-        """Sample until then (seconds, monotonic), at least once.
-
-        Raises:
-            TransientError: if the connection was lost.
-            WarehouseError: if the server rejects a query.
-        """
+        """Sample until then (seconds, monotonic), at least once."""
         with server_errors("watching the server"):
             samples = [self._sample]
             while len(samples) == 1 or time.monotonic() < until:

@@ -91,11 +91,7 @@ class WarehouseNumbers:
 
 
 def read_numbers(connection: psycopg.Connection[Any]) -> WarehouseNumbers:
-    """Read the facts; all are zero without a ledger. Nothing is created, and read access to the ledger suffices.
-
-    Raises:
-        Era5Error: as `server_errors` says.
-    """
+    """Read the facts; all are zero without a ledger. Nothing is created, and read access to the ledger suffices."""
     with server_errors("reading the ledger"):
         (now,) = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone() or (0.0,)
         with connection.transaction():

@@ -75,11 +75,7 @@ def months_in_table(connection: psycopg.Connection[Any], last: Month) -> tuple[M
 
 
 def verify_month(connection: psycopg.Connection[Any], settings: Settings, month: Month) -> VerifiedMonth:
-    """Compare the month's table rows and summaries, lake and kept files with the ledger.
-
-    Raises:
-        Era5Error: if the server, the lake or the store of files fails.
-    """
+    """Compare the month's table rows and summaries, lake and kept files with the ledger."""
     with server_errors(f"verifying {month}"):
         for _ in range(_MOST_READS):
             parts = read_overlapping(connection, month)

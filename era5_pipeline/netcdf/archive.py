@@ -88,12 +88,7 @@ class CsvFile:
 
     @contextmanager
     def opened(self) -> Iterator[IO[bytes]]:
-        """Open the undecoded text for reading in pieces.
-
-        Raises:
-            BadFileError: if it is too large for a point series.
-            OSError, zipfile.BadZipFile: if it is unreadable.
-        """
+        """Open the undecoded text for reading in pieces."""
         if self.member is None:
             _require_size(self, self.size)
             with self.path.open("rb") as text:
@@ -126,12 +121,7 @@ class _TailKeepingFile:
 
 
 def write_as_netcdf(file: CsvFile, target: Path) -> None:
-    """Write the series to `target` as netCDF, in the layout of the same dataset.
-
-    Raises:
-        BadFileError: if it is not a complete series for one point.
-        LocalDiskError: if the disk is full.
-    """
+    """Write the series to `target` as netCDF, in the layout of the same dataset."""
     content = _as_netcdf(file)
     with disk_errors(f"unpacking {file.path.name}", target.parent):
         target.write_bytes(content)
@@ -297,11 +287,7 @@ NO_ORIGINS: Final[Mapping[Path, StoredObject]] = MappingProxyType({})
 
 @contextmanager
 def scratch_folder(home: Path) -> Iterator[Path]:
-    """Create a temporary folder below `home`, removed even after a crash.
-
-    Raises:
-        LocalDiskError: if the disk is full or not writable.
-    """
+    """Create a temporary folder below `home`, removed even after a crash."""
     parent = home / "scratch"
     with disk_errors("creating a scratch folder", parent), ExitStack() as stack:
         folder = stack.enter_context(temporary_folder(parent, "unpacked-"))
@@ -320,7 +306,6 @@ def netcdf_files(
 
     Raises:
         BadFileError: if a file has another type, a ZIP is damaged or has no data, or a CSV is unreadable.
-        LocalDiskError: if the disk is too full to unpack.
     """
     indices = scratch.parent.parent / "catalogue"
     for path in paths:

@@ -85,11 +85,7 @@ def _is(coordinate: xr.DataArray, words: tuple[str, ...]) -> bool:
 
 
 def horizontal_axis(array: xr.DataArray, what: Literal["latitude", "longitude"]) -> xr.DataArray:
-    """Find the latitude or longitude coordinate of the array by its units, standard name or name.
-
-    Raises:
-        ProblemError: if it is missing, or the grid is not a latitude-longitude grid.
-    """
+    """Find the latitude or longitude coordinate of the array by its units, standard name or name."""
     words = _LATITUDE if what == "latitude" else _LONGITUDE
     found: list[xr.DataArray] = [coordinate for coordinate in array.coords.values() if _is(coordinate, words)]
     grid_type = array.attrs.get("GRIB_gridType", _GRID_TYPE)
@@ -143,12 +139,7 @@ def times_along(array: xr.DataArray) -> npt.NDArray[np.datetime64]:
 
 
 def hours_along(array: xr.DataArray) -> npt.NDArray[np.int64]:
-    """The times as hours since 1970-01-01 UTC (n,), n > 0, in file order; files that were joined repeat some.
-
-    Raises:
-        ProblemError: if there are no times, all are on the half hour (of means), or some are off the hour, before ERA5,
-            far too often there, or fill values.
-    """
+    """The times as hours since 1970-01-01 UTC (n,), n > 0, in file order; files that were joined repeat some."""
     times = times_along(array)
     if not times.size:
         raise ProblemError("time", f"{array.name} has no times: the file was not written completely", AGAIN)
@@ -175,9 +166,6 @@ def horizontal_indices(latitude: xr.DataArray, longitude: xr.DataArray, *, is_er
     """The grid indices of both axes in degrees; of points between the grid's, the nearest, if that is unambiguous.
 
     `is_era5`: the file says so. A single point off the grid that does not may be of ERA5-Land.
-
-    Raises:
-        ProblemError: if some degrees are off ERA5's grid and have no nearest point, duplicates, or fill values.
     """
     axes: tuple[Literal["latitude", "longitude"], ...] = ("latitude", "longitude")
     north, east = (_degrees(coordinate, what) for coordinate, what in zip((latitude, longitude), axes, strict=True))

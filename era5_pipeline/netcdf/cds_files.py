@@ -59,11 +59,7 @@ def emptied_on_error(paths: Sequence[Path]) -> Iterator[None]:
 
 @contextmanager
 def full_disk_named(folder: Path, written: Path | None = None) -> Iterator[None]:
-    """If netCDF fails, check whether the disk is full, or the file `written` has reached its size limit.
-
-    Raises:
-        OSError: if so; otherwise netCDF's own error passes through.
-    """
+    """If netCDF fails, check whether the disk is full, or the file `written` has reached its size limit."""
     try:
         yield
     except (RuntimeError, OSError):
@@ -275,9 +271,6 @@ def write_cds(
         attributes: global attributes of each netCDF.
         blocks: ascending hours without gaps, and the values by column, each of shape (hours,
             latitudes, longitudes) in the variable's `file_units`; together they cover the hours of all parts.
-
-    Raises:
-        OSError: if the disk is full (HDF5 itself would not report it) or not writable.
     """
     if len(parts) == 1:
         _write_netcdfs([target], parts, axes, attributes, blocks)

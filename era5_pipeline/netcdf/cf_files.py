@@ -41,9 +41,6 @@ class CfNetcdf:
     `hours` (since 1970) and degrees are the axes; `variables` are the attributes by name, for float32, NaN where
     missing. `chunk` is the chunk shape in hours, latitudes and longitudes: boxes should consist of whole chunks.
     `expver` (hours,) is the version of each hour.
-
-    Raises:
-        OSError: if the disk is full (HDF5 itself would not report it) or not writable.
     """
 
     def __init__(

@@ -198,11 +198,7 @@ def hours_of(month: Month) -> npt.NDArray[np.int64]:
 
 
 def open_netcdf(file: NetcdfFile) -> xr.Dataset:
-    """Open with CF decoding (masks, scales, times), without reading values yet.
-
-    Raises:
-        OSError, ValueError, RuntimeError: whatever the library raises for unreadable files.
-    """
+    """Open with CF decoding (masks, scales, times), without reading values yet."""
     return xr.open_dataset(file.path, engine="netcdf4", decode_timedelta=False, cache=False)
 
 

@@ -59,11 +59,7 @@ def is_installed() -> bool:
 
 
 def ec_codes() -> ModuleType:
-    """Import ecCodes, and discard what it writes to the terminal: errors that matter are raised.
-
-    Raises:
-        UsageError: if it is not installed.
-    """
+    """Import ecCodes, and discard what it writes to the terminal: errors that matter are raised."""
     try:
         with _libraries_apart():
             import eccodes  # noqa: PLC0415  # optional
@@ -286,13 +282,7 @@ class Index:
 
 
 def index_of(file: NetcdfFile) -> Index:
-    """Return the index of a GRIB file, which is kept below the folder of its catalogue.
-
-    Raises:
-        UsageError: if ecCodes is not installed.
-        ValueError: if the file is cut off or damaged, saying where.
-        OSError: if it cannot be read.
-    """
+    """Return the index of a GRIB file, which is kept below the folder of its catalogue."""
     of = IndexedFile.at(file)
     if file.index_folder is None:
         return read_index(file.path)
@@ -332,9 +322,7 @@ def read_index(path: Path) -> Index:
     """List the messages of a GRIB file, reading all of it.
 
     Raises:
-        UsageError: if ecCodes is not installed.
         ValueError: if the file is cut off or damaged, saying where.
-        OSError: if it cannot be read.
     """
     codes = ec_codes()
     groups: dict[Group, int] = {}

@@ -43,10 +43,6 @@ def require_readable_heaps(path: Path) -> None:
     """Check that HDF5 can read the texts of the file at `path`.
 
     A file that looks damaged (its values may just resemble a heap) is read in a separate process first.
-
-    Raises:
-        ValueError: if it cannot, or would never finish.
-        OSError: if the file cannot be read.
     """
     at = _find_broken_heap(path)
     if at is None:
@@ -87,12 +83,7 @@ def read_texts(path: str, seconds: int) -> None:
 
 
 def require_texts_within(item: h5py.Dataset, path: Path) -> None:
-    """Check that the texts of a variable are no longer than the file: HDF5 would allocate gigabytes for one.
-
-    Raises:
-        ValueError: if one is longer.
-        OSError: if the file cannot be read.
-    """
+    """Check that the texts of a variable are no longer than the file: HDF5 would allocate gigabytes for one."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = 0

@@ -47,12 +47,7 @@ class _Member:
 
 
 def cut_months(path: Path, months: Sequence[Month], scratch: Path) -> Iterator[tuple[Month, Path]]:
-    """Write one file per month into the folder `scratch`, of the type of `path`.
-
-    Raises:
-        BadFileError: if the layout is unknown, or one of the months has no hour in the file.
-        LocalDiskError: if the disk is full or not writable.
-    """
+    """Write one file per month into the folder `scratch`, of the type of `path`."""
     if kind_of(path) == "grib":
         yield from _cut_messages(path, months, scratch)
         return

@@ -52,21 +52,13 @@ _GET_NETCDF = "Download it again as netCDF from the Climate Data Store, or move 
 
 
 def kind_of(path: Path) -> Kind:
-    """Detect the type of the file at `path`.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
+    """Detect the type of the file at `path`."""
     with path.open("rb") as file:
         return kind_of_bytes(file.read(HEAD_BYTES))
 
 
 def is_hdf5(path: Path) -> bool:
-    """Return True if the netCDF file at `path` is HDF5, as netCDF-4 files are.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
+    """Return True if the netCDF file at `path` is HDF5, as netCDF-4 files are."""
     with path.open("rb") as file:
         return file.read(len(_HDF5)) == _HDF5
 

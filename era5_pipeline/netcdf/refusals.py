@@ -57,8 +57,6 @@ def require_own_data(path: Path, *, is_hdf5: bool) -> frozenset[str]:
 
     Raises:
         ForeignDataError: if not, saying where or how many they are.
-        ValueError: if the file is damaged so that HDF5 would never finish.
-        OSError, RuntimeError: what the libraries raise for damaged files.
     """
     stat = path.stat()
     on_disk = stat.st_blocks * _BLOCK_BYTES
@@ -208,9 +206,6 @@ def required_bytes(path: Path) -> int | None:
     """The length in bytes that the netCDF-3 file at `path` needs for all its values.
 
     None if it is not netCDF-3, or its header leaves the number of records open.
-
-    Raises:
-        ValueError: if the header itself is truncated or damaged.
     """
     with path.open("rb") as file:
         magic = file.read(4)

@@ -64,9 +64,6 @@ def opened_chunks(settings: Settings, load: Load) -> tuple[Load, Callable[[Seque
     """Look at the Zarr store of the settings: the load with its places and variables, and a counter of chunks.
 
     Reads metadata and axes, and asks for the size of one object of each variable.
-
-    Raises:
-        UsageError, SourceError, TransientError: if the store is not named, refuses or cannot be reached.
     """
     from era5_pipeline.sources.zarr.chunk_plan import area_of, plan_chunks, stored_rates  # noqa: PLC0415  # slow
     from era5_pipeline.sources.zarr.source import ZarrSource  # noqa: PLC0415  # slow

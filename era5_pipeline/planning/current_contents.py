@@ -66,11 +66,7 @@ class DiskSpace:
 
 
 def read_current_contents(settings: Settings) -> CurrentContents:
-    """Read the contents of the warehouse, without starting a server or creating a database.
-
-    Raises:
-        UsageError: if the URL is not a PostgreSQL URL.
-    """
+    """Read the contents of the warehouse, without starting a server or creating a database."""
     if (url := given_warehouse_url(settings)) is not None:
         return _read(Warehouse(url), layout=None)
     server, layout = EmbeddedServer(settings.home), MonthPartitions.name

@@ -84,9 +84,6 @@ def require_room(settings: Settings, month: Month) -> None:
 
     Months whose places the source determines are not counted: their size is unknown before it is read. For a month that
     was started before, only the missing part of its files is counted.
-
-    Raises:
-        LocalDiskError: if it does not fit; the message says what the month needs, and what is free.
     """
     load = Load.of(settings, (month,))
     if load.kind.has_own_files or load.any_area:
@@ -128,9 +125,6 @@ def require_room_to_flatten(
     """Refuse to flatten a month of `rows` rows that this machine's disk cannot hold; `is_unpacked`: its ZIPs are.
 
     `decoded` are the bytes of temporary files that reading it needs, as in `Inventory.temporary_bytes`.
-
-    Raises:
-        LocalDiskError: if it does not fit; the message says what the month needs, and what is free.
     """
     load = replace(Load.of(settings, (raw.month,)), variables=tuple(BY_COLUMN[column] for column in columns))
     size = Size(rows=rows, instant_values=rows * len(columns))
@@ -180,11 +174,7 @@ class StoragePolicy:
 
     @classmethod
     def of(cls, settings: Settings) -> StoragePolicy:
-        """The policy of these settings.
-
-        Raises:
-            UsageError: if the address of the store is invalid.
-        """
+        """The policy of these settings."""
         if settings.store_address is not None:
             require_folder_or_s3(settings.store_address)
         return cls(settings.keep, settings.store_address, settings.format)

@@ -73,12 +73,7 @@ class Load:
 
     @classmethod
     def of(cls, settings: Settings, months: Iterable[Month]) -> Load:
-        """Return the load that `era5 load` would do for these months with these settings.
-
-        Raises:
-            UsageError: if a variable is unknown or not offered, the area is not a rectangle on Earth, or a point is
-                missing.
-        """
+        """Return the load that `era5 load` would do for these months with these settings."""
         source, variables, area = settings.source_name, settings.wanted_variables, settings.wanted_area
         kind, request = source_kind(source), Request.of(settings)
         if kind.is_series:

@@ -158,12 +158,7 @@ def _no_connection(url: str, error: psycopg.OperationalError) -> Era5Error:
 
 
 def ensure_database(url: str) -> None:
-    """Create the database that the URL names, if it does not exist.
-
-    Raises:
-        TransientError, ServerUnreachableError: if the server cannot be reached.
-        ServerUnsuitableError: if this user may not create it.
-    """
+    """Create the database that the URL names, if it does not exist."""
     if not _database_exists(url):
         _create_database(url)
 
@@ -254,9 +249,6 @@ def server_kept(settings: Settings) -> Iterator[Callable[[], None] | None]:
     """Keep the embedded server of the settings running in this context; do nothing if they name another server.
 
     It yields what starts the server again if it was killed, as by a system that is out of memory.
-
-    Raises:
-        WarehouseError: if it cannot be started.
     """
     if settings.database_url is not None:
         yield None
@@ -279,10 +271,6 @@ def start_warehouse(settings: Settings, port: int | None = None) -> Warehouse:
     """Return the warehouse of the settings; an embedded server is started and keeps running until stopped.
 
     With `port`, it also listens on this port of 127.0.0.1 (`tcp_warehouse`).
-
-    Raises:
-        UsageError: if another program uses the port, or the server is not the embedded one.
-        WarehouseError: if the server cannot be started.
     """
     if (given := given_warehouse_url(settings)) is not None:
         if port is not None:
@@ -296,11 +284,7 @@ def start_warehouse(settings: Settings, port: int | None = None) -> Warehouse:
 
 
 def tcp_warehouse(settings: Settings) -> Warehouse:
-    """Return the warehouse on the TCP port of the running embedded server; its URL contains the password.
-
-    Raises:
-        UsageError: if it does not listen on a port, or the server is not the embedded one.
-    """
+    """Return the warehouse on the TCP port of the running embedded server; its URL contains the password."""
     if settings.database_url is not None:
         raise _not_embedded()
     return Warehouse(EmbeddedServer(settings.home).tcp_url(DATABASE))

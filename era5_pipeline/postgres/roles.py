@@ -100,11 +100,7 @@ class Roles:
 
 
 def require_may_create_roles(connection: psycopg.Connection[Any], roles: Roles) -> None:
-    """Check, before changing anything, that this user can create the missing roles and may use the others.
-
-    Raises:
-        ServerUnsuitableError: if the user may not create roles, or a role of such a name has administrator rights.
-    """
+    """Check, before changing anything, that this user can create the missing roles and may use the others."""
     with server_errors("looking at the server's roles"):
         mighty = connection.execute(
             "SELECT rolname FROM pg_roles WHERE rolname = ANY(%s) "
@@ -134,9 +130,6 @@ def remove_what_loaders_made(connection: psycopg.Connection[Any]) -> tuple[str, 
 
     Such a role could have written anything into them, and the owner is given only its own. `ensure_schema` makes them
     anew. Returns their names.
-
-    Raises:
-        ServerUnsuitableError: if others depend on one of them, or the user may not drop it: nothing was changed.
     """
     with server_errors("looking at the schema era5", afterwards=_NOTHING_CHANGED), connection.transaction():
         functions = _FUNCTIONS[1:]  # the first is the version of tables that hold data
@@ -158,11 +151,7 @@ def remove_what_loaders_made(connection: psycopg.Connection[Any]) -> tuple[str, 
 
 
 def require_own_code(connection: psycopg.Connection[Any]) -> None:
-    """Check, before a superuser or an owner changes the tables, that no code of loaders would run with its rights.
-
-    Raises:
-        ServerUnsuitableError: naming a table, the function and who made it.
-    """
+    """Check, before a superuser or an owner changes the tables, that no code of loaders would run with its rights."""
     with server_errors("looking for triggers of the warehouse's tables"):
         is_member_only = connection.execute(
             "SELECT to_regclass('weather') IS NULL OR relowner = current_user::regrole OR NOT (rolsuper "
@@ -185,10 +174,6 @@ def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str
 
     The tables must exist. Runs in one transaction; a second call changes nothing. Only what the project itself makes is
     given to the owner, by name; what others made in `era5` stays theirs.
-
-    Raises:
-        ServerUnsuitableError: if a privilege is missing; nothing was changed.
-        MonthLockedError: if another session uses the table.
     """
     require_may_create_roles(connection, roles)
     with server_errors("creating roles", afterwards=_NOTHING_CHANGED), connection.transaction():
@@ -218,11 +203,7 @@ def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str
 
 
 def give_database(connection: psycopg.Connection[Any], roles: Roles, tables: Collection[str]) -> None:
-    """Give the loader these tables of the connected database: Dagster's, which records loads as runs.
-
-    Raises:
-        ServerUnsuitableError: if a privilege is missing: nothing was changed in this database.
-    """
+    """Give the loader these tables of the connected database: Dagster's, which records loads as runs."""
     with server_errors(f"giving {connection.info.dbname} to {roles.loader}"), connection.transaction():
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_LOCK_MS}ms",))
         connection.execute(

@@ -69,11 +69,7 @@ def take_step(connection: psycopg.Connection[Any], step: Step, number: int) -> N
 
 
 def checked_version(connection: psycopg.Connection[Any], version: int | None, *, has_ledger: bool) -> int:
-    """Check a result of `VERSION_QUERY`; 0 without tables.
-
-    Raises:
-        SchemaVersionError: if a ledger exists without a version.
-    """
+    """Check a result of `VERSION_QUERY`; 0 without tables."""
     if version is None and has_ledger:
         raise SchemaVersionError(
             f"the database {connection.info.dbname} has a ledger and no schema version (era5.schema_version()): a "

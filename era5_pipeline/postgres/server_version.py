@@ -30,11 +30,7 @@ class Server:
 
 
 def require_supported(version: int, shown: str) -> None:
-    """Raise if the server's version (in libpq's form: 140012 is 14.12) is too old.
-
-    Raises:
-        ServerUnsuitableError: if it is too old; names the server as `shown`.
-    """
+    """Raise if the server's version (in libpq's form: 140012 is 14.12) is too old."""
     if version // 10000 < OLDEST_VERSION:
         raise ServerUnsuitableError(
             f"{shown} is PostgreSQL {version // 10000}",

@@ -59,11 +59,7 @@ def without_password(url: str) -> str:
 
 
 def normalized(url: str) -> str:
-    """Return the URL in a form that libpq and SQLAlchemy both accept.
-
-    Raises:
-        UsageError: if it is not a PostgreSQL URL, or names no database.
-    """
+    """Return the URL in a form that libpq and SQLAlchemy both accept."""
     url = url.strip()
     if not url.startswith(("postgresql://", "postgres://")):
         raise UsageError("ERA5_DATABASE_URL is not a PostgreSQL URL", remedy=_REMEDY)
@@ -113,21 +109,12 @@ def database_of(url: str) -> str:
 
 
 def given_warehouse_url(settings: Settings) -> str | None:
-    """The URL of ERA5_DATABASE_URL; None if it is not set.
-
-    Raises:
-        UsageError: if it is not a PostgreSQL URL, or the password file is missing or empty.
-        LocalDiskError: if the file may not be read.
-    """
+    """The URL of ERA5_DATABASE_URL; None if it is not set."""
     return _complete(settings.database_url, settings.database_password_file)
 
 
 def given_dagster_url(settings: Settings) -> str | None:
-    """The URL of ERA5_DAGSTER_DATABASE_URL; None if it is not set.
-
-    Raises:
-        UsageError, LocalDiskError: as in `given_warehouse_url`.
-    """
+    """The URL of ERA5_DAGSTER_DATABASE_URL; None if it is not set."""
     return _complete(settings.dagster_database_url, settings.database_password_file)
 
 

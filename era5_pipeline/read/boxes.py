@@ -101,9 +101,6 @@ def read_box_contents(
 
     Without an area, it is the smallest that holds all places with any of the columns in that time. Places and months
     with single hours only do not widen an area or a time that is left open, unless there are no others.
-
-    Raises:
-        NoDataError: if the table holds none of it; the message says what it holds instead.
     """
     held_anywhere = places_held(connection)
     if not held_anywhere:
@@ -201,10 +198,6 @@ def read_field(
     """One variable at the hour `time` (aware), in `area`, or at all locations of the table.
 
     The connection is in autocommit mode.
-
-    Raises:
-        NoDataError: if there is no row (the message names the months held there, or the nearest location), or the table
-            has no such column.
     """
     require_columns(connection, (variable,))
     rows = locations_at(connection, time, variable.column, area or EVERYWHERE)
@@ -231,10 +224,6 @@ def read_box(
 
     Opens its own connection, so that any thread or process that reaches the server can call it. With `by_two`, for a
     box that is read alone, a large box gets a second connection, if the server allows one.
-
-    Raises:
-        NoDataError: if there is no table.
-        Era5Error: otherwise as `Warehouse.connect` and `server_errors` say.
     """
     values = np.full((len(hours), window.rows, window.columns), np.nan, dtype=np.float32)
     if not values.size:

@@ -209,11 +209,7 @@ def fullest_part(connection: psycopg.Connection[Any]) -> tuple[Month, LocationSe
 
 
 def some_row(connection: psycopg.Connection[Any]) -> tuple[datetime, int]:
-    """An hour and a location that the table holds.
-
-    Raises:
-        NoDataError: if the table is empty.
-    """
+    """An hour and a location that the table holds."""
     with table_required():
         row = connection.execute(read_sql("some_row")).fetchone()
     if row is None:
@@ -242,11 +238,7 @@ def hours_held(connection: psycopg.Connection[Any], location_id: int) -> str | N
 
 
 def require_columns(connection: psycopg.Connection[Any], variables: Iterable[Variable]) -> None:
-    """Require that the table has a column for each of these variables.
-
-    Raises:
-        NoDataError: if a column is missing, as no month was loaded with it; or if there is no table.
-    """
+    """Require that the table has a column for each of these variables."""
     there = variables_in_table(connection)
     if not there:
         raise nothing_loaded()

@@ -67,9 +67,6 @@ def read_hours(
     """Read times (n,), ascending, in UTC, and values (n,) by column, with `start <= time < end`; n may be 0.
 
     The connection is in autocommit mode. Each month is read in one transaction.
-
-    Raises:
-        NoDataError: if there is no table.
     """
     middle = _middle_month(connection, start, end)
     if middle is None:
@@ -190,10 +187,6 @@ def read_series(
     """Read the rows of a location with `start <= time < end` (aware; None: unlimited); `columns` None: all.
 
     The connection is in autocommit mode.
-
-    Raises:
-        NoDataError: if no hours are found (the message names what the table holds of the place, or the nearest one),
-            or the table has no such column.
     """
     require_columns(connection, columns or ())
     columns = columns or variables_in_table(connection)
@@ -225,11 +218,7 @@ def require_values(
     location: Location,
     description: str,
 ) -> tuple[Variable, ...]:
-    """The requested columns, or else those with values; `description` names the place.
-
-    Raises:
-        NoDataError: if all of them are NULL; the message names the columns that the table has at the location.
-    """
+    """The requested columns, or else those with values; `description` names the place."""
     variables = ordered(name for name, values in series.values.items() if np.isfinite(values).any())
     if variables:
         return asked or variables
@@ -252,10 +241,6 @@ def read_place_hours(
 
     The index `time` is in UTC and ascends, to the second. Each variable is a float32 column, with the table's name and
     unit; NULL is NaN. Hours without a row are left out.
-
-    Raises:
-        NoDataError: if no hours are found (the message names what the table holds of the place, or the nearest one),
-            or the table has no such column.
     """
     import pandas as pd  # noqa: PLC0415  # takes half a second; plots and lists of hours do not need it
 

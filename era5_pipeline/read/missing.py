@@ -330,9 +330,6 @@ def describe_absent(connection: psycopg.Connection[Any], found: Field, area: gri
     """Describe which locations of `area` have no value in the field of an hour; empty if all have one.
 
     Without an area, the locations are those held in that month by the ledger, or those with a row at that hour.
-
-    Raises:
-        NoDataError: if no location has a value; the message names the columns that the table holds there.
     """
     if found.time is None:
         raise ValueError("not the field of an hour")

@@ -44,11 +44,7 @@ if TYPE_CHECKING:
 
 
 def write_page(answer: ClimateAnswer, path: Path, title: str | None = None) -> None:
-    """Write the page of an answer, atomically; the same answer gives the same bytes. `title` replaces the heading.
-
-    Raises:
-        LocalDiskError: if the disk is full or not writable.
-    """
+    """Write the page of an answer, atomically; the same answer gives the same bytes. `title` replaces the heading."""
     text = report_page(answer, title)
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -58,11 +58,7 @@ class FileStore:
 
     @classmethod
     def of(cls, settings: Settings) -> FileStore:
-        """The file store that the settings name.
-
-        Raises:
-            UsageError: if ERA5_STORE is neither a folder nor an address of S3.
-        """
+        """The file store that the settings name."""
         address = settings.store_address
         return cls(settings.home, None if address is None else open_store(address, settings.store_patience_seconds))
 
@@ -72,11 +68,7 @@ class FileStore:
         return self.store is not None
 
     def require(self) -> None:
-        """Raise if the store is missing, unreachable or unreadable.
-
-        Raises:
-            StoreError, TransientError: see `ObjectStore`.
-        """
+        """Raise if the store is missing, unreachable or unreadable."""
         if self.store is not None:
             self.store.require()
 
@@ -92,21 +84,12 @@ class FileStore:
         return read_json(path)
 
     def write_record(self, path: Path, value: Any, files: Iterable[DataFile] = ()) -> None:  # noqa: ANN401
-        """Write the record here; then upload the data files that it names, and the record last.
-
-        Raises:
-            LocalDiskError: if the disk is full or not writable.
-            StoreError, TransientError: see `ObjectStore`; the store then keeps the earlier record.
-        """
+        """Write the record here; then upload the data files that it names, and the record last."""
         write_json(path, value)
         self.share_record(path, files)
 
     def share_record(self, path: Path, files: Iterable[DataFile] = ()) -> None:
-        """Upload the data files that this machine's record names, then the record; no-op without a store.
-
-        Raises:
-            StoreError, TransientError: see `ObjectStore`; the store then keeps the earlier record.
-        """
+        """Upload the data files that this machine's record names, then the record; no-op without a store."""
         if self.store is not None and (value := read_json(path)) is not None:
             self._share(self.store, path, value, files)
 
@@ -132,10 +115,6 @@ class FileStore:
 
         A local file is checked by size without a store, and by digest with one, because another executor may have
         replaced it.
-
-        Raises:
-            LocalDiskError: if the disk is full or not writable.
-            StoreError, TransientError: see `ObjectStore`.
         """
         is_here = _size(file.path) == file.bytes
         if self.store is None or not self.is_own(file):

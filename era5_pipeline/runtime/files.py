@@ -43,9 +43,6 @@ def temporary_folder(parent: Path, prefix: str) -> Iterator[Path]:
     """Create a folder in `parent` whose name starts with `prefix`, and remove it on exit.
 
     Unlocked folders with this prefix, left by killed processes, are removed first.
-
-    Raises:
-        OSError: if it cannot be created.
     """
     parent.mkdir(parents=True, exist_ok=True)
     with _locked(parent, fcntl.LOCK_EX):
@@ -140,9 +137,6 @@ def replacing(path: Path, *, is_durable: bool = True) -> Iterator[Path]:
     With `is_durable`, the file survives a power failure from then on; without, readers must check its contents.
 
     Temporary files that killed processes left in the folder are removed too.
-
-    Raises:
-        LocalDiskError: if the disk is full or not writable.
     """
     with disk_errors(f"writing {path.name}", path.parent), temporary_folder(path.parent, _UNFINISHED) as folder:
         temporary = folder / path.name
@@ -160,9 +154,6 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     """Like `replacing`, for a folder: yield a temporary path to create near `path`; it becomes `path` on success.
 
     An existing folder is swapped out in one step and removed.
-
-    Raises:
-        LocalDiskError: if the disk is full or not writable.
     """
     with disk_errors(f"writing {path.name}", path.parent), temporary_folder(path.parent, _UNFINISHED) as folder:
         temporary = folder / path.name
@@ -205,9 +196,6 @@ def reserve(file: IO[bytes], size: int) -> None:
     """Take `size` bytes of disk for the file, which keeps its contents: writing to them cannot fill the disk later.
 
     A full disk would otherwise end a process that writes to the file's mapped memory.
-
-    Raises:
-        OSError: if the disk is full.
     """
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), 0, size)
@@ -239,11 +227,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401  # JSON is any
 
 
 def has_form(value: Any, form: int, path: Path) -> bool:  # noqa: ANN401  # JSON is any
-    """Return True if the record read from `path` has this `form` number; if not, it is to be made again.
-
-    Raises:
-        InputError: if the record has a later form.
-    """
+    """Return True if the record read from `path` has this `form` number; if not, it is to be made again."""
     found = value.get("form") if isinstance(value, dict) else None
     if isinstance(found, int) and found > form:
         raise InputError(

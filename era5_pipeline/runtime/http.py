@@ -68,11 +68,7 @@ _HTTP_LOGGER = logging.getLogger("urllib3.connectionpool")
 
 
 def require_webhook_url(url: str, setting: str) -> None:
-    """Check the URL of a setting, without repeating it in messages.
-
-    Raises:
-        UsageError: if it is not a URL, or the network could read what is sent.
-    """
+    """Check the URL of a setting, without repeating it in messages."""
     if not is_http_url(url):
         raise UsageError(
             f"{setting} is not the URL of a web server", remedy="Set it to an address like https://host/path."
@@ -160,11 +156,7 @@ class AllowedHosts:
 
     @classmethod
     def of(cls, names: Iterable[str], listening_on: str = "") -> AllowedHosts:
-        """Allow these names, in any case, and the host name in `listening_on`, if it has one.
-
-        Raises:
-            UsageError: if one is not a host name, such as a URL or a name with a port.
-        """
+        """Allow these names, in any case, and the host name in `listening_on`, if it has one."""
         found = set() if _is_address(listening_on) or not listening_on else {listening_on.lower().removesuffix(".")}
         for name in names:
             parsed = _parsed(name.strip())

@@ -18,11 +18,7 @@ _FOLDERS = (_PACKAGE / "sql", _PACKAGE.parent / "sql")
 
 @cache
 def read_sql(name: str) -> str:
-    """Read `sql/<name>.sql`; `name` may include the suffix.
-
-    Raises:
-        Era5Error: if the installation has no such file.
-    """
+    """Read `sql/<name>.sql`; `name` may include the suffix."""
     file_name = Path(name).with_suffix(".sql")
     for folder in _FOLDERS:
         try:
@@ -44,11 +40,7 @@ _DATA_FOLDERS = (_PACKAGE / "data", _PACKAGE.parent / "data")
 
 
 def data_folder(name: str) -> Path:
-    """The folder `data/<name>`.
-
-    Raises:
-        Era5Error: if the installation does not have it.
-    """
+    """The folder `data/<name>`."""
     for folder in _DATA_FOLDERS:
         if (folder / name).is_dir():
             return folder / name

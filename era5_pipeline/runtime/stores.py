@@ -88,11 +88,7 @@ def is_s3(text: str) -> bool:
 
 
 def require_folder_or_s3(text: str) -> None:
-    """Refuse addresses other than folders and S3.
-
-    Raises:
-        UsageError: if the address has another scheme, or names S3 without a bucket.
-    """
+    """Refuse addresses other than folders and S3."""
     if is_s3(text):
         S3Address.parse(text)
     elif _OTHER_SCHEME.match(text):
@@ -635,9 +631,6 @@ def open_store(address: str, patience_seconds: float = 0.0) -> ObjectStore:
     """Open the store at a folder or `s3://bucket/prefix`, without contacting it yet.
 
     Calls wait for an S3 server for up to `patience_seconds`.
-
-    Raises:
-        UsageError: if the address is of another kind, or names no bucket.
     """
     require_folder_or_s3(address)
     return _open_s3(address, S3Environment.read(), patience_seconds) if is_s3(address) else FolderStore(Path(address))

@@ -39,11 +39,7 @@ class LogFile:
 
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
-        """Open the file for a child process; `last_lines` covers what is written from now on.
-
-        Raises:
-            LocalDiskError: if the disk is full or not writable.
-        """
+        """Open the file for a child process; `last_lines` covers what is written from now on."""
         with disk_errors(f"writing {self.path.name}", self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Rotate between runs only: a running child keeps writing to the renamed file.
@@ -131,10 +127,6 @@ def supervise(
 
     Returns:
         0 if stopped when all were ready, 128 + the signal's number if stopped before.
-
-    Raises:
-        Era5Error: if a process does not start, is not ready in time, or exits by itself more often than its `restarts`.
-        LocalDiskError: if the logs cannot be written.
     """
     with _StopRequests() as requests, ExitStack() as stack:
         children: list[_Child] = []
@@ -261,11 +253,7 @@ class _Child:
         return f"{_BY_SIGNAL} {ended.si_status}"
 
     def start_again_if_ended(self, on_restart: Callable[[str], None]) -> None:
-        """Restart the process if it ended by itself, after a growing pause.
-
-        Raises:
-            Era5Error: if it ended too often.
-        """
+        """Restart the process if it ended by itself, after a growing pause."""
         now = time.monotonic()
         if self._process is None:
             if now >= self._start_at:

@@ -136,11 +136,7 @@ class PageCache:
         self._wait_seconds = wait_seconds
 
     def page(self, asked: AskedPlace, contents: str | None, read: Callable[[], ClimateAnswer]) -> bytes:
-        """The page of a place: from the cache, else from the result of `read`; `contents` None: do not cache.
-
-        Raises:
-            BusyError: if others were being made for as long as a request may wait.
-        """
+        """The page of a place: from the cache, else from the result of `read`; `contents` None: do not cache."""
         key = (asked.place, asked.latitude, asked.longitude, contents or "")
         kept = self._kept(key)
         if kept is not None:
@@ -175,12 +171,7 @@ class PageCache:
 
 
 def asked_place(name: str) -> AskedPlace | list[Place]:
-    """The city of this name, or the point `LAT,LON`, with its cell; or all cities that the name may mean.
-
-    Raises:
-        UnknownPlaceError: if no city has this name.
-        UsageError: if the point does not exist, or the text after a comma is no country.
-    """
+    """The city of this name, or the point `LAT,LON`, with its cell; or all cities that the name may mean."""
     if match := _COORDINATES.fullmatch(name.strip()):
         return asked_point(HTTP, None, float(match[1]), float(match[2]))
     candidates = find_candidates(name)
@@ -204,11 +195,7 @@ def _unknown(name: str) -> UnknownPlaceError:
 
 
 def read_place(connection: psycopg.Connection[Any], asked: AskedPlace) -> ClimateAnswer:
-    """Read the contents of a place's page.
-
-    Raises:
-        NoDataError: if the table has no whole day there.
-    """
+    """Read the contents of a place's page."""
     return read_climate(connection, climate_question(asked))
 
 
@@ -237,11 +224,7 @@ def _path_to(place: Place) -> str:
 
 
 def path_of(name: str) -> str:
-    """The path of a place's page.
-
-    Raises:
-        UsageError: if the name is empty.
-    """
+    """The path of a place's page."""
     if not name.strip():
         raise UsageError("the name of the place is empty", remedy="Give the name of a city, such as Jakarta.")
     return f"/place/{quote(name.strip(), safe='')}"

@@ -69,11 +69,7 @@ class ServingLimits:
         )
 
     def require_values(self, count: int) -> None:
-        """Refuse an answer of more values than allowed: hours times variables times places.
-
-        Raises:
-            UsageError: if there are more; the message names both numbers.
-        """
+        """Refuse an answer of more values than allowed: hours times variables times places."""
         if count > self.values:
             raise UsageError(
                 f"the answer would have {count:,} values, and the limit is {self.values:,}",
@@ -255,15 +251,7 @@ class ReadingPool:
 
     @contextmanager
     def connected(self, doing: str) -> Iterator[Connection]:
-        """A connection for this context; errors of the server begin with `doing`.
-
-        Raises:
-            DatabaseAwayError: if the server cannot be reached, or the connection was lost.
-            OtherSchemaError: if the database was upgraded to a version that this program does not know.
-            BusyError: if no connection became free in time.
-            SlowStatementError: if a statement took longer than the limit.
-            Era5Error: as `server_errors` says.
-        """
+        """A connection for this context; errors of the server begin with `doing`."""
         connection = self._take()
         try:
             yield connection
@@ -320,11 +308,7 @@ class RequestWork:
 
     @contextmanager
     def holding(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
-        """Let `leave` cancel what this connection does in this context.
-
-        Raises:
-            ClientLeftError: if the client has left, before or meanwhile.
-        """
+        """Let `leave` cancel what this connection does in this context."""
         with self._lock:
             if self.has_left:
                 raise ClientLeftError
@@ -365,12 +349,7 @@ class WarehouseReader:
 
     @contextmanager
     def connected(self, doing: str) -> Iterator[psycopg.Connection[Any]]:
-        """A connection of the pool, while reading; return it before the answer is written.
-
-        Raises:
-            RefusalError: if none is free, a statement takes too long, or the client left.
-            Era5Error: for other errors of the server, which begin with `doing`.
-        """
+        """A connection of the pool, while reading; return it before the answer is written."""
         with (
             self._pool.connected(doing) as connection,
             self._metrics.connection_in_use(),

@@ -38,11 +38,7 @@ _ANSWER_SECONDS = 20
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens on the host and port; port 0: any free one.
-
-    Raises:
-        UsageError: if the host is not one of this machine's, or the port is in use or reserved.
-    """
+    """A socket that listens on the host and port; port 0: any free one."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (socket.gaierror, UnicodeError) as error:

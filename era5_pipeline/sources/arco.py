@@ -85,14 +85,7 @@ class ArcoSource(Source):
 
     @override
     def fetch(self, month: Month) -> RawMonth:
-        """Fetch the month, except complete days in the folder; with `refetch`, except final ones only.
-
-        Raises:
-            NotYetAvailableError: if the store does not reach the month yet.
-            NoDataError: if the store begins after the month.
-            SourceError, TransientError, UsageError: see `zarr.arco_store`.
-            LocalDiskError: if the disk is full.
-        """
+        """Fetch the month, except complete days in the folder; with `refetch`, except final ones only."""
         lasts = "it reads a day at a time, and gives up after six failures in a row"
         with locked_month(month, self.folder / f"{self._stem(month)}.lock", self.say, lasts):
             known = self._read(month)

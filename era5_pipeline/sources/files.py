@@ -92,11 +92,6 @@ class FilesSource(Source, FolderSource):
 
         An unreadable file may belong to any month: it is skipped with a warning if other files have data for
         the month.
-
-        Raises:
-            BadFileError: if a file of this month is unusable.
-            NoDataError: if no file has data for the month.
-            LocalDiskError, StoreError, TransientError: if an object cannot be copied.
         """
         raw = self._find(month)
         for file in raw.files:

@@ -57,11 +57,7 @@ class BucketFile:
 
 
 def files_in(bucket: str) -> Iterator[BucketFile]:
-    """The objects below an S3 address, or the one that it names; hidden ones are skipped.
-
-    Raises:
-        StoreError, TransientError: if the bucket is missing, refuses, or cannot be reached.
-    """
+    """The objects below an S3 address, or the one that it names; hidden ones are skipped."""
     for found in open_store(bucket).objects():
         if not any(part.startswith(".") for part in found.key.split("/")):
             address = f"{bucket.rstrip('/')}/{found.key}".rstrip("/")
@@ -75,13 +71,7 @@ def local_copy(home: Path, month: Month, address: str) -> Path:
 
 
 def download(address: str, path: Path, expected_bytes: int) -> str:
-    """Copy an object to a path; return its SHA-256.
-
-    Raises:
-        BadFileError: if the object is gone.
-        LocalDiskError: if the disk is full.
-        StoreError, TransientError: if the bucket refuses, or cannot be reached.
-    """
+    """Copy an object to a path; return its SHA-256."""
     path.parent.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(path.parent).free
     if free < expected_bytes:
@@ -97,12 +87,7 @@ def download(address: str, path: Path, expected_bytes: int) -> str:
 
 
 def fetch_object(month: Month, file: RawFile) -> None:
-    """Make sure an object's copy is on local disk, as the month's raw stage found it.
-
-    Raises:
-        BadFileError: if the object is gone or has changed since.
-        LocalDiskError, StoreError, TransientError: see `download`.
-    """
+    """Make sure an object's copy is on local disk, as the month's raw stage found it."""
     if file.path.is_file() and file.path.stat().st_size == file.bytes and sha256_of(file.path) == file.sha256:
         return
     if download(file.origin or "", file.path, file.bytes) != file.sha256:
@@ -289,12 +274,7 @@ class Catalogue:
         return entry if is_valid else None
 
     def entry_by_copy(self, found: BucketFile) -> CatalogueEntry:
-        """Create the entry of an object from a temporary copy; without columns if it is not data.
-
-        Raises:
-            BadFileError: if the object is gone.
-            LocalDiskError, StoreError, TransientError: see `download`.
-        """
+        """Create the entry of an object from a temporary copy; without columns if it is not data."""
         with scratch_folder(self._home) as scratch:
             # In its own folder, because the scratch folder is locked.
             copy = scratch / "object" / found.address.rpartition("/")[2]

@@ -28,11 +28,7 @@ def _no_op(_: str) -> None:
 
 
 def source_of(settings: Settings, say: Callable[[str], None] = _no_op) -> Source:
-    """Open the source that the settings select; `say` receives messages about waits and retries.
-
-    Raises:
-        UsageError: if it needs a setting that is missing.
-    """
+    """Open the source that the settings select; `say` receives messages about waits and retries."""
     name = settings.source_name
     module = import_module(module_of(name))
     source: Source = module.open_source(settings, Request.of(settings), say)

@@ -88,13 +88,7 @@ class PointSeries:
 
 
 def read_series(path: Path, place: Location, home: Path, columns: frozenset[str]) -> PointSeries:
-    """Read these columns, if present, from the result at `path`, which is unpacked below `home`.
-
-    Raises:
-        BadFileError: if the file is damaged, not a series, or has missing hours.
-        MonthFailedError: if it is for another point.
-        LocalDiskError: if the disk is full.
-    """
+    """Read these columns, if present, from the result at `path`, which is unpacked below `home`."""
     stat = path.stat()
     return _read(path, place, home, columns, (stat.st_size, stat.st_mtime_ns))
 
@@ -203,11 +197,7 @@ _LONGEST_LAG = timedelta(days=45)
 
 
 def offered_variables(request: Request) -> tuple[Variable, ...]:
-    """The variables to request: those named, or else the default ones that the dataset has.
-
-    Raises:
-        UsageError: naming those that the dataset does not have.
-    """
+    """The variables to request: those named, or else the default ones that the dataset has."""
     offered = tuple(variable for variable in request.wanted if variable.cds_name in OFFERED)
     others = [
         variable.column
@@ -294,12 +284,7 @@ class SeriesQuery(Query):
 
     @override
     def validate(self, path: Path) -> str:
-        """Check that the file is readable to its end, and holds what was requested.
-
-        Raises:
-            RetryableError: if it is damaged, or hours or variables are missing.
-            MonthFailedError: if it is for another point.
-        """
+        """Check that the file is readable to its end, and holds what was requested."""
         suffix = validate_download(self.subject, path)
         try:
             series = self.read(path)
@@ -373,14 +358,7 @@ class PointSource(Source):
 
     @override
     def fetch(self, month: Month) -> RawMonth:
-        """Cut the month out of the kept series, and request those that do not reach it.
-
-        Raises:
-            SourceError: if the key is missing, the service refuses, or the time limit of the retry policy has passed.
-            MonthFailedError: if the service fails repeatedly, or returns another point or too few hours.
-            NotYetAvailableError: if it has no data for the month yet.
-            LocalDiskError: if the disk is full.
-        """
+        """Cut the month out of the kept series, and request those that do not reach it."""
         return self._raw_month(month, [self._fetch_slice(month, place) for place in self.request.points])
 
     def _fetch_slice(self, month: Month, place: Location) -> RawFile:
@@ -515,11 +493,7 @@ def _slice(month: Month, fetched: Fetched, series: PointSeries) -> bytes | None:
 
 
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> PointSource:
-    """Open the source described by the settings.
-
-    Raises:
-        UsageError: if the dataset does not have a named variable.
-    """
+    """Open the source described by the settings."""
     offered_variables(request)
     retries = RetrySettings(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
     return PointSource(settings.home, request, settings.refetch, retries, say, FileStore.of(settings))

@@ -73,13 +73,7 @@ class SampleSource(Source):
     name = "sample"
 
     def fetch(self, month: Month) -> RawMonth:
-        """Generate the month, or return the file from an earlier call with the same parameters.
-
-        Raises:
-            NoDataError: if ERA5 has none of the variables in these hours (accumulations before 1940-01-01T07:00).
-            LocalDiskError: if the disk is full or not writable.
-            StoreError, TransientError: if a store is set, and it refuses or cannot be reached.
-        """
+        """Generate the month, or return the file from an earlier call with the same parameters."""
         making = self._making(month)
         path, wanted = making.path, making.hours
         recorded = self._recorded(path)

@@ -184,12 +184,7 @@ class Request:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """Build the request from the settings.
-
-        Raises:
-            UsageError: if they contain an unknown variable, or an invalid area or point, or want values between the
-                grid points from a source that has none.
-        """
+        """Build the request from the settings."""
         choice = settings.variable_choice
         if settings.trust_files and not source_kind(settings.source_name).has_own_files:
             raise UsageError(
@@ -333,11 +328,7 @@ class FolderSource(Protocol):
 
 @contextmanager
 def try_lock_month(subject: Month | str, lock: Path) -> Iterator[bool]:
-    """Take the lock if it is free, without waiting; yield whether it is held.
-
-    Raises:
-        LocalDiskError: if its folder is not writable.
-    """
+    """Take the lock if it is free, without waiting; yield whether it is held."""
     with _opened(subject, lock) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -352,9 +343,6 @@ def locked_month(subject: Month | str, lock: Path, say: Callable[[str], None], l
     """Hold the lock, waiting until other runs release it; it ends with the process at the latest.
 
     `lasts` tells the user how long that run may take.
-
-    Raises:
-        LocalDiskError: if its folder is not writable.
     """
     with _opened(subject, lock) as file:
         with suppress(OSError):  # some network file systems have no locks

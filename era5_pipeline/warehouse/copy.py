@@ -91,12 +91,7 @@ class FlatCopy:
         freeze: bool,
         span: LocationSpan = EVERYWHERE,
     ) -> int:
-        """COPY the rows of the locations in `span` into `table`; return the number of accepted rows.
-
-        Raises:
-            BadFileError: if the flat file is damaged.
-            psycopg.Error: any error of the server.
-        """
+        """COPY the rows of the locations in `span` into `table`; return the number of accepted rows."""
         options = [*self._options, *(["FREEZE true"] if freeze else [])]
         columns = (*KEYS, *self._flat.column_names)
         statement = sql.SQL("COPY {} ({}) FROM STDIN ({})").format(
@@ -179,12 +174,7 @@ class BatchCopy:
         self.reason: str | None = None
 
     def __call__(self, connection: psycopg.Connection[Any], locations: LocationSet | None) -> int | None:
-        """Load the month within a savepoint; return the number of rows, or None if they must be copied.
-
-        Raises:
-            BadFileError: if the flat file is damaged.
-            psycopg.Error: if the server fails otherwise than by refusing batches.
-        """
+        """Load the month within a savepoint; return the number of rows, or None if they must be copied."""
         if self._copy.arrow is None or not pays_off(_SAVED_BY_BATCHES * self._flat.rows * len(self._flat.columns)):
             return None
         from era5_pipeline.warehouse.layouts import batch_load, batches  # noqa: PLC0415  # slow to import, optional
@@ -241,13 +231,7 @@ class MergedCopy:
         freeze: bool,
         span: LocationSpan = EVERYWHERE,
     ) -> int:
-        """COPY the merged rows into `table`; return the number of accepted rows.
-
-        Raises:
-            RefusedError: if the flat month has rows that are not in the part.
-            WarehouseError: if the table does not hold the rows recorded in the ledger.
-            psycopg.Error: any error of the server.
-        """
+        """COPY the merged rows into `table`; return the number of accepted rows."""
         options = sql.SQL("FORMAT binary, FREEZE true" if freeze else "FORMAT binary")
         with self._connect("merge") as reading:
             reading.execute(sql.SQL("CREATE TEMP TABLE {} (LIKE {})").format(_NEW_ROWS, WEATHER))
@@ -338,9 +322,6 @@ def location_spans(flat: FlatMonth, shares: int) -> tuple[LocationSpan, ...]:
     """Split the month's locations into up to `shares` spans with similar row counts; fewer if the month is small.
 
     A CSV file is one span: it has no index of its locations.
-
-    Raises:
-        BadFileError: if the flat file is damaged.
     """
     shares = min(shares, flat.rows // _SHARE_ROWS)
     if shares < 2 or flat.format != "parquet":

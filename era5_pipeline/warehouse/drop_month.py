@@ -45,11 +45,7 @@ class DroppedMonth:
 def what_would_go(
     connection: psycopg.Connection[Any], months: tuple[Month, ...], locations: LocationSet | None
 ) -> tuple[DroppedMonth, ...]:
-    """Find what dropping these locations (None: all) would remove. Months without any of them are skipped.
-
-    Raises:
-        Era5Error: as in `ledger.read_ledger`.
-    """
+    """Find what dropping these locations (None: all) would remove. Months without any of them are skipped."""
     held = {contents.month: contents.parts for contents in ledger.read_ledger(connection)}
     found = []
     for month in months:
@@ -74,11 +70,6 @@ def drop_month(
 
     Readers see the rows until the commit. `alongside` is called with the removed locations at the end of the
     transaction: what it does is committed with it.
-
-    Raises:
-        MonthLockedError: if a load of the month, or a reader that locks the table, did not finish in time.
-        TransientError: if the connection was lost; the month is unchanged.
-        WarehouseError: if the server refused; the month is unchanged.
     """
     errors = partial(server_errors, f"dropping {month}", afterwards="The month is unchanged.")
     with errors(), warehouse.connect() as connection:

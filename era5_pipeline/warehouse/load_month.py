@@ -104,11 +104,7 @@ class LoadSession:
 
 @contextmanager
 def load_session(warehouse: Warehouse, lock_timeout_seconds: int = 600) -> Iterator[LoadSession]:
-    """Open a session for loads, creating missing database objects.
-
-    Raises:
-        Era5Error: as in `load_month`.
-    """
+    """Open a session for loads, creating missing database objects."""
     with warehouse.connect() as connection:
         prepare_session(connection, lock_timeout_seconds)
         yield LoadSession(connection, ensure_schema(connection))
@@ -138,13 +134,6 @@ def load_month(
     With `batches`, the columnstore gets finished batches if its version is known (`layouts.batch_load`); the notes say
     why a month was loaded as rows instead. `session` is the session to load with; None opens a new one. `alongside` is
     called at the end of the transaction, also of one that changes no rows: what it does is committed with it.
-
-    Raises:
-        RefusedError: if generated and real data would be mixed, or rows would be replaced by fewer hours or variables,
-            or by another version than final (unless `replace_more`).
-        MonthLockedError: if another load of the month, or a reader that locks the table, does not finish in time.
-        TransientError: if the connection was lost; the month is unchanged.
-        WarehouseError: if the server refused; the month is unchanged.
     """
     errors = partial(server_errors, f"loading {flat.month}", afterwards=_WHOLE)
     opened = load_session(warehouse, lock_timeout_seconds) if session is None else nullcontext(session)
@@ -417,9 +406,6 @@ def prepare_session(connection: psycopg.Connection[Any], lock_timeout_seconds: i
     least a second, because loads hold short locks that delay each other.
 
     `synchronous_commit = off` is advised for bulk loads, but could lose a month already reported as loaded.
-
-    Raises:
-        ServerUnsuitableError: as in `require_own_code`.
     """
     require_own_code(connection)
     connection.execute(

@@ -42,9 +42,6 @@ def month_lock(
 
     If another session holds it, `on_wait` is called with a message that names that session, and this one waits up to
     `timeout_seconds`.
-
-    Raises:
-        MonthLockedError: naming the session that holds the lock, if it does not finish in time.
     """
     key = (LOCK_CLASS, month.number)
     row = connection.execute("SELECT pg_try_advisory_lock(%s, %s)", key).fetchone()
@@ -71,11 +68,7 @@ def month_lock(
 
 
 def require_no_loads(connection: psycopg.Connection[Any], problem: str) -> None:
-    """Require that no other session loads a month: a running load was started by an older version.
-
-    Raises:
-        MonthLockedError: beginning with `problem`, and naming the session.
-    """
+    """Require that no other session loads a month: a running load was started by an older version."""
     row = connection.execute(
         "SELECT a.pid, a.usename, host(a.client_addr), a.backend_start "
         "FROM pg_locks l JOIN pg_stat_activity a USING (pid) "

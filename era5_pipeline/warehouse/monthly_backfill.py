@@ -62,10 +62,6 @@ def fill_month(
     """Compute missing summaries of the month's parts, each in a transaction; return the number of locations.
 
     The tables must exist. Reads the hours of these parts once.
-
-    Raises:
-        MonthLockedError: if a load of the month does not finish in time.
-        Era5Error: otherwise as in `server_errors`; parts filled before it stay.
     """
     errors = partial(server_errors, f"summarising {month}", afterwards="The hours are unchanged.")
     with errors(), warehouse.connect() as connection:

@@ -49,10 +49,6 @@ def replace_summaries(connection: psycopg.Connection[Any], flat: FlatMonth, loca
     """Within a transaction, delete the month's summaries of these locations (None: all), and copy the file's.
 
     The partition of the month's year must exist with all columns.
-
-    Raises:
-        BadFileError: if the file of summaries is damaged.
-        psycopg.Error: if the server refuses.
     """
     _delete(connection, flat.month, locations)
     if flat.summaries is None:
@@ -71,10 +67,6 @@ def merge_summaries(connection: psycopg.Connection[Any], flat: FlatMonth) -> Non
     """Within a transaction, write the file's summaries into its locations' rows, keeping their other columns.
 
     Each location must have a row, and the partition of the month's year must exist with all columns.
-
-    Raises:
-        BadFileError: if the file of summaries is damaged.
-        psycopg.Error: if the server refuses.
     """
     if flat.summaries is None:
         return
@@ -235,12 +227,7 @@ class MonthlyLoad:
         return self.flat.summaries is not None and self.flat.summaries.path.is_file()
 
     def prepare(self) -> bool:
-        """Create the partition and columns for the summaries; return whether they can be written.
-
-        Raises:
-            MonthLockedError: if other sessions used the table for too long.
-            psycopg.Error: if the server refuses for reasons other than a missing privilege.
-        """
+        """Create the partition and columns for the summaries; return whether they can be written."""
         if self.flat.summaries is None:
             self._note("its flat file has none: era5 db summaries adds them")
         elif is_ready(self.connection, self.flat.month, self.flat.column_names):

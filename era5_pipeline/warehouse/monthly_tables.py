@@ -206,10 +206,6 @@ def make_ready(
 
     Each uses its own short transaction before the load, so that loads of other months do not wait for it. The
     connection must be in autocommit mode.
-
-    Raises:
-        MonthLockedError: if other sessions used the table for too long.
-        psycopg.Error: if the server refuses.
     """
     lacking = _lacking(connection, _NAME, columns)
     if lacking:

@@ -73,11 +73,7 @@ def ensure_schema(connection: psycopg.Connection[Any], *, steps: Sequence[Step] 
 
 
 def upgrade_schema(connection: psycopg.Connection[Any], *, steps: Sequence[Step] = STEPS) -> None:
-    """Upgrade tables of an older version; create none.
-
-    Raises:
-        SchemaVersionError: as in `ensure_schema`.
-    """
+    """Upgrade tables of an older version; create none."""
     with server_errors("looking at the schema's version"):
         version = schema_version(connection)
     if 0 < version < len(steps):
@@ -126,11 +122,7 @@ def _take_steps(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> N
 
 
 def require_may_load(connection: psycopg.Connection[Any]) -> None:
-    """Raise, before starting a month, if this user may read the warehouse but not load into it.
-
-    Raises:
-        ServerUnsuitableError: if the user can only read.
-    """
+    """Raise, before starting a month, if this user may read the warehouse but not load into it."""
     with server_errors("looking at this user's privileges"):
         if not _exists(connection, "era5.ledger"):
             return
@@ -146,11 +138,7 @@ def require_may_load(connection: psycopg.Connection[Any]) -> None:
 
 
 def existing_layout(connection: psycopg.Connection[Any]) -> Layout | None:
-    """Recognize the layout of the table `weather`; None if it does not exist. Creates nothing.
-
-    Raises:
-        ServerUnsuitableError: if the table belongs to another project.
-    """
+    """Recognize the layout of the table `weather`; None if it does not exist. Creates nothing."""
     with server_errors("looking at the table weather"):
         if not _exists(connection, "weather"):
             return None

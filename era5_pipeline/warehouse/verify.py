@@ -55,9 +55,6 @@ def verify_month(
     month once. The checksum is exact and independent of row order (see `checksum_of`). `connection` is the connection
     to use; None opens a new one. With `is_read_back`, the load has compared all rows itself, and only summaries are
     counted.
-
-    Raises:
-        Era5Error: as in `server_errors`.
     """
     opened = warehouse.connect() if connection is None else nullcontext(connection)
     with server_errors(f"verifying {flat.month}"), opened as used:

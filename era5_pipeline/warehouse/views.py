@@ -425,9 +425,6 @@ def ensure_locations(connection: psycopg.Connection[Any]) -> None:
     """Create the view, its table and the function, unless they exist; usually a single query.
 
     If PostGIS was installed after the view was created, the view gains these columns.
-
-    Raises:
-        psycopg.Error: if this user may not, or the objects are locked.
     """
     row = connection.execute(read_sql("missing_locations")).fetchone()
     is_complete, postgis = row if row is not None else (True, None)

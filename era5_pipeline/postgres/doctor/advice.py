@@ -59,11 +59,7 @@ class Advice:
 
 
 def amount(value: str, unit: str | None = None) -> float:
-    """Convert a value to bytes or a count; `unit` applies to a bare number, as in pg_settings ("8kB").
-
-    Raises:
-        ValueError: if it is not a number with a known unit.
-    """
+    """Convert a value to bytes or a count; `unit` applies to a bare number, as in pg_settings ("8kB")."""
     found = _AMOUNT.fullmatch(value)
     if found is None:
         raise ValueError(f"{value!r} is not an amount")

@@ -152,9 +152,6 @@ def diagnose(
     """Diagnose the connected server for the profile; `given` facts about its machine override measured ones.
 
     `more` are findings from outside the server, included in the diagnosis.
-
-    Raises:
-        TransientError, WarehouseError: if the server does not answer.
     """
     names = {advice.name for advice in advise("reckless", _UNKNOWN)}
     facts = read_server_facts(connection, names | set(SETTINGS_OF_FINDINGS))

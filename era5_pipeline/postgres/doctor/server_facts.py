@@ -157,11 +157,7 @@ class ServerFacts:
 
 
 def read_server_facts(connection: psycopg.Connection[Any], names: Collection[str]) -> ServerFacts:
-    """Read the facts, and the settings with these names.
-
-    Raises:
-        TransientError, WarehouseError: if the server does not answer.
-    """
+    """Read the facts, and the settings with these names."""
     with server_errors("reading the server's settings"), connection.transaction():
         # So that not even a mistake in these queries can change anything.
         connection.execute("SET TRANSACTION READ ONLY")

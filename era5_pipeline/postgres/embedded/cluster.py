@@ -80,11 +80,7 @@ def _shares_of_memory(memory: int) -> dict[str, str]:
 
 
 def write_settings(settings: Mapping[str, str], data_folder: Path, account: Account) -> None:
-    """Write `era5.conf` into the data folder, and include it in `postgresql.conf`.
-
-    Raises:
-        LocalDiskError: if the disk is full or not writable.
-    """
+    """Write `era5.conf` into the data folder, and include it in `postgresql.conf`."""
     lines = [
         "# Overwritten at each start. Your own settings: in postgresql.conf, below the line that includes this file."
     ]
@@ -140,11 +136,7 @@ class TcpAccess:
         self._port.unlink(missing_ok=True)
 
     def password(self) -> str:
-        """Return the password, generating it at the first call.
-
-        Raises:
-            LocalDiskError: if its file cannot be read or written.
-        """
+        """Return the password, generating it at the first call."""
         with disk_errors("keeping the server's password", self._password):
             if not self._password.exists():
                 # Create the file privately too: `replacing` only makes its folder private (mkstemp).
@@ -177,11 +169,7 @@ def is_free(port: int) -> bool:
 
 
 def require_free(port: int) -> None:
-    """Require that a server can listen on the port.
-
-    Raises:
-        UsageError: if it is in use.
-    """
+    """Require that a server can listen on the port."""
     if not is_free(port):
         raise UsageError(
             f"port {port} of {LOOPBACK} is in use",
@@ -238,12 +226,7 @@ class Cluster:
         return f"postgresql://{SUPERUSER}@/{name}?host={self._socket_folder.path}&port={PORT}"
 
     def exists(self) -> bool:
-        """Return True if a PostgreSQL data folder exists.
-
-        Raises:
-            LocalDiskError: if its folders cannot be read.
-            UsageError: if the home is not a folder.
-        """
+        """Return True if a PostgreSQL data folder exists."""
         with disk_errors("opening the embedded PostgreSQL", self._home):
             try:
                 (self.data_folder / "PG_VERSION").stat()
@@ -279,11 +262,7 @@ class Cluster:
         return f"postgresql://{SUPERUSER}:{self.tcp.password()}@{LOOPBACK}:{port}/{quote(database, safe='')}"
 
     def set_password(self) -> None:
-        """Set the password for TCP clients on the running server.
-
-        Raises:
-            WarehouseError: if the server refuses.
-        """
+        """Set the password for TCP clients on the running server."""
         with (
             server_errors("setting the server's password"),
             psycopg.connect(self.url("postgres"), autocommit=True) as connection,
@@ -291,13 +270,7 @@ class Cluster:
             self.tcp.set_password(connection, SUPERUSER)
 
     def bring_up(self) -> None:
-        """Start the server if needed, creating a missing data folder.
-
-        Raises:
-            LocalDiskError: if the disk is full or not writable.
-            ServerUnsuitableError: if another major version created the data folder.
-            WarehouseError: if the server cannot be started.
-        """
+        """Start the server if needed, creating a missing data folder."""
         if self.is_running():
             return
         with disk_errors("starting the embedded PostgreSQL", self._home):
@@ -316,11 +289,7 @@ class Cluster:
             self._launch(account)
 
     def shut_down(self, wait_seconds: float) -> bool:
-        """Stop the server; return whether it was running.
-
-        Raises:
-            WarehouseError: if it does not stop in time.
-        """
+        """Stop the server; return whether it was running."""
         postmaster = self._postmaster()
         if postmaster is None:
             return False

@@ -36,12 +36,7 @@ _INITDB_OPTIONS = (
 
 
 def require_usable(folder: Path, account: Account) -> None:
-    """Check that the embedded server can run on the data folder and may, if it exists.
-
-    Raises:
-        ServerUnsuitableError: if another major version created it.
-        WarehouseError: if it holds something else, or belongs to another user.
-    """
+    """Check that the embedded server can run on the data folder and may, if it exists."""
     if not folder.exists():
         return
     try:
@@ -169,11 +164,7 @@ class SocketFolder:
             (self.path / f".s.PGSQL.{PORT}").symlink_to(f".s.PGSQL.{port}")
 
     def make(self, account: Account) -> None:
-        """Create the folder for the server of `account`.
-
-        Raises:
-            WarehouseError: if the folder exists and is not private.
-        """
+        """Create the folder for the server of `account`."""
         if self.path == self._data_folder:
             return
         with suppress(FileExistsError):

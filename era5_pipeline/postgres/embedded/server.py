@@ -69,12 +69,7 @@ class EmbeddedServer:
         return self._cluster.log_path
 
     def exists(self) -> bool:
-        """Return True if a PostgreSQL data folder exists.
-
-        Raises:
-            LocalDiskError: if the home cannot be read.
-            UsageError: if the home is not a folder.
-        """
+        """Return True if a PostgreSQL data folder exists."""
         return self._cluster.exists()
 
     @contextmanager
@@ -83,12 +78,6 @@ class EmbeddedServer:
 
         On exit the server is stopped, unless another process holds a lease or `start` was called. A process killed in
         this context leaves the server running; the next lease that ends stops it.
-
-        Raises:
-            UsageError: if the home is not a folder.
-            LocalDiskError: if the disk is full or not writable.
-            ServerUnsuitableError: if another major version created the data folder.
-            WarehouseError: if the server cannot be started or stopped.
         """
         try:
             with self._leased():
@@ -107,11 +96,6 @@ class EmbeddedServer:
 
         With `port` it also listens on that port of 127.0.0.1, with a password, until `stop`; a server running without
         it is restarted. Without `port`, a server that already listens on one continues to do so.
-
-        Raises:
-            UsageError: if another program uses the port.
-            WarehouseError: if the server would have to be restarted while other processes use it.
-            Era5Error: as in `lease`.
         """
         with self._start_stop_lock():
             if port is not None and port != self._cluster.listening_port():
@@ -137,10 +121,6 @@ class EmbeddedServer:
 
         Returns:
             Whether the server ran.
-
-        Raises:
-            WarehouseError: if other processes (which are named) use it and `force` is not set, or it does not stop in
-                time.
         """
         if not self._home.is_dir():
             return False
@@ -160,11 +140,7 @@ class EmbeddedServer:
         return self._cluster.url(database)
 
     def tcp_url(self, database: str) -> str:
-        """Return the URL of `database` on the running server's TCP port, with the password.
-
-        Raises:
-            UsageError: if the server does not listen on a port.
-        """
+        """Return the URL of `database` on the running server's TCP port, with the password."""
         port = self._cluster.listening_port()
         if port is None:
             raise UsageError(
@@ -269,9 +245,6 @@ class EmbeddedDatabaseWatch:
 
         A failed start, such as a server killed during recovery, counts as an end too. While this process lacks memory
         or open files, it only warns, once.
-
-        Raises:
-            WarehouseError: if it does not start, or ends too often.
         """
         with self._one_at_a_time:
             before = self._ended

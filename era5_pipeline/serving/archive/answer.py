@@ -89,11 +89,7 @@ def _elevation(connection: psycopg.Connection[Any], location_id: int) -> float |
 def read_point_hours(
     connection: psycopg.Connection[Any], location: Location, columns: Sequence[str], days: Days, zone: AnswerZone
 ) -> PointHours:
-    """Read the hours of the days; the connection is in autocommit mode, and `prepare_for_reading` was called.
-
-    Raises:
-        NoDataError: if the table never has the place, or has no such column; the message says what it has.
-    """
+    """Read the hours of the days; the connection is in autocommit mode, and `prepare_for_reading` was called."""
     start = days.start(zone)
     end = start + timedelta(hours=days.hours)
     try:
@@ -200,11 +196,7 @@ class PointAnswer:
 def read_answer(
     connection: psycopg.Connection[Any], question: ArchiveQuestion, point: ArchivePoint, elevation: float | None = None
 ) -> PointAnswer:
-    """Answer the question for one of its points, at this `elevation`; the connection is in autocommit mode.
-
-    Raises:
-        NoDataError: if the table has nothing at the place, or no such column; the message says what it has.
-    """
+    """Answer the question for one of its points, at this `elevation`; the connection is in autocommit mode."""
     hours = PointHours({}, (), 0)
     if question.columns:
         hours = read_point_hours(connection, point.cell.location, question.columns, point.days, point.zone)

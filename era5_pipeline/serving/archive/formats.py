@@ -183,11 +183,7 @@ _BESIDES = 1_024
 
 
 def answer_as_flatbuffers(answers: Sequence[PointAnswer], time_format: TimeFormat, milliseconds: float) -> bytes:
-    """The messages of all places in sequence; `milliseconds` is the time it took to make the answer.
-
-    Raises:
-        UsageError: if the schema has no such variable or unit.
-    """
+    """The messages of all places in sequence; `milliseconds` is the time it took to make the answer."""
     return b"".join(_message(answer, time_format, milliseconds) for answer in answers)
 
 

@@ -58,20 +58,12 @@ _SHOWN = 3
 
 
 def find_hourly(name: str) -> HourlyVariable:
-    """The hourly variable of this name.
-
-    Raises:
-        UsageError: if the name is unknown; the message says why, or suggests similar names.
-    """
+    """The hourly variable of this name."""
     return _find(name, HOURLY, DAILY, "hourly")
 
 
 def find_daily(name: str) -> DailyVariable:
-    """The daily variable of this name.
-
-    Raises:
-        UsageError: if the name is unknown; the message says why, or suggests similar names.
-    """
+    """The daily variable of this name."""
     return _find(name, DAILY, HOURLY, "daily")
 
 
@@ -208,11 +200,7 @@ class VariableFields:
 
 @lru_cache(maxsize=512)
 def variable_fields(name: str, kind: str) -> VariableFields:
-    """The fields of a variable of hours or days (`kind`: hourly, daily), by its requested name.
-
-    Raises:
-        UsageError: if the schema has no such variable.
-    """
+    """The fields of a variable of hours or days (`kind`: hourly, daily), by its requested name."""
     today = current_name(name)
     found = _NAME.fullmatch(today)
     parts = found.groupdict() if found and today not in _VARIABLES else {"variable": today}
@@ -229,11 +217,7 @@ def variable_fields(name: str, kind: str) -> VariableFields:
 
 
 def unit_number(unit: Unit) -> int:
-    """The number of a unit in the schema.
-
-    Raises:
-        UsageError: if the schema has no such unit.
-    """
+    """The number of a unit in the schema."""
     if unit.name not in _UNITS:
         raise UsageError(
             f"FlatBuffers of Open-Meteo have no unit {unit.name}", remedy="Ask for another, or with format=json."

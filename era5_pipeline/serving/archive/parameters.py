@@ -54,9 +54,6 @@ class AskedParameters:
 
         Other names are ignored, as with Open-Meteo, unless no variable is requested: then their data are not available
         here. The `ignored` names are always allowed.
-
-        Raises:
-            UsageError: naming the parameter.
         """
         plain = {_plain(name): name for name in known}
         asks = any(self.all(name) for name in ("hourly", "daily"))
@@ -86,11 +83,7 @@ class AskedParameters:
         return [part for value in self._given.get(name, ()) for part in _SEPARATOR.split(value) if part]
 
     def choice(self, name: str, kind: str, default: str, choices: object) -> Any:  # noqa: ANN401
-        """The value, one of the `choices`, which is a `Literal`; `kind` names them in Open-Meteo's reason.
-
-        Raises:
-            UsageError: if it is not one of them.
-        """
+        """The value, one of the `choices`, which is a `Literal`; `kind` names them in Open-Meteo's reason."""
         allowed = get_args(choices)
         found = self.one(name)
         if found is None:
@@ -103,11 +96,7 @@ class AskedParameters:
         return found
 
     def numbers(self, name: str) -> list[float]:
-        """The numbers of a list.
-
-        Raises:
-            UsageError: if a part is not a number.
-        """
+        """The numbers of a list."""
         texts = self.all(name)
         for text in texts:
             if not _NUMBER.fullmatch(text):
@@ -283,11 +272,7 @@ class ArchiveQuestion:
 
 
 def read_question(given: Iterable[tuple[str, str]], today: date) -> ArchiveQuestion:
-    """Read the parameters of a request, as pairs of name and value; `today` is the last day that may be requested.
-
-    Raises:
-        UsageError: if one is invalid, missing, or not available here.
-    """
+    """Read the parameters of a request, as pairs of name and value; `today` is the last day that may be requested."""
     asked = AskedParameters(given)
     asked.require_known(_KNOWN, _IGNORED)
     units = UnitChoice(

@@ -125,8 +125,6 @@ def download(
     Raises:
         RetryableError: if the download was interrupted (`part` keeps the received bytes), or the file is gone or not
             the announced one.
-        SourceError: if the certificate of the file server cannot be verified.
-        LocalDiskError: if the disk is full.
     """
     part.parent.mkdir(parents=True, exist_ok=True)
     held = part.stat().st_size if part.exists() else 0

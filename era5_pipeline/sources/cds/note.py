@@ -305,11 +305,7 @@ class RequestFiles:
         return self.folder / f"{self._stem}.{job}.part"
 
     def place(self, part: Path, sha256: str, suffix: str) -> str:
-        """Sync a complete download to disk and give it its final name.
-
-        Raises:
-            LocalDiskError: if that fails.
-        """
+        """Sync a complete download to disk and give it its final name."""
         name = f"{self._stem}-{sha256[:12]}{suffix}"
         with disk_errors(f"{self.query.subject}: keeping the download", part):
             with part.open("rb") as written:

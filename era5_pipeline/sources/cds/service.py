@@ -56,11 +56,7 @@ class Credentials:
 
 
 def read_credentials() -> Credentials:
-    """Read the user's credentials from the same places as cdsapi.
-
-    Raises:
-        SourceError: if they are missing, invalid, or from before the Climate Data Store of 2024.
-    """
+    """Read the user's credentials from the same places as cdsapi."""
     url, key, verify = _read()
     if ":" in key:
         raise SourceError(
@@ -152,11 +148,7 @@ class CdsService:
         self.verify = credentials.verify
 
     def prepare(self) -> None:
-        """Make the call that precedes sending a request, to learn the service's clock (`now`).
-
-        Raises:
-            RetryableError, SourceError: see `answers`.
-        """
+        """Make the call that precedes sending a request, to learn the service's clock (`now`)."""
         with translated_errors(self._subject, self._dataset):
             self._process = self._client.get_process(self._dataset)
 
@@ -165,22 +157,14 @@ class CdsService:
         return datetime.now(tz=UTC) + self._session.clock_ahead
 
     def submit(self, inputs: dict[str, Any]) -> Job:
-        """Send a request.
-
-        Raises:
-            RetryableError, SourceError, NotYetAvailableError: see `answers`.
-        """
+        """Send a request."""
         with translated_errors(self._subject, self._dataset):
             process = self._process or self._client.get_process(self._dataset)
             self._process = None
             return Job(process.submit(inputs), self._subject, self._dataset)
 
     def take_up(self, job_id: str) -> Job:
-        """Look up a previously sent request.
-
-        Raises:
-            RetryableError, SourceError: see `answers`.
-        """
+        """Look up a previously sent request."""
         with translated_errors(self._subject, self._dataset):
             return Job(self._client.get_remote(job_id), self._subject, self._dataset)
 
@@ -191,9 +175,6 @@ class CdsService:
 
         `sent_at` is by the service's clock (`now`), whose machines may differ by `clock_difference`; `finished` are ids
         of finished or abandoned jobs.
-
-        Raises:
-            RetryableError, SourceError: see `answers`.
         """
         first = sent_at - clock_difference
         last = sent_at + timedelta(seconds=_TIMEOUT_SECONDS) + clock_difference
@@ -256,20 +237,12 @@ class Job:
         return f"request {self.id} is {words.get(status, status)}"
 
     def answered_at(self) -> datetime | None:
-        """When the request was completed; None: not yet, or unknown.
-
-        Raises:
-            RetryableError, SourceError: see `answers`.
-        """
+        """When the request was completed; None: not yet, or unknown."""
         with translated_errors(self._subject, self._dataset):
             return self._remote.finished_at
 
     def is_ready(self) -> bool:
-        """Poll once whether the results are ready.
-
-        Raises:
-            RetryableError, SourceError, NotYetAvailableError: see `answers`.
-        """
+        """Poll once whether the results are ready."""
         with translated_errors(self._subject, self._dataset):
             return bool(self._remote.results_ready)
 

@@ -34,9 +34,6 @@ class OneOriginSession(requests.Session):
 
     `clock_ahead` is how far the service's clock is ahead of this machine's, to a second: times in its responses are
     compared with its own clock, since this machine's may be hours off.
-
-    Raises:
-        OtherHostError: for a request to any other origin; nothing is sent.
     """
 
     def __init__(self, url: str) -> None:

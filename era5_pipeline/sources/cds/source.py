@@ -64,14 +64,7 @@ class CdsSource(Source, QueuedSource):
 
     @override
     def fetch(self, month: Month) -> RawMonth:
-        """Return the file in the folder, take up the request under way, or send one.
-
-        Raises:
-            SourceError: if the key is missing, the service refuses, or the time limit of the retry policy has passed.
-            MonthFailedError: if the service fails repeatedly for this month.
-            NotYetAvailableError: if it has no data for the month yet.
-            LocalDiskError: if the disk is full.
-        """
+        """Return the file in the folder, take up the request under way, or send one."""
         self._fetch_together(month)
         return self._raw_month(month, [self._fetch(month, files) for files in self._portions(month)])
 
@@ -236,11 +229,7 @@ def _job_of(note: Note) -> str | None:
 
 
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> CdsSource:
-    """Open the source described by the settings.
-
-    Raises:
-        UsageError: if they want GRIB, and the library that reads it is not installed.
-    """
+    """Open the source described by the settings."""
     if request.data_format == "grib":
         ec_codes()
     retries = RetrySettings(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)

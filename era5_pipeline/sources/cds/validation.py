@@ -38,10 +38,6 @@ def validate_download(subject: Month | str, path: Path) -> str:
 
     Returns:
         The suffix for its name: `.nc`, `.grib` or `.zip`.
-
-    Raises:
-        RetryableError: if it is damaged; a new request may give an intact one.
-        HostileFileError: if a member of the ZIP would be unpacked outside its folder, or to an extreme size.
     """
     kind = kind_of(path)
     if kind == "netcdf":

@@ -76,9 +76,6 @@ class ZarrStore:
         """Require the variables, one global hour per chunk, in the units and type of ERA5's files.
 
         Units missing from a copy of the store are assumed correct; values are checked against bounds later.
-
-        Raises:
-            SourceError: naming the variables that are missing or different.
         """
         lacking = [v.cds_name for v in variables if v.cds_name not in self.dataset.data_vars]
         if lacking:
@@ -131,13 +128,7 @@ class ZarrStore:
 def open_store(
     url: str, month: Month, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
 ) -> ZarrStore:
-    """Open the store at a URL, or in a folder; `month` is for messages.
-
-    Raises:
-        UsageError: if the kind of URL is not supported.
-        SourceError: if the store does not exist, or does not have ARCO-ERA5's layout; also if it could not be reached
-            several times in a row, so that not every month waits as long for nothing.
-    """
+    """Open the store at a URL, or in a folder; `month` is for messages."""
     use_checked_blosc()
     address, url = https_of_google(url), without_password(url)
     try:

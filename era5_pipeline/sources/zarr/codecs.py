@@ -27,11 +27,7 @@ class CheckedBlosc(Blosc):  # type: ignore[misc]  # numcodecs has no types
     codec_id = "blosc"
 
     def decode(self, buf: Buffer, out: Buffer | None = None) -> Buffer:
-        """Decode a chunk.
-
-        Raises:
-            RuntimeError: if it is truncated or damaged.
-        """
+        """Decode a chunk."""
         held = memoryview(buf).cast("B")
         if held.nbytes < _HEADER_BYTES or int.from_bytes(held[_LENGTH], "little") != held.nbytes:
             raise RuntimeError(f"a chunk of {held.nbytes} bytes is truncated")

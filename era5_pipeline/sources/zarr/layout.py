@@ -62,12 +62,7 @@ class Metadata:
 
 
 def read_metadata(store: ReadOnlyStore, variables: Sequence[Variable]) -> Metadata:
-    """Read the metadata; without consolidated ones, those of `variables` and their axes, by the names they may have.
-
-    Raises:
-        SourceError: if there is no Zarr store, or its metadata are damaged.
-        TransientError: if it cannot be reached.
-    """
+    """Read the metadata; without consolidated ones, those of `variables` and their axes, by the names they may have."""
     forbidden: list[ForbiddenError] = []
 
     def read(key: str) -> dict[str, Any] | None:
@@ -233,11 +228,7 @@ class Layout(Geometry):
         return self.expver[hours.start - self.hours.start : hours.stop - self.hours.start] if self.expver else ()
 
     def axes_of(self, area: Area | None) -> Axes:
-        """The area's points, or without an area all that the store has.
-
-        Raises:
-            SourceError: if the store does not have them all.
-        """
+        """The area's points, or without an area all that the store has."""
         if area is None:
             latitudes = np.asarray(latitudes_of(np.unique(self.latitude_index)[::-1]), dtype=np.float64)
             longitudes = np.unique(self.longitude_index)
@@ -263,12 +254,7 @@ class Layout(Geometry):
 def open_layout(
     store: ReadOnlyStore, variables: Sequence[Variable], required: Iterable[Variable]
 ) -> tuple[Layout, tuple[Variable, ...]]:
-    """Read metadata and axes; return the layout of those `variables` that the store has, and those it does not have.
-
-    Raises:
-        SourceError: if a `required` variable is not there or none is, or one is not what ERA5's hourly values are.
-        TransientError: if it cannot be reached.
-    """
+    """Read metadata and axes; return the layout of those `variables` that the store has, and those it does not have."""
     use_checked_blosc()
     metadata = read_metadata(store, variables)
     found = _our_arrays(metadata, variables)

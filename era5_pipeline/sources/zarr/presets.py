@@ -80,12 +80,7 @@ def resolved_url(text: str) -> str:
 
 
 def access_of(settings: Settings) -> StoreAccess:
-    """The address, user and token by the settings.
-
-    Raises:
-        UsageError: if no address is set, or the file of the token is missing or not a token.
-        SourceError: if a preset needs a token and none is set.
-    """
+    """The address, user and token by the settings."""
     if settings.zarr_url is None:
         raise UsageError(
             "the source zarr needs the address of a store",

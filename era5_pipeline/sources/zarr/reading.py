@@ -207,13 +207,7 @@ def is_in_memory(layout: Geometry, axes: Axes, number: int) -> bool:
 def read_unit(
     store: ReadOnlyStore, layout: Layout, axes: Axes, number: int, folder: Path, say: Callable[[str], None]
 ) -> Gathered:
-    """Read all chunks of a unit that have any of the places; a large unit is gathered in a file in `folder`.
-
-    Raises:
-        MonthFailedError: if a chunk cannot be decoded, naming it.
-        SourceError, TransientError: if the store refuses or cannot be reached.
-        LocalDiskError: if the disk is full.
-    """
+    """Read all chunks of a unit that have any of the places; a large unit is gathered in a file in `folder`."""
     gathered = _opened(layout, axes, number, folder)
     blocks = list(blocks_of(layout, axes, number))
     total = sum(block.chunks for block in blocks)

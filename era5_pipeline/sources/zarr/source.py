@@ -97,13 +97,6 @@ class ZarrSource(Source):
         """Read the chunks with hours of the month, unless its pieces are there, for all `due_months` in them.
 
         Without due months, pieces of all months in the chunks are written: they will be asked for one by one.
-
-        Raises:
-            NotYetAvailableError: if the store does not reach the month yet.
-            NoDataError: if the store begins after the month.
-            SourceError, TransientError, UsageError: see `store` and `layout`.
-            MonthFailedError: if a chunk is damaged.
-            LocalDiskError: if the disk is full.
         """
         lasts = "a chunk at a time; it gives up after six failures in a row"
         with locked_month(month, self.folder / f"{self._stem(month)}.lock", self.say, lasts):
@@ -352,11 +345,7 @@ class ZarrSource(Source):
 
 
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> ZarrSource:
-    """Open the source described by the settings.
-
-    Raises:
-        UsageError: if no store is set, or its token cannot be read.
-    """
+    """Open the source described by the settings."""
     folder = settings.home / "raw" / ZarrSource.name
     file_store = FileStore.of(settings)
     return ZarrSource(access_of(settings), folder, request, settings.refetch, say, file_store=file_store)

@@ -458,13 +458,7 @@ class ReadOnlyStore(Store):
         return size
 
     async def fetch(self, key: str, part: Part | None) -> bytes | None:
-        """Read an object, or a part of it; None if it is absent.
-
-        Raises:
-            ForbiddenError: if the store answers 403.
-            SourceError: if it refuses otherwise.
-            TransientError: if it cannot be reached several times in a row.
-        """
+        """Read an object, or a part of it; None if it is absent."""
         content: bytes | None = await self._retried(key, lambda: self._objects.read(key, part))
         if content is None:
             self.absent.add(key)

@@ -71,7 +71,6 @@ def load_batches(
 
     Raises:
         BatchError: if anything is not as expected: the caller must roll back, and load rows.
-        psycopg.Error: any error of the server.
     """
     apply_settings(connection, _SETTINGS)
     encoder = MonthEncoder(batches)
@@ -119,12 +118,7 @@ def read_batches(
     columns: Sequence[str],
     locations: LocationSet | None,
 ) -> BatchReader:
-    """Read the batches of the month, or of these locations, as the transaction sees them.
-
-    Raises:
-        BatchError: if a batch cannot be right.
-        psycopg.Error: any error of the server.
-    """
+    """Read the batches of the month, or of these locations, as the transaction sees them."""
     reader = BatchReader(month, columns)
     with connection.cursor() as cursor, cursor.copy(_copied_out(table, columns, _of(locations))) as copy:
         for data in copy:
@@ -134,11 +128,7 @@ def read_batches(
 
 
 def batch_table(connection: psycopg.Connection[Any], month: Month) -> BatchTable:
-    """Find the month's table of batches.
-
-    Raises:
-        BatchError: if it has no chunk of its own, or a table of another form.
-    """
+    """Find the month's table of batches."""
     chunks = chunks_of(connection, month)
     if len(chunks) != 1:
         raise BatchError(f"the month has {len(chunks)} chunks")
@@ -177,11 +167,7 @@ def copy_rows(connection: psycopg.Connection[Any], columns: Sequence[str], locat
 def require_same(
     connection: psycopg.Connection[Any], table: BatchTable, columns: Sequence[str], locations: Iterable[Rows]
 ) -> None:
-    """Require that the server made the same batches of these locations as we do.
-
-    Raises:
-        BatchError: if it did not.
-    """
+    """Require that the server made the same batches of these locations as we do."""
     ours = {rows.location_id: rows.tuple() for rows in locations}
     theirs: dict[int, bytes] = {}
     for made in batches_of(connection, table, columns, list(ours)):

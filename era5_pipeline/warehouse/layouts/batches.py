@@ -283,21 +283,13 @@ class BatchReader:
         self._is_begun = False
 
     def add(self, data: bytes | bytearray | memoryview) -> None:
-        """Read the next bytes of the COPY.
-
-        Raises:
-            BatchError: if a batch cannot be right.
-        """
+        """Read the next bytes of the COPY."""
         self._data += data
         if len(self._data) >= _READ_BYTES:
             self._decode()
 
     def finish(self) -> None:
-        """Read to the end of the COPY.
-
-        Raises:
-            BatchError: if a batch cannot be right, or the last one is not whole.
-        """
+        """Read to the end of the COPY."""
         self._decode()
         if bytes(self._data) != CopyData.TRAILER:
             raise BatchError("the batches end in the middle of one")

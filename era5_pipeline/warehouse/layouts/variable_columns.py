@@ -44,9 +44,6 @@ def with_short_lock(
     """Call `change`, which locks the whole table, in a transaction; retry while other sessions use the table.
 
     `ready` and `refused` begin the messages: `2023-07 is ready`, `2023-07 cannot be replaced`.
-
-    Raises:
-        MonthLockedError: naming the session that uses the table, if it does not finish in time.
     """
     deadline = time.monotonic() + timeout_seconds
     for pause in _pauses():
@@ -118,11 +115,7 @@ def variables_in_table(connection: psycopg.Connection[Any]) -> tuple[Variable, .
 
 
 def missing_variables(connection: psycopg.Connection[Any], columns: Iterable[str]) -> tuple[Variable, ...]:
-    """The variables of these columns that are not in the table yet.
-
-    Raises:
-        ServerUnsuitableError: if somebody else added a column of that name.
-    """
+    """The variables of these columns that are not in the table yet."""
     wanted, there = in_table_order(columns), table_columns(connection)
     for variable in wanted:
         column = there.get(variable.column)
@@ -141,11 +134,6 @@ def add_columns(
     """Add a commented column for each variable; existing rows are NULL there and not rewritten.
 
     The connection must be in autocommit mode.
-
-    Raises:
-        MonthLockedError: if other sessions used the table for too long.
-        ServerUnsuitableError: if the user does not own the table; the remedy is the statement for the owner to run.
-        psycopg.Error: if the server refuses otherwise.
     """
     added = tuple(variables)
     names = ", ".join(variable.column for variable in added)
