@@ -1,4 +1,4 @@
-"""ClickHouse on the lake, by the program of docs/lake-clickhouse.md: its answers are the warehouse's."""
+"""ClickHouse on the lake, by the program of docs/lake-engines.md: its answers are the warehouse's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from benchmarks.engines import QUESTIONS as THREE
 from benchmarks.engines import Clickhouse
 from era5_pipeline_tests.lake.test_engines import assert_same
-from era5_pipeline_tests.lake.test_lake_page import blocks_of, of_warehouse
+from era5_pipeline_tests.lake.test_lake_page import blocks_of, of_warehouse, page_of
 from era5_pipeline_tests.lake.test_months import lake_at, load, table_of
 from era5_pipeline_tests.servers import fresh_warehouse
 from era5_pipeline_tests.stores import aws_environment
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.flat_months import FlatMonths
 
 CLICKHOUSE = Path(os.environ["ERA5_TEST_CLICKHOUSE"])
-(PROGRAM,) = blocks_of("lake-clickhouse.md", "python")
+(PROGRAM,) = blocks_of(page_of("ClickHouse"), "python")
 sys.path.append(str(CLICKHOUSE))
 # Each question to ClickHouse, and to PostgreSQL.
 QUESTIONS = {

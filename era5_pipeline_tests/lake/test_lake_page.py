@@ -28,27 +28,31 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.stores import S3Server
 
 
-def blocks_of(page: str, language: str, first_line: str = "") -> list[str]:
-    return re.findall(rf"```{language}\n{first_line}(.*?)```", page_text(page), re.DOTALL)
+def blocks_of(text: str, language: str, first_line: str = "") -> list[str]:
+    return re.findall(rf"```{language}\n{first_line}(.*?)```", text, re.DOTALL)
 
 
-def page_text(page: str) -> str:
-    return (ROOT / "docs" / page).read_text(encoding="utf-8")
+def page_of(engine: str) -> str:
+    """What docs/lake-engines.md says of an engine."""
+    page = (ROOT / "docs" / "lake-engines.md").read_text(encoding="utf-8")
+    (text,) = re.findall(rf"^## {engine}\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE)
+    return str(text)
 
 
 # Those of Spark and ClickHouse run in `test_spark` and `test_clickhouse`.
+ENGINES = ("DuckDB", "PyArrow and pandas", "Polars")
 PYTHON = {
-    f"{page} {number}": block
-    for page in ("lake-duckdb.md", "lake-pyarrow.md", "lake-polars.md")
-    for number, block in enumerate(blocks_of(page, "python"), start=1)
+    f"{engine} {number}": block
+    for engine in ENGINES
+    for number, block in enumerate(blocks_of(page_of(engine), "python"), start=1)
 }
 SQL = [
     statement
-    for block in blocks_of("lake-duckdb.md", "sql", "-- duckdb\n")
+    for block in blocks_of(page_of("DuckDB"), "sql", "-- duckdb\n")
     for statement in block.split(";\n")
     if statement.strip()
 ]
-(SECRET,) = blocks_of("lake-duckdb.md", "sql", "-- duckdb, S3\n")
+(SECRET,) = blocks_of(page_of("DuckDB"), "sql", "-- duckdb, S3\n")
 
 
 @contextmanager
@@ -130,13 +134,13 @@ def test_python(program: str, lake_path: tuple[str, Warehouse], monkeypatch: pyt
 
 if PAGES := os.environ.get("ERA5_TEST_PAGES"):
 
-    @pytest.mark.parametrize("page", ["lake-duckdb", "lake-polars", "lake-pyarrow"])
-    def test_what_the_page_installs_is_enough(page: str, lake_path: tuple[str, Warehouse]) -> None:
+    @pytest.mark.parametrize("engine", ENGINES)
+    def test_what_the_page_installs_is_enough(engine: str, lake_path: tuple[str, Warehouse]) -> None:
         path, warehouse = lake_path
-        program = "\n".join(blocks_of(f"{page}.md", "python"))
+        program = "\n".join(blocks_of(page_of(engine), "python"))
         program = program.replace("(answer,) =", f"connection.execute({secret_of(path)!r})\n(answer,) =")
         ran = subprocess.run(
-            [f"{PAGES}/{page}/bin/python", "-I", "-c", f"{program}\nprint(answer)"],
+            [f"{PAGES}/{engine.split(maxsplit=1)[0]}/bin/python", "-I", "-c", f"{program}\nprint(answer)"],
             env={**os.environ, "LAKE": path, "WAREHOUSE": warehouse.url},
             capture_output=True,
             text=True,
@@ -169,7 +173,7 @@ def test_sql(number: int, lake_path: tuple[str, Warehouse]) -> None:
 
 
 def test_the_address_for_java_is_that_of_the_warehouse() -> None:
-    (command,) = re.findall(r"export JDBC=\$\((.*)\)\n", page_text("lake-spark.md"))
+    (command,) = re.findall(r"export JDBC=\$\((.*)\)\n", page_of("Spark"))
     url = "postgresql://postgres:a%2Bb-C@127.0.0.1:5433/era5"
     ran = subprocess.run(
         ["bash", "-c", command], check=True, env={**os.environ, "URL": url}, capture_output=True, text=True

@@ -25,7 +25,7 @@ from era5_pipeline.lake.upkeep import clean
 from era5_pipeline.model.errors import StoreError, TransientError, UsageError
 from era5_pipeline_tests.commands import ROOT, new_home
 from era5_pipeline_tests.docker_stack import wait_for
-from era5_pipeline_tests.lake.test_lake_page import blocks_of
+from era5_pipeline_tests.lake.test_lake_page import blocks_of, page_of
 from era5_pipeline_tests.lake.test_months import lake_at, load, table_of
 from era5_pipeline_tests.lake.test_spark import QUICK_JAVA
 from era5_pipeline_tests.servers import fresh_warehouse
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.flat_months import FlatMonths
 
 JARS = Path(os.environ["ERA5_TEST_SPARK"]) / "rest"
-(PROGRAM,) = blocks_of("lake.md", "python")
-(REST_OF_PAGE,) = blocks_of("lake-duckdb.md", "sql", "-- duckdb, REST\n")
+(PROGRAM,) = blocks_of((ROOT / "docs" / "lake.md").read_text(encoding="utf-8"), "python")
+(REST_OF_PAGE,) = blocks_of(page_of("DuckDB"), "sql", "-- duckdb, REST\n")
 
 
 @dataclass

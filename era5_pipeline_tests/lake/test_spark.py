@@ -1,4 +1,4 @@
-"""Spark with two executors, by the program of docs/lake-spark.md, on a folder and on S3: the warehouse's answers."""
+"""Spark with two executors, by the program of docs/lake-engines.md, on a folder and on S3: the warehouse's answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from era5_pipeline_tests.commands import new_home
-from era5_pipeline_tests.lake.test_lake_page import blocks_of
+from era5_pipeline_tests.lake.test_lake_page import blocks_of, page_of
 from era5_pipeline_tests.stores import KEY, SECRET, free_port
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.stores import S3Server
 
 SPARK = Path(os.environ["ERA5_TEST_SPARK"])
-(PROGRAM,) = blocks_of("lake-spark.md", "python")
+(PROGRAM,) = blocks_of(page_of("Spark"), "python")
 # Each question to Spark, and to PostgreSQL where its words differ.
 QUESTIONS = {
     "a place": (
