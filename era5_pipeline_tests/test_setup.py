@@ -109,7 +109,6 @@ def test_every_place_names_the_same_pythons() -> None:
     words = f"Python {', '.join(versions[:-1])} or {last}"
     for name in ("README.md", "docs/install.md", "CONTRIBUTING.md", "Makefile"):
         assert words in (ROOT / name).read_text("utf-8"), name
-    assert f"Python {first} to {last}" in (ROOT / "docs/laptop.md").read_text("utf-8")
     assert f".ci/python {' '.join(reversed(versions))}" in (ROOT / "Makefile").read_text("utf-8")
 
 

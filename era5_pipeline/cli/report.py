@@ -63,7 +63,7 @@ def report(
     """Write a page about a place: is it getting warmer, by how much, how certain, and from which data.
 
     One HTML file with all of its pictures, which opens without network and without JavaScript, on a phone, on a desk
-    and on paper. It says the same as era5 climate; what it shows: docs/report.md.
+    and on paper. It says the same as era5 climate; what it shows: docs/climate.md.
 
     \b
     Examples:
