@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import dagster as dg
 
 from era5_pipeline.defs.assets import WEATHER
 from era5_pipeline.defs.resources import Era5Resource  # noqa: TC001  # Dagster reads the annotation
 from era5_pipeline.defs.run_tags import SOURCE, WILL_RETRY, is_dropped, month_of, resource_config
-from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.errors import TransientError, UsageError
 from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.monitor.metrics import newest_complete_month_of
 from era5_pipeline.planning.updates import Freshness, due_month
@@ -22,9 +21,6 @@ from era5_pipeline.postgres.connect import open_warehouse
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.http import post_json, require_webhook_url
 from era5_pipeline.warehouse.ledger import read_months
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 # --- The failure of a run in words: month, source, message and remedy, read from Dagster's event log ---
 
@@ -121,67 +117,15 @@ def _text(value: dg.MetadataValue[Any]) -> str:
     return value.value if isinstance(value.value, str) else ""
 
 
-def summary_of(first: FailedRun, runs: Sequence[dg.DagsterRun]) -> dict[str, Any]:
-    """The body of one alert for many runs that failed at once, as in a backfill; the reason is that of the first."""
-    months = sorted(month for run in runs if (month := _month_text(run)))
-    shown = f"{months[0]} to {months[-1]}" if len(months) > 1 else "".join(months)
-    return first.to_json() | {
-        "text": f"ERA5: {len(runs)} more runs failed ({shown or first.job}). One of them:\n{first.text}",
-        "months": months,
-        "run_ids": [run.run_id for run in runs],
-    }
-
-
-# --- The sensor that posts failed runs to a webhook, if ERA5_ALERT_URL is set ---
-#
-# It is not a Dagster `run_failure_sensor`, which moves past a failure even if its alert was not delivered. This one
-# keeps undelivered alerts in its cursor, and tries again for some hours.
+# --- The sensor that posts each failed run to a webhook, if ERA5_ALERT_URL is set ---
 
 
 _SETTING = "ERA5_ALERT_URL"
 _INTERVAL_SECONDS = 30
-# The age at which events are processed: Dagster's tag that a run will be retried follows the event, and an event of
-# another process may become visible after one with a higher number.
-_SETTLED_SECONDS = 10.0
-# When the sensor is switched on, failures this recent are reported; earlier ones are history.
-_HISTORY_SECONDS = 600.0
-_EVENTS_AT_ONCE = 200
-# The most alerts of a tick that are sent one by one; the rest are combined in one.
-_SINGLE_ALERTS = 5
-# A tick may take a minute; a single post a quarter of one.
-_TICK_SECONDS = 20.0
-# Tries before an alert is given up: after 30 s, 1, 2, 4, ... minutes, at most an hour; in all some five hours.
-_MOST_TRIES = 12
-_MOST_WAIT_SECONDS = 3600.0
-# The most run ids in the cursor; if more failures wait, the oldest are given up.
-_MOST_PENDING = 2000
+# Dagster's tag that a run will be retried follows the event of its failure.
+_TAGGED_SECONDS = 2.0
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass
-class AlertCursor:
-    """The state of the sensor between ticks.
-
-    `after` is the number of the last event seen, `pending` are runs whose alerts have not been delivered; the receiver
-    has refused `tries` times in a row, and is tried again at `again_at` (Unix seconds).
-    """
-
-    after: int | None = None
-    pending: list[str] = field(default_factory=list)
-    tries: int = 0
-    again_at: float = 0.0
-
-    @classmethod
-    def parse(cls, text: str | None) -> Self:
-        """Read the cursor; an empty one if it is missing or not ours."""
-        try:
-            return cls(**json.loads(text or "{}"))
-        except (ValueError, TypeError):
-            return cls()
-
-    def __str__(self) -> str:
-        return json.dumps(asdict(self))
 
 
 def _default_status() -> dg.DefaultSensorStatus:
@@ -192,118 +136,31 @@ def _default_status() -> dg.DefaultSensorStatus:
     return dg.DefaultSensorStatus.RUNNING if is_set else dg.DefaultSensorStatus.STOPPED
 
 
-@dg.sensor(
+@dg.run_failure_sensor(
     name="alert_on_failure",
     minimum_interval_seconds=_INTERVAL_SECONDS,
     default_status=_default_status(),
+    monitor_all_code_locations=True,
     description="Posts failed runs that are not retried to the webhook in ERA5_ALERT_URL: month, message and remedy.",
 )
-def alert_on_failure(context: dg.SensorEvaluationContext, era5: Era5Resource) -> dg.SensorResult | dg.SkipReason:
-    """Collect new failures, then deliver what is pending."""
+def alert_on_failure(context: dg.RunFailureSensorContext, era5: Era5Resource) -> None:
+    """Post a failed run once; an alert that is not accepted fails the tick, which names the run."""
     settings = era5.settings()
     if settings.alert_url is None:
-        return dg.SkipReason(f"{_SETTING} is not set: failures are not reported")
+        return
     url = settings.alert_url.get_secret_value()
     require_webhook_url(url, _SETTING)
-    cursor, now = AlertCursor.parse(context.cursor), time.time()
-    _collect(context.instance, cursor, now)
-
-    def complain(text: str) -> None:
-        context.log.error(text)
-        _log.error(text)
-
-    if not cursor.pending:
-        said = "no new failures"
-    elif now < cursor.again_at:
-        said = f"{len(cursor.pending)} alerts are waiting: next try in {cursor.again_at - now:.0f} s"
-    else:
-        said = _deliver(context.instance, settings, url, cursor, complain)
-    return dg.SensorResult(skip_reason=said, cursor=str(cursor))
-
-
-def _collect(instance: dg.DagsterInstance, cursor: AlertCursor, now: float) -> None:
-    """Add the runs that failed since the last tick to the pending ones."""
-    found = instance.fetch_run_status_changes(
-        dg.RunStatusChangeRecordsFilter(
-            dg.DagsterEventType.RUN_FAILURE,
-            after_storage_id=cursor.after,
-            after_timestamp=now - _HISTORY_SECONDS if cursor.after is None else None,
-        ),
-        limit=_EVENTS_AT_ONCE,
-        ascending=True,
-    )
-    cursor.after = cursor.after or 0
-    for record in found.records:
-        if record.timestamp > now - _SETTLED_SECONDS:
-            break
-        cursor.after = record.storage_id
-        run = instance.get_run_by_id(record.run_id)
-        if run is None or run.tags.get(WILL_RETRY) == "true" or is_dropped(run):
-            continue
-        if run.run_id not in cursor.pending:
-            cursor.pending.append(run.run_id)
-
-
-def _deliver(
-    instance: dg.DagsterInstance,
-    settings: Settings,
-    url: str,
-    cursor: AlertCursor,
-    complain: Callable[[str], None],
-) -> str:
-    """Post alerts of pending runs, the oldest first, until one is refused or time is up; return a summary."""
-    until = time.monotonic() + _TICK_SECONDS
-    if len(cursor.pending) > _MOST_PENDING:
-        _give_up(cursor, len(cursor.pending) - _MOST_PENDING, "too many wait", complain)
-    delivered = 0
-    for run_ids in _batches(cursor.pending):
-        if time.monotonic() > until:
-            break
-        body = _body(instance, settings, run_ids)
-        problem = None if body is None else post_json(url, body)
-        if problem is not None:
-            return f"{delivered} alerts delivered; {_postpone(cursor, problem, complain)}"
-        delivered += len(run_ids)
-        cursor.pending = cursor.pending[len(run_ids) :]
-        cursor.tries, cursor.again_at = 0, 0.0
-    return f"{delivered} alerts delivered, {len(cursor.pending)} wait"
-
-
-def _batches(pending: Sequence[str]) -> list[Sequence[str]]:
-    """The runs of each alert: a few individually, the rest together."""
-    single = [pending[i : i + 1] for i in range(min(len(pending), _SINGLE_ALERTS))]
-    rest = pending[_SINGLE_ALERTS:]
-    return [*single, rest] if rest else single
-
-
-def _body(instance: dg.DagsterInstance, settings: Settings, run_ids: Sequence[str]) -> Mapping[str, object] | None:
-    """The alert for these runs; None if they were deleted."""
-    runs = instance.get_runs(dg.RunsFilter(run_ids=list(run_ids)))
-    if not runs:
-        return None
-    first = read_failed_run(instance, runs[0], settings)
-    return first.to_json() if len(runs) == 1 else summary_of(first, runs)
-
-
-def _postpone(cursor: AlertCursor, problem: str, complain: Callable[[str], None]) -> str:
-    """Set the time of the next try, or give up after too many."""
-    cursor.tries += 1
-    if cursor.tries >= _MOST_TRIES:
-        return _give_up(cursor, len(cursor.pending), f"the receiver {problem}, {cursor.tries} times", complain)
-    wait = min(_MOST_WAIT_SECONDS, _INTERVAL_SECONDS * 2.0 ** (cursor.tries - 1))
-    cursor.again_at = time.time() + wait
-    said = f"the receiver {problem}: {len(cursor.pending)} alerts wait, next try in {wait:.0f} s"
-    complain(f"{_SETTING}: {said}")
-    return said
-
-
-def _give_up(cursor: AlertCursor, count: int, why: str, complain: Callable[[str], None]) -> str:
-    """Drop the oldest pending alerts, and name their runs."""
-    dropped, cursor.pending = cursor.pending[:count], cursor.pending[count:]
-    cursor.tries, cursor.again_at = 0, 0.0
-    said = f"{count} alerts were not delivered ({why})"
-    complain(f"{_SETTING}: {said}; runs: {', '.join(dropped)}")
-    return said
+    record = context.instance.get_run_record_by_id(context.dagster_run.run_id)
+    if record is not None and record.end_time is not None:
+        time.sleep(min(_TAGGED_SECONDS, max(0.0, record.end_time + _TAGGED_SECONDS - time.time())))
+    run = context.instance.get_run_by_id(context.dagster_run.run_id)
+    if run is None or run.tags.get(WILL_RETRY) == "true" or is_dropped(run):
+        return
+    problem = post_json(url, read_failed_run(context.instance, run, settings).to_json())
+    if problem is not None:
+        message = f"{_SETTING}: the receiver {problem}: the failure of run {run.run_id} is not reported"
+        _log.error(message)
+        raise TransientError(message, remedy="See the run in the web UI.")
 
 
 # --- The sensor that observes on `era5/weather` whether the table has the newest month that it should by now ---
