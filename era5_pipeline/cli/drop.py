@@ -174,7 +174,7 @@ def _record_in_dagster(settings: "Settings", warehouse: "Warehouse", emptied: "S
 
 
 def _ask() -> None:
-    """Ask for a confirmation: a `UsageError` if nobody can answer, `typer.Abort` if the answer is no."""
+    """Ask for a confirmation: a `UsageError` without a terminal, `typer.Abort` if the answer is no."""
     if not sys.stdin.isatty():
         raise UsageError(
             "era5 drop asks for confirmation, and there is no terminal to answer on", remedy="Add --yes to remove."

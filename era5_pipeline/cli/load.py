@@ -232,7 +232,7 @@ def load(
 
 
 def _ask_about_the_globe(settings: "Settings", months: "Sequence[Month]") -> None:
-    """Ask before a load of the whole globe, if somebody at a terminal can answer; "no" aborts, with nothing started."""
+    """Ask before a load of the whole globe, on a terminal; "no" aborts, with nothing started."""
     import sys
     from dataclasses import replace
     from datetime import timedelta

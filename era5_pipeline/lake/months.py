@@ -1,7 +1,7 @@
 """Months in the lake: their files are written before the load, and become the table's in the load's own transaction.
 
-`stage` writes files that nobody sees. `StagedMonth.commit` makes one snapshot of the table, in which they replace the
-month's earlier files, on the connection and in the transaction that replaces the rows and writes the ledger: a reader
+`stage` writes files that are not visible yet. `StagedMonth.commit` makes one snapshot of the table, in which they
+replace the month's earlier files, on the connection and in the transaction that replaces the rows and writes the ledger: a reader
 sees the old month or the new one, and so does a reader of the warehouse. If the transaction is rolled back, the files
 stay behind, without effect, until `upkeep.clean`.
 """
@@ -204,7 +204,7 @@ class Lake:
         return Committed(snapshot.snapshot_id, len(own), rows, size, changed=False) if rows == flat.rows else None
 
     def stage(self, flat: FlatMonth) -> StagedMonth:
-        """Write the flat month's files into the lake, where nobody sees them yet."""
+        """Write the flat month's files into the lake, not visible yet."""
         with temporary_folder(self.home / "scratch", "lake-") as folder, lake_errors(self.place.address):
             paths = [file.path for file in flat.row_files] if flat.is_for_lake else list(_banded(flat, folder))
             return StagedMonth(self, flat, tuple(self.upload(flat.month, flat.fingerprint, paths)))

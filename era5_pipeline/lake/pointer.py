@@ -42,7 +42,7 @@ _COLUMNS = {
 def metadata_file(connection: psycopg.Connection[Any], *, locked: bool = False) -> str | None:
     """The newest metadata file of the database's lake; None without one. It needs no pyiceberg.
 
-    `locked`: nobody else replaces it until the transaction ends.
+    `locked`: no other session replaces it until the transaction ends.
     """
     if not _is_prepared(connection):
         return None

@@ -141,7 +141,7 @@ class RestFollower:
         with suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(NAMESPACE)
         with suppress(TableAlreadyExistsError):
-            # Creating it there would number its columns anew.
+            # Creating it there would renumber its columns.
             catalog.register_table(IDENTIFIER, table.metadata_location)
         held: Table = catalog.load_table(IDENTIFIER)
         return held

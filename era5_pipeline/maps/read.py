@@ -297,7 +297,7 @@ def _read_valued(
     variable: Variable,
     area: Area | None,
 ) -> CellValues:
-    """Read the locations that have a value in that part of that year, of which there must be one."""
+    """Read the locations that have a value in that part of that year; there must be at least one."""
     part, year = question.part, question.year
     cells = read_part(connection, variable, part, year, question.statistic, area)
     cells = cells.where(np.isfinite(cells.values))

@@ -62,7 +62,7 @@ class VerifiedMonth:
 
 
 def months_in_table(connection: psycopg.Connection[Any], last: Month) -> tuple[Month, ...]:
-    """The months of ERA5, up to the last, of which the table has any row, whatever the ledger says."""
+    """The months, up to ERA5's last, with any row in the table, whatever the ledger says."""
     with server_errors("looking for months in the table"):
         return tuple(
             month

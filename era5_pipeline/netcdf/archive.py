@@ -251,7 +251,7 @@ _COPY_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class StoredObject:
-    """An object in a store, of which there is a copy on this machine: its address and SHA-256."""
+    """An object in a store with a local copy: its address and SHA-256."""
 
     address: str
     sha256: str

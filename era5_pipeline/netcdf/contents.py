@@ -114,7 +114,7 @@ class Problem:
 
     @property
     def may_be_era5(self) -> bool:
-        """True if the file has variables of the catalogue, or nobody can tell what it has."""
+        """True if the file has variables of the catalogue, or its variables are unknown."""
         return bool(self.columns) or self.kind in ("unreadable", "library")
 
     def __str__(self) -> str:

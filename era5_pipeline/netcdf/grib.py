@@ -80,7 +80,7 @@ def _discard_log(library: ModuleType) -> None:
 
 @cache
 def _nowhere() -> BinaryIO:
-    """A file that nobody reads, never closed: ecCodes keeps the C file that belongs to it."""
+    """An unread file, never closed: ecCodes keeps the C file that belongs to it."""
     return open(os.open(os.devnull, os.O_WRONLY), "wb", closefd=False)
 
 

@@ -57,7 +57,7 @@ _FUNCTIONS = (
     "era5.nearest(double precision, double precision)",
 )
 _RELATIONS = ("era5.ledger", "era5.load_attempt", "era5.month")
-# Made anew by `era5 db init`: without contents of their own.
+# Recreated by `era5 db init`: they have no contents of their own.
 _DERIVED = {
     "era5.catalogue": "TABLE",
     "era5.land": "TABLE",
@@ -128,8 +128,8 @@ def require_may_create_roles(connection: psycopg.Connection[Any], roles: Roles) 
 def remove_what_loaders_made(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
     """Drop the project's views, functions and catalogues in `era5` that a role made which is not the schema's owner.
 
-    Such a role could have written anything into them, and the owner is given only its own. `ensure_schema` makes them
-    anew. Returns their names.
+    Such a role could have written anything into them, and the owner is given only its own. `ensure_schema` recreates
+    them. Returns their names.
     """
     with server_errors("looking at the schema era5", afterwards=_NOTHING_CHANGED), connection.transaction():
         functions = _FUNCTIONS[1:]  # the first is the version of tables that hold data

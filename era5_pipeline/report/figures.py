@@ -216,7 +216,7 @@ def _figure(
     caption: str,
     tips: Mapping[str, str] | None = None,
 ) -> Picture | str:
-    """A figure in both sizes, of which the page shows one, with its caption; both first say if data are generated."""
+    """A figure in both sizes (the page shows one), with its caption; both first say if data are generated."""
     pictures = []
     generated = answer.provenance.notice.partition(":")[0] if answer.provenance.notice else None
     if generated:

@@ -102,7 +102,7 @@ class SlowStatementError(RefusalError):
 
 
 class ClientLeftError(RefusalError):
-    """The client closed the connection before the answer; nobody reads this."""
+    """The client closed the connection before the answer; this is never sent."""
 
     status = 499
 

@@ -142,7 +142,7 @@ class RequestGuard:
 
 
 class _SentAnswer:
-    """One answer on its way to the client; its turn ends when it begins, so that a slow client delays nobody."""
+    """One answer on its way to the client; its turn ends when it begins, so that a slow client delays no other."""
 
     def __init__(self, is_head: bool, send: Send) -> None:
         self.is_head = is_head

@@ -111,9 +111,7 @@ class ServingMetrics:
             registry=self._own,
         )
         self._under_way = _live_gauge("era5_http_requests_under_way", "Requests that are being answered", self._own)
-        self._in_use = _live_gauge(
-            "era5_http_connections_in_use", "Connections that a request is reading by", self._own
-        )
+        self._in_use = _live_gauge("era5_http_connections_in_use", "Database connections in use by requests", self._own)
         _live_gauge("era5_http_connections_limit", "Connections that the pools may have", self._own).set(connections)
 
     @contextmanager

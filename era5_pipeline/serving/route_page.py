@@ -46,7 +46,7 @@ def with_code(text: str) -> Markup:
 
 
 def with_breaks(url: str) -> Markup:
-    """The URL as text that goes on in a new line after `?`, `&` or a comma, rather than within a name."""
+    """The URL as text that wraps after `?`, `&` or a comma, not within a name."""
     return Markup("<wbr>").join(re.split(r"(?<=[?&,])", url))
 
 

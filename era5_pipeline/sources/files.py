@@ -231,7 +231,7 @@ class FilesSource(Source, FolderSource):
 
     @cached_property
     def _unreadable(self) -> list[Problem]:
-        """Problems of files of which the months are not known; of variables not asked for, only without a list."""
+        """Problems of files whose months are unknown; of variables not asked for, only without a list."""
         problems = self.problems() if self._has_list else self._all_problems
         return [problem for problem in problems if not problem.months]
 
