@@ -285,7 +285,7 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
         self._place = place
 
     def location_of_metadata(self, *, locked: bool = False) -> str | None:
-        """The newest metadata file; None without a table. `locked`: no other session replaces it in this transaction."""
+        """The newest metadata file; None without a table. `locked`: no other session replaces it until the end."""
         location = metadata_file(self._connection, locked=locked)
         if location is not None and location.rpartition("/metadata/")[0] != self._place.location:
             address = address_of(location)

@@ -1,9 +1,9 @@
 """Months in the lake: their files are written before the load, and become the table's in the load's own transaction.
 
 `stage` writes files that are not visible yet. `StagedMonth.commit` makes one snapshot of the table, in which they
-replace the month's earlier files, on the connection and in the transaction that replaces the rows and writes the ledger: a reader
-sees the old month or the new one, and so does a reader of the warehouse. If the transaction is rolled back, the files
-stay behind, without effect, until `upkeep.clean`.
+replace the month's earlier files, on the connection and in the transaction that replaces the rows and writes the
+ledger: a reader sees the old month or the new one, and so does a reader of the warehouse. If the transaction is rolled
+back, the files stay behind, without effect, until `upkeep.clean`.
 """
 
 from __future__ import annotations
