@@ -463,7 +463,7 @@ def ensure_table(connection: psycopg.Connection[Any], *, creates: bool = False) 
             connection.execute(sql.SQL(read_sql("weather_trend")).format(table=table))
         except errors.UndefinedColumn as error:
             raise ServerUnsuitableError(
-                f"the table {table.as_string(connection)} is none of this program: {error.diag.message_primary}",
+                f"the table weather_trend is none of this program: {error.diag.message_primary}",
                 remedy="Give it another name: ALTER TABLE ... RENAME TO.",
             ) from None
         transfer_to_table_owner(connection, table, "TABLE")

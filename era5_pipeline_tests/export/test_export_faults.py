@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -152,43 +153,62 @@ def test_a_folder_that_may_not_be_written_is_an_error_of_the_disk(loaded: Wareho
             tmp_path.chmod(0o700)
 
 
-# An export that is not stopped takes twenty seconds: when it took four, a test on a busy machine found it complete.
-# An interrupt waits for the piece that is being read.
-SLOW = """
+# The export waits in the middle, at its fourth piece of some twenty, until it may go on: however long a busy machine
+# takes to interrupt it, it is not complete by then. An interrupt waits for the piece that is being read.
+WAITING = """
 import sys, time
 from pathlib import Path
 from era5_pipeline.cli import main
 from era5_pipeline.export import run
-read = run.read_piece
-def slowly(*arguments):
-    time.sleep(1)
+folder, read, pieces = Path(sys.argv.pop()), run.read_piece, []
+def waiting(*arguments):
+    pieces.append(arguments)
+    if len(pieces) == 4:
+        (folder / "waits").touch()
+        while not (folder / "goes on").exists():
+            time.sleep(0.05)
+    time.sleep(0.2)
     return read(*arguments)
-run.read_piece = slowly
+run.read_piece = waiting
 run.export.__kwdefaults__["piece_bytes"] = 500_000
 sys.argv = ["era5", "export", "--out", sys.argv[1]]
 main()
 """
 
 
+@dataclass(frozen=True)
+class Exporting:
+    """The command in the middle of an export to a file; an old one is there."""
+
+    process: subprocess.Popen[str]
+    path: Path
+    folder: Path
+
+    def go_on(self) -> None:
+        (self.folder / "goes on").touch()
+
+
 @pytest.fixture
-def exporting(loaded: Warehouse, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
-    """The command in the middle of an export to the file of the test's parameter, with an old file there."""
-    path = tmp_path / request.param
+def exporting(
+    loaded: Warehouse, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Exporting]:
+    """The command in the middle of an export to the file of the test's parameter."""
+    path, folder = tmp_path / request.param, tmp_path_factory.mktemp("export")
     make_old(path)
     with subprocess.Popen(
-        [sys.executable, "-c", SLOW, str(path)],
+        [sys.executable, "-c", WAITING, str(path), str(folder)],
         env=environment(tmp_path, ERA5_DATABASE_URL=loaded.url, PYTHONPATH=os.pathsep.join(sys.path)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
         deadline = time.monotonic() + SECONDS
-        while not any(one.is_file() and one.stat().st_size for one in tmp_path.glob(".unfinished-*/**/*")):
+        while not (folder / "waits").exists():
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.05)
         try:
-            yield process
+            yield Exporting(process, path, folder)
         finally:
             process.kill()
 
@@ -208,26 +228,23 @@ def exporting(loaded: Warehouse, tmp_path: Path, request: pytest.FixtureRequest)
     ],
     indirect=["exporting"],
 )
-def test_an_interrupt_leaves_nothing(
-    exporting: subprocess.Popen[str], tmp_path: Path, number: signal.Signals, request: pytest.FixtureRequest
-) -> None:
-    exporting.send_signal(number)
-    out, err = exporting.communicate(timeout=SECONDS)
-    assert (exporting.returncode, out, err) == (130, "", "")
-    assert_old(tmp_path / request.node.callspec.params["exporting"])
+def test_an_interrupt_leaves_nothing(exporting: Exporting, number: signal.Signals) -> None:
+    exporting.process.send_signal(number)
+    exporting.go_on()
+    out, err = exporting.process.communicate(timeout=SECONDS)
+    assert (exporting.process.returncode, out, err) == (130, "", "")
+    assert_old(exporting.path)
 
 
 @pytest.mark.parametrize("exporting", ["out.nc", "out.zarr"], indirect=True)
-def test_after_kill_9_the_next_export_removes_what_was_left(
-    exporting: subprocess.Popen[str], loaded: Warehouse, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    path = tmp_path / request.node.callspec.params["exporting"]
-    exporting.kill()
-    exporting.wait(SECONDS)
-    assert sorted(one.name.partition("-")[0] for one in tmp_path.iterdir()) == [".unfinished", path.name]
-    written(loaded, tmp_path / "other.parquet")
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["other.parquet", path.name]
-    (tmp_path / "other.parquet").unlink()
+def test_after_kill_9_the_next_export_removes_what_was_left(exporting: Exporting, loaded: Warehouse) -> None:
+    path, folder = exporting.path, exporting.path.parent
+    exporting.process.kill()
+    exporting.process.wait(SECONDS)
+    assert sorted(one.name.partition("-")[0] for one in folder.iterdir()) == [".unfinished", path.name]
+    written(loaded, folder / "other.parquet")
+    assert sorted(one.name for one in folder.iterdir()) == ["other.parquet", path.name]
+    (folder / "other.parquet").unlink()
     assert_old(path)
 
 
