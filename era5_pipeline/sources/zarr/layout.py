@@ -101,7 +101,8 @@ def read_metadata(store: ReadOnlyStore, variables: Sequence[Variable]) -> Metada
     if forbidden:
         raise forbidden[0]
     raise SourceError(
-        f"there is no Zarr store at {store.shown}: it has no {_CONSOLIDATED_2}, {_ROOT_3} or {_GROUP_2}", remedy=REMEDY
+        f"there is no Zarr store at {store.shown}: it has no {_CONSOLIDATED_2}, {_ROOT_3} or {_GROUP_2}",
+        remedy=REMEDY,
     )
 
 
@@ -216,16 +217,23 @@ class StoredArray(ChunkGrid):
 class Layout(Geometry):
     """The geometry of our variables in a store, and the arrays themselves.
 
-    `expver` is the version of each hour, () if the store does not say.
+    `expver` is the version of each hour; `final_until` is the first hour that is not final, by the attributes of
+    ARCO-ERA5. None: the store does not say.
     """
 
     shown: str
     arrays: tuple[StoredArray, ...]
-    expver: tuple[str, ...]
+    expver: npt.NDArray[np.str_] | None
+    final_until: int | None
 
     def versions_of(self, hours: range) -> tuple[str, ...]:
         """The version of each hour; () if the store does not say."""
-        return self.expver[hours.start - self.hours.start : hours.stop - self.hours.start] if self.expver else ()
+        if self.expver is not None:
+            first = hours.start - self.hours.start
+            return tuple(self.expver[first : first + len(hours)].tolist())
+        if self.final_until is None:
+            return ()
+        return tuple(FINAL if hour < self.final_until else PRELIMINARY for hour in hours)
 
     def axes_of(self, area: Area | None) -> Axes:
         """The area's points, or without an area all that the store has."""
@@ -337,14 +345,16 @@ def _layout_of(store: ReadOnlyStore, metadata: Metadata, found: Mapping[str, Var
         _stored_array(store, path, metadata.arrays[path], dimensions[path], field, variable)
         for (path, variable), field in zip(found.items(), fields, strict=True)
     )
-    expver = () if set(first.expver) <= {UNKNOWN_EXPVER} else tuple(map(str, first.expver))
-    held, versions = _with_data(metadata.attributes, hours, expver)
+    held, final_until = _with_data(metadata.attributes, hours)
+    # As arrays: the axis may have a million hours, and a month is read.
+    is_stated = (first.expver != UNKNOWN_EXPVER).any()
     return Layout(
         shown=store.shown,
         arrays=arrays,
         hours=held,
         first_position=int(size) - len(hours) + held.start - hours.start,
-        expver=versions,
+        expver=first.expver[held.start - hours.start :] if is_stated else None,
+        final_until=final_until,
         latitude_index=first.latitude_index,
         longitude_index=first.longitude_index,
     )
@@ -399,8 +409,11 @@ def _consecutive(store: ReadOnlyStore, field: Field) -> range:
     )
 
 
-def _with_data(attributes: Mapping[str, Any], hours: range, expver: tuple[str, ...]) -> tuple[range, tuple[str, ...]]:
-    """The hours with data, and their versions: ARCO-ERA5's time axis is longer, and its attributes say which have."""
+def _with_data(attributes: Mapping[str, Any], hours: range) -> tuple[range, int | None]:
+    """The hours with data, and the first that is not final: ARCO-ERA5's time axis is longer, its attributes say both.
+
+    None: the attributes do not say.
+    """
 
     def end_of(name: str) -> int | None:
         text = str(attributes.get(name, ""))[:10]
@@ -412,14 +425,11 @@ def _with_data(attributes: Mapping[str, Any], hours: range, expver: tuple[str, .
 
     final = end_of("valid_time_stop")
     if final is None:
-        return hours, expver
+        return hours, None
     end = max(final, end_of("valid_time_stop_era5t") or final)
     first = end_of("valid_time_start")
     start = hours.start if first is None else first - 24
-    held = range(max(hours.start, start), min(hours.stop, end))
-    if expver:
-        return held, expver[held.start - hours.start : held.stop - hours.start]
-    return held, tuple(FINAL if hour < final else PRELIMINARY for hour in held)
+    return range(max(hours.start, start), min(hours.stop, end)), final
 
 
 def _stored_array(
