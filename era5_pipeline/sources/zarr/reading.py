@@ -15,7 +15,6 @@ import numpy as np
 from era5_pipeline.model.errors import Era5Error, MonthFailedError, disk_errors
 from era5_pipeline.model.grid import latitude_indices, longitude_indices
 from era5_pipeline.model.times import describe_hours, hour_of
-from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.files import digest_of, read_json, reserve, write_json
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 # Decoded bytes of the chunks that are read together.
 _BLOCK_BYTES = 64 << 20
-# A unit up to this size is gathered in memory; a kill loses it.
+# A unit up to this size, or of up to a day, is gathered in memory; a kill loses it.
 _IN_MEMORY_BYTES = 256 << 20
 _DAY = 24
 _TRIES = 3
@@ -193,6 +192,11 @@ class Gathered:
             self.path.with_suffix(".json").unlink(missing_ok=True)
 
 
+def chunks_of_unit(layout: Geometry, axes: Axes, number: int) -> int:
+    """How many chunks of a unit have any of the places."""
+    return sum(block.chunks for block in blocks_of(layout, axes, number))
+
+
 def bytes_of_unit(layout: Geometry, axes: Axes, number: int) -> int:
     """Bytes of a unit's values, as gathered."""
     places = axes.latitudes.size * axes.longitudes.size
@@ -201,23 +205,31 @@ def bytes_of_unit(layout: Geometry, axes: Axes, number: int) -> int:
 
 def is_in_memory(layout: Geometry, axes: Axes, number: int) -> bool:
     """Return True if the unit is gathered in memory."""
-    return bytes_of_unit(layout, axes, number) <= _IN_MEMORY_BYTES
+    is_of_a_day = len(hours_of_unit(layout, number)) <= _DAY
+    return is_of_a_day or bytes_of_unit(layout, axes, number) <= _IN_MEMORY_BYTES
 
 
 def read_unit(
-    store: ReadOnlyStore, layout: Layout, axes: Axes, number: int, folder: Path, say: Callable[[str], None]
+    store: ReadOnlyStore,
+    layout: Layout,
+    axes: Axes,
+    number: int,
+    folder: Path,
+    say: Callable[[str], None],
+    report: Callable[[int], None],
 ) -> Gathered:
-    """Read all chunks of a unit that have any of the places; a large unit is gathered in a file in `folder`."""
+    """Read all chunks of a unit that have any of the places; a large unit is gathered in a file in `folder`.
+
+    `report` receives how many chunks were read.
+    """
     gathered = _opened(layout, axes, number, folder)
-    blocks = list(blocks_of(layout, axes, number))
-    total = sum(block.chunks for block in blocks)
     read = 0
-    for block in blocks:
+    for block in blocks_of(layout, axes, number):
         if block.key not in gathered.done:
             _read_block(store, layout, block, gathered, say)
             gathered.finish(block.key)
         read += block.chunks
-        progress.report("raw", read, total, "chunks")
+        report(read)
     return gathered
 
 
@@ -225,7 +237,7 @@ def _opened(layout: Layout, axes: Axes, number: int, folder: Path) -> Gathered:
     hours, columns = hours_of_unit(layout, number), tuple(array.variable.column for array in layout.arrays)
     shape = (len(columns), len(hours), axes.latitudes.size, axes.longitudes.size)
     if is_in_memory(layout, axes, number):
-        return Gathered(hours, columns, np.full(shape, np.nan, dtype=np.float32))
+        return Gathered(hours, columns, np.empty(shape, dtype=np.float32))
     # Of the same chunks only: a store may be written again with others.
     cut = [[array.name, array.chunk, array.shard] for array in layout.arrays]
     digest = digest_of([columns, [hours.start, hours.stop], shape, cut])[:12]
