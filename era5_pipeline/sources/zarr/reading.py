@@ -89,11 +89,16 @@ class Block:
         """Read the wanted values, (hour, latitude, longitude)."""
         rows, columns = _spanned(self.rows), _spanned(self.columns)
         values = array.read(self.hours, rows, columns)
-        return values[:, self.rows - rows.start][:, :, self.columns - columns.start]
+        return values[:, _as_slice(self.rows - rows.start)][:, :, _as_slice(self.columns - columns.start)]
 
 
 def _spanned(positions: Positions) -> slice:
     return slice(int(positions.min()), int(positions.max()) + 1)
+
+
+def _as_slice(positions: Positions) -> slice | Positions:
+    """The positions as a slice, which is several times faster, if they ascend one by one."""
+    return _spanned(positions) if (np.diff(positions) == 1).all() else positions
 
 
 def blocks_of(layout: Geometry, axes: Axes, number: int) -> Iterator[Block]:
@@ -266,7 +271,11 @@ def _read_block(
         raise
     except Exception:  # noqa: BLE001  # each codec raises its own for a damaged chunk
         values = _chunk_by_chunk(store, layout, block, say)
-    gathered.of(column, hours)[np.ix_(np.arange(len(hours)), block.to_rows, block.to_columns)] = values
+    rows, columns = _as_slice(block.to_rows), _as_slice(block.to_columns)
+    if isinstance(rows, slice) or isinstance(columns, slice):
+        gathered.of(column, hours)[:, rows, columns] = values
+    else:
+        gathered.of(column, hours)[np.ix_(np.arange(len(hours)), rows, columns)] = values
     if store.absent:
         absent = gathered.absent.setdefault(column, set())
         absent |= _without_chunk(store, layout, block)
