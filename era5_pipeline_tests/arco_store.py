@@ -79,7 +79,7 @@ def _one_hour(column: str) -> npt.NDArray[np.float32]:
 
 
 class ArcoStore:
-    """The store in a folder. Its chunks are links: use `damage`, lest those of other stores change too."""
+    """The store in a folder. Its chunks are links, shared with those of other stores."""
 
     def __init__(
         self,
@@ -143,23 +143,6 @@ class ArcoStore:
                 chunk.unlink(missing_ok=True)
                 chunk.symlink_to(_chunks[of])
 
-    def damage(self, column: str, left: int) -> None:
-        """Cut off the column's first chunk, so that `left` bytes remain; negative: that many are removed."""
-        chunk = min((self.folder / BY_COLUMN[column].cds_name).glob("*.0.0"))
-        content = chunk.read_bytes()[:left]
-        chunk.unlink()
-        chunk.write_bytes(content)
-
-    def repeat(self, first: datetime, hours: int) -> None:
-        """Repeat the hour `first`, which was written, for the hours after it; as links, which takes no time."""
-        for column in self._columns:
-            folder = self.folder / BY_COLUMN[column].cds_name
-            written = folder / f"{self._position(first)}.0.0"
-            for position in range(self._position(first) + 1, self._position(first) + hours):
-                link = folder / f"{position}.0.0"
-                link.unlink(missing_ok=True)
-                link.hardlink_to(written)
-
     def announce(self, stop: str, stop_era5t: str | None = None, *, start: str = "1940-01-01") -> None:
         """Write the last days, `YYYY-MM-DD`, that the attributes announce, and the consolidated metadata.
 
@@ -170,10 +153,6 @@ class ArcoStore:
             attributes["valid_time_stop_era5t"] = stop_era5t
         self._group.attrs.put({**attributes, "last_updated": "2026-11-20 02:18:01.385142+00:00"})
         zarr.consolidate_metadata(str(self.folder), zarr_format=2)
-
-    def describe(self, column: str, **attributes: str) -> None:
-        """Give a variable other attributes; to be called before `announce`."""
-        self._group[BY_COLUMN[column].cds_name].attrs.update(attributes)
 
     def remove_attributes(self, *names: str) -> None:
         """Remove attributes."""

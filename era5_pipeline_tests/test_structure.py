@@ -53,7 +53,6 @@ ONLY_IN = {
     "ecmwf": {"sources"},
     "eccodes": {"netcdf"},
     "fastapi": {"serving"},
-    "fsspec": {"sources"},
     "matplotlib": {"draw", "report", "benchmarks"},  # benchmarks: figures of results, which no other command draws
     "netCDF4": {"netcdf"},
     "pyiceberg": {"lake"},

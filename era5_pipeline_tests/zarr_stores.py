@@ -163,7 +163,7 @@ def _create(
         shards=shards,
         dtype=dtype,
         fill_value=np.nan if dtype.kind == "f" else 0,
-        compressors=compressor or "auto",
+        compressors="auto" if compressor is None else compressor,
         **options,
     )
     named = {"_ARRAY_DIMENSIONS": list(dimensions)} if cut.zarr_format == 2 else {}

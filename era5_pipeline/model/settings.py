@@ -185,7 +185,7 @@ class Settings(BaseSettings):
         default=168.0, gt=0, description="Sources cds, point: how long a run waits for an answer, including the queue"
     )
     arco_url: str = Field(
-        default=ARCO_URL, description="Source arco: URL of the Zarr store, of any kind that fsspec reads"
+        default=ARCO_URL, description="Source arco: address of the Zarr store, a folder, s3://, gs://, https://"
     )
     zarr_url: Annotated[str, AfterValidator(_zarr_address)] | None = Field(
         default=None,

@@ -339,12 +339,16 @@ class _Netcdf:
         start, end = max(hours.start, self._hours.start), min(hours.stop, self._hours.stop)
         while start < end:
             stop = min(end, start + self._slab_hours - self._kept)
-            kept = self._kept + stop - start
-            for column, slab in self._slabs.items():
-                slab[self._kept : kept] = fields[column][start - hours.start : stop - hours.start]
-            self._kept = kept
-            if kept == self._slab_hours:
-                self._flush()
+            held = slice(start - hours.start, stop - hours.start)
+            if stop - start == self._slab_hours:
+                # Whole chunks are not buffered: the memory of the slabs is then never used.
+                self._write({column: fields[column][held] for column in self._variables}, stop - start)
+            else:
+                for column, slab in self._slabs.items():
+                    slab[self._kept : self._kept + stop - start] = fields[column][held]
+                self._kept += stop - start
+                if self._kept == self._slab_hours:
+                    self._flush()
             start = stop
 
     def finish(self) -> None:
@@ -353,11 +357,15 @@ class _Netcdf:
         self._dataset.close()
 
     def _flush(self) -> None:
-        written = self._written + self._kept
         if self._kept:
-            for column, slab in self._slabs.items():
-                self._variables[column][self._written : written] = slab[: self._kept]
-        self._written, self._kept = written, 0
+            self._write(self._slabs, self._kept)
+        self._kept = 0
+
+    def _write(self, values: Mapping[str, Float32], hours: int) -> None:
+        written = self._written + hours
+        for column, of_column in values.items():
+            self._variables[column][self._written : written] = of_column[:hours]
+        self._written = written
 
 
 # --- Write hours of one point as netCDF: latitude and longitude are scalars, as in the CDS' point series ---

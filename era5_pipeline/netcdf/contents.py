@@ -418,7 +418,7 @@ def _fields_on(
         column=variable.column,
         name=str(array.name),
         hours=hours,
-        expver=np.full(hours.shape, UNKNOWN_EXPVER),
+        expver=_repeated(UNKNOWN_EXPVER, hours.size),
         latitude_index=indices.latitude,
         longitude_index=indices.longitude,
         half_step=0.5 * abs(_scale_factor(array) * variable.scale),
@@ -432,7 +432,7 @@ def _fields_on(
     if _EXPVER not in array.dims:
         return (replace(field, expver=_expver_of_hours(array, hours.size)),), indices.off_grid
     fields = tuple(
-        replace(field, expver=np.full(hours.shape, version), expver_position=position)
+        replace(field, expver=_repeated(version, hours.size), expver_position=position)
         for position, version in enumerate(_expver_along(array))
     )
     return fields, indices.off_grid
@@ -539,7 +539,7 @@ def _expver_along(array: xr.DataArray) -> list[str]:
 def _expver_of_hours(array: xr.DataArray, size: int) -> npt.NDArray[np.str_]:
     """The version of each hour (size,), if expver is a coordinate along time or missing."""
     if _EXPVER not in array.coords:
-        return np.full(size, UNKNOWN_EXPVER)
+        return _repeated(UNKNOWN_EXPVER, size)
     # Decoding joins characters to texts, so the size is the number of texts.
     held = array.coords[_EXPVER].size
     if held not in (1, size):
@@ -549,7 +549,12 @@ def _expver_of_hours(array: xr.DataArray, size: int) -> npt.NDArray[np.str_]:
     found = values.reshape(-1).tolist()
     text_of = {value: expver_text(value) for value in set(found)}
     texts = np.array([text_of[value] for value in found])
-    return np.full(size, texts[0]) if texts.size == 1 else texts
+    return _repeated(texts[0], size) if texts.size == 1 else texts
+
+
+def _repeated(version: str, size: int) -> npt.NDArray[np.str_]:
+    """The version of each of `size` hours, stored once."""
+    return np.broadcast_to(np.str_(version), size)
 
 
 def expver_text(value: object) -> str:

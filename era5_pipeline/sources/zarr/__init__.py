@@ -1,1 +1,1 @@
-"""The source `zarr`: months from any Zarr store of ERA5, read chunk by chunk; and what `arco` shares with it."""
+"""The source `zarr`: months from any Zarr store of ERA5, read chunk by chunk; `arco` is a preset of it."""

@@ -30,7 +30,7 @@ from era5_pipeline.netcdf.contents import UNKNOWN_EXPVER, describe_fields
 from era5_pipeline.netcdf.decoding import Decoding
 from era5_pipeline.netcdf.refusals import aggregates_stated_by
 from era5_pipeline.sources.zarr.codecs import use_checked_blosc
-from era5_pipeline.sources.zarr.store import REMEDY, ForbiddenError, ReadOnlyStore
+from era5_pipeline.sources.zarr.store import ForbiddenError, ReadOnlyStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -77,16 +77,18 @@ def read_metadata(store: ReadOnlyStore, variables: Sequence[Variable]) -> Metada
         try:
             value = json.loads(content)
         except ValueError as error:
-            raise SourceError(f"{store.shown}: {key} is not JSON: it is cut off or damaged", remedy=REMEDY) from error
+            raise SourceError(
+                f"{store.shown}: {key} is not JSON: it is cut off or damaged", remedy=store.remedy
+            ) from error
         if not isinstance(value, dict):
-            raise SourceError(f"{store.shown}: {key} is not the metadata of a Zarr store", remedy=REMEDY)
+            raise SourceError(f"{store.shown}: {key} is not the metadata of a Zarr store", remedy=store.remedy)
         return value
 
     if (value := read(_CONSOLIDATED_2)) is not None:
         return _of_format_2(value.get("metadata", {}))
     if (value := read(_ROOT_3)) is not None:
         if value.get("zarr_format") != 3 or value.get("node_type") != "group":
-            raise SourceError(f"{store.shown} is not a group of Zarr arrays", remedy=REMEDY)
+            raise SourceError(f"{store.shown} is not a group of Zarr arrays", remedy=store.remedy)
         inline = (value.get("consolidated_metadata") or {}).get("metadata")
         arrays = inline if inline is not None else _by_names(variables, lambda name: read(f"{name}/{_ROOT_3}"))
         held = {path: one for path, one in arrays.items() if one.get("node_type") == "array"}
@@ -101,7 +103,8 @@ def read_metadata(store: ReadOnlyStore, variables: Sequence[Variable]) -> Metada
     if forbidden:
         raise forbidden[0]
     raise SourceError(
-        f"there is no Zarr store at {store.shown}: it has no {_CONSOLIDATED_2}, {_ROOT_3} or {_GROUP_2}", remedy=REMEDY
+        f"there is no Zarr store at {store.shown}: it has no {_CONSOLIDATED_2}, {_ROOT_3} or {_GROUP_2}",
+        remedy=store.remedy,
     )
 
 
@@ -216,16 +219,23 @@ class StoredArray(ChunkGrid):
 class Layout(Geometry):
     """The geometry of our variables in a store, and the arrays themselves.
 
-    `expver` is the version of each hour, () if the store does not say.
+    `expver` is the version of each hour; `final_until` is the first hour that is not final, by the attributes of
+    ARCO-ERA5. None: the store does not say.
     """
 
     shown: str
     arrays: tuple[StoredArray, ...]
-    expver: tuple[str, ...]
+    expver: npt.NDArray[np.str_] | None
+    final_until: int | None
 
     def versions_of(self, hours: range) -> tuple[str, ...]:
         """The version of each hour; () if the store does not say."""
-        return self.expver[hours.start - self.hours.start : hours.stop - self.hours.start] if self.expver else ()
+        if self.expver is not None:
+            first = hours.start - self.hours.start
+            return tuple(self.expver[first : first + len(hours)].tolist())
+        if self.final_until is None:
+            return ()
+        return tuple(FINAL if hour < self.final_until else PRELIMINARY for hour in hours)
 
     def axes_of(self, area: Area | None) -> Axes:
         """The area's points, or without an area all that the store has."""
@@ -268,13 +278,13 @@ def open_layout(
         raise SourceError(
             f"{store.shown} has none of {', '.join(variable.cds_name for variable in variables)}; it has "
             f"{', '.join(sorted(metadata.arrays)[:20]) or 'no array of a known name'}",
-            remedy=REMEDY,
+            remedy=store.remedy,
         )
     try:
         return _layout_of(store, metadata, found), lacking
     except (KeyError, ValueError, TypeError, IndexError) as error:
         said = " ".join(str(error).split())
-        raise SourceError(f"{store.shown} cannot be read as ERA5 ({said})", remedy=REMEDY) from error
+        raise SourceError(f"{store.shown} cannot be read as ERA5 ({said})", remedy=store.remedy) from error
 
 
 def _our_arrays(metadata: Metadata, variables: Sequence[Variable]) -> dict[str, Variable]:
@@ -299,7 +309,7 @@ def _our_arrays(metadata: Metadata, variables: Sequence[Variable]) -> dict[str, 
 def _layout_of(store: ReadOnlyStore, metadata: Metadata, found: Mapping[str, Variable]) -> Layout:
     dimensions = {path: _dimensions_of(metadata.arrays[path]) for path in found}
     if unnamed := [path for path, names in dimensions.items() if len(names) != len(metadata.arrays[path]["shape"])]:
-        raise SourceError(f"{store.shown} does not name the dimensions of {unnamed[0]}", remedy=REMEDY)
+        raise SourceError(f"{store.shown} does not name the dimensions of {unnamed[0]}", remedy=store.remedy)
     names = dict.fromkeys((*(name for of_one in dimensions.values() for name in of_one), *_COORDINATES))
     axes = _read_axes(store, metadata, [name for name in names if name in metadata.arrays and name not in found])
     described = []
@@ -319,7 +329,7 @@ def _layout_of(store: ReadOnlyStore, metadata: Metadata, found: Mapping[str, Var
     fields = []
     for array, of_array in contents.by_array:
         if len(of_array) != 1:
-            raise SourceError(f"{store.shown}: {array.name} has versions along expver", remedy=REMEDY)
+            raise SourceError(f"{store.shown}: {array.name} has versions along expver", remedy=store.remedy)
         fields.append(of_array[0])
     first = fields[0]
     hours = _consecutive(store, first)
@@ -337,14 +347,16 @@ def _layout_of(store: ReadOnlyStore, metadata: Metadata, found: Mapping[str, Var
         _stored_array(store, path, metadata.arrays[path], dimensions[path], field, variable)
         for (path, variable), field in zip(found.items(), fields, strict=True)
     )
-    expver = () if set(first.expver) <= {UNKNOWN_EXPVER} else tuple(map(str, first.expver))
-    held, versions = _with_data(metadata.attributes, hours, expver)
+    held, final_until = _with_data(metadata.attributes, hours)
+    # As arrays: the axis may have a million hours, and a month is read.
+    is_stated = (first.expver != UNKNOWN_EXPVER).any()
     return Layout(
         shown=store.shown,
         arrays=arrays,
         hours=held,
         first_position=int(size) - len(hours) + held.start - hours.start,
-        expver=versions,
+        expver=first.expver[held.start - hours.start :] if is_stated else None,
+        final_until=final_until,
         latitude_index=first.latitude_index,
         longitude_index=first.longitude_index,
     )
@@ -360,7 +372,7 @@ def _read_axes(store: ReadOnlyStore, metadata: Metadata, names: Sequence[str]) -
         before = set(store.absent)
         read = np.asarray(_open_array(store, name, value)[...])
         if read.size > 1 and store.absent - before:
-            raise SourceError(f"{store.shown} lacks values of its axis {name}", remedy=REMEDY)
+            raise SourceError(f"{store.shown} lacks values of its axis {name}", remedy=store.remedy)
         held[name] = xr.Variable(_dimensions_of(value), read, dict(value.get("attributes") or {}))
         held[name].attrs.pop("_ARRAY_DIMENSIONS", None)
     decoded = xr.decode_cf(xr.Dataset(held), decode_timedelta=False).reset_coords()
@@ -399,8 +411,11 @@ def _consecutive(store: ReadOnlyStore, field: Field) -> range:
     )
 
 
-def _with_data(attributes: Mapping[str, Any], hours: range, expver: tuple[str, ...]) -> tuple[range, tuple[str, ...]]:
-    """The hours with data, and their versions: ARCO-ERA5's time axis is longer, and its attributes say which have."""
+def _with_data(attributes: Mapping[str, Any], hours: range) -> tuple[range, int | None]:
+    """The hours with data, and the first that is not final: ARCO-ERA5's time axis is longer, its attributes say both.
+
+    None: the attributes do not say.
+    """
 
     def end_of(name: str) -> int | None:
         text = str(attributes.get(name, ""))[:10]
@@ -412,14 +427,11 @@ def _with_data(attributes: Mapping[str, Any], hours: range, expver: tuple[str, .
 
     final = end_of("valid_time_stop")
     if final is None:
-        return hours, expver
+        return hours, None
     end = max(final, end_of("valid_time_stop_era5t") or final)
     first = end_of("valid_time_start")
     start = hours.start if first is None else first - 24
-    held = range(max(hours.start, start), min(hours.stop, end))
-    if expver:
-        return held, expver[held.start - hours.start : held.stop - hours.start]
-    return held, tuple(FINAL if hour < final else PRELIMINARY for hour in held)
+    return range(max(hours.start, start), min(hours.stop, end)), final
 
 
 def _stored_array(
@@ -433,7 +445,7 @@ def _stored_array(
     attributes = _numeric_fills(value.get("attributes") or {})
     dtype = _open_array(store, path, value).dtype
     if dtype.kind not in "fiu":
-        raise SourceError(f"{store.shown}: {path} holds {dtype}, not numbers", remedy=REMEDY)
+        raise SourceError(f"{store.shown}: {path} holds {dtype}, not numbers", remedy=store.remedy)
     is_format_2, fill = value["zarr_format"] == 2, value.get("fill_value")
     if dtype.kind == "f":
         # A chunk that is absent is missing values, whatever the store fills it with; zarr says so only by the fill
@@ -452,7 +464,7 @@ def _stored_array(
     array = _open_array(store, path, {**value, "fill_value": replaced})
     axes = tuple(dimensions.index(str(name)) if name is not None else -1 for name in field.dimensions)
     if -1 in axes:
-        raise SourceError(f"{store.shown}: {path} is not along time, latitude and longitude", remedy=REMEDY)
+        raise SourceError(f"{store.shown}: {path} is not along time, latitude and longitude", remedy=store.remedy)
 
     def along(sizes: tuple[int, ...]) -> tuple[int, int, int]:
         time, latitude, longitude = (int(sizes[axis]) for axis in axes)

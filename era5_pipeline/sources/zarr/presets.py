@@ -60,11 +60,12 @@ PRESETS: dict[str, Preset] = {
 
 @dataclass(frozen=True)
 class StoreAccess:
-    """The address of a store, without a preset's name, and what to read it with."""
+    """The address of a store, without a preset's name, and what to read it with; `remedy` is that of its errors."""
 
     url: str
     user: str | None = None
     token: str | None = field(default=None, repr=False)
+    remedy: str | None = None
 
 
 def preset_names() -> str:

@@ -15,7 +15,6 @@ import numpy as np
 from era5_pipeline.model.errors import Era5Error, MonthFailedError, disk_errors
 from era5_pipeline.model.grid import latitude_indices, longitude_indices
 from era5_pipeline.model.times import describe_hours, hour_of
-from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.files import digest_of, read_json, reserve, write_json
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 # Decoded bytes of the chunks that are read together.
 _BLOCK_BYTES = 64 << 20
-# A unit up to this size is gathered in memory; a kill loses it.
+# A unit up to this size, or of up to a day, is gathered in memory; a kill loses it.
 _IN_MEMORY_BYTES = 256 << 20
 _DAY = 24
 _TRIES = 3
@@ -90,11 +89,16 @@ class Block:
         """Read the wanted values, (hour, latitude, longitude)."""
         rows, columns = _spanned(self.rows), _spanned(self.columns)
         values = array.read(self.hours, rows, columns)
-        return values[:, self.rows - rows.start][:, :, self.columns - columns.start]
+        return values[:, _as_slice(self.rows - rows.start)][:, :, _as_slice(self.columns - columns.start)]
 
 
 def _spanned(positions: Positions) -> slice:
     return slice(int(positions.min()), int(positions.max()) + 1)
+
+
+def _as_slice(positions: Positions) -> slice | Positions:
+    """The positions as a slice, which is several times faster, if they ascend one by one."""
+    return _spanned(positions) if (np.diff(positions) == 1).all() else positions
 
 
 def blocks_of(layout: Geometry, axes: Axes, number: int) -> Iterator[Block]:
@@ -193,6 +197,11 @@ class Gathered:
             self.path.with_suffix(".json").unlink(missing_ok=True)
 
 
+def chunks_of_unit(layout: Geometry, axes: Axes, number: int) -> int:
+    """How many chunks of a unit have any of the places."""
+    return sum(block.chunks for block in blocks_of(layout, axes, number))
+
+
 def bytes_of_unit(layout: Geometry, axes: Axes, number: int) -> int:
     """Bytes of a unit's values, as gathered."""
     places = axes.latitudes.size * axes.longitudes.size
@@ -201,23 +210,31 @@ def bytes_of_unit(layout: Geometry, axes: Axes, number: int) -> int:
 
 def is_in_memory(layout: Geometry, axes: Axes, number: int) -> bool:
     """Return True if the unit is gathered in memory."""
-    return bytes_of_unit(layout, axes, number) <= _IN_MEMORY_BYTES
+    is_of_a_day = len(hours_of_unit(layout, number)) <= _DAY
+    return is_of_a_day or bytes_of_unit(layout, axes, number) <= _IN_MEMORY_BYTES
 
 
 def read_unit(
-    store: ReadOnlyStore, layout: Layout, axes: Axes, number: int, folder: Path, say: Callable[[str], None]
+    store: ReadOnlyStore,
+    layout: Layout,
+    axes: Axes,
+    number: int,
+    folder: Path,
+    say: Callable[[str], None],
+    report: Callable[[int], None],
 ) -> Gathered:
-    """Read all chunks of a unit that have any of the places; a large unit is gathered in a file in `folder`."""
+    """Read all chunks of a unit that have any of the places; a large unit is gathered in a file in `folder`.
+
+    `report` receives how many chunks were read.
+    """
     gathered = _opened(layout, axes, number, folder)
-    blocks = list(blocks_of(layout, axes, number))
-    total = sum(block.chunks for block in blocks)
     read = 0
-    for block in blocks:
+    for block in blocks_of(layout, axes, number):
         if block.key not in gathered.done:
             _read_block(store, layout, block, gathered, say)
             gathered.finish(block.key)
         read += block.chunks
-        progress.report("raw", read, total, "chunks")
+        report(read)
     return gathered
 
 
@@ -225,7 +242,7 @@ def _opened(layout: Layout, axes: Axes, number: int, folder: Path) -> Gathered:
     hours, columns = hours_of_unit(layout, number), tuple(array.variable.column for array in layout.arrays)
     shape = (len(columns), len(hours), axes.latitudes.size, axes.longitudes.size)
     if is_in_memory(layout, axes, number):
-        return Gathered(hours, columns, np.full(shape, np.nan, dtype=np.float32))
+        return Gathered(hours, columns, np.empty(shape, dtype=np.float32))
     # Of the same chunks only: a store may be written again with others.
     cut = [[array.name, array.chunk, array.shard] for array in layout.arrays]
     digest = digest_of([columns, [hours.start, hours.stop], shape, cut])[:12]
@@ -254,7 +271,11 @@ def _read_block(
         raise
     except Exception:  # noqa: BLE001  # each codec raises its own for a damaged chunk
         values = _chunk_by_chunk(store, layout, block, say)
-    gathered.of(column, hours)[np.ix_(np.arange(len(hours)), block.to_rows, block.to_columns)] = values
+    rows, columns = _as_slice(block.to_rows), _as_slice(block.to_columns)
+    if isinstance(rows, slice) or isinstance(columns, slice):
+        gathered.of(column, hours)[:, rows, columns] = values
+    else:
+        gathered.of(column, hours)[np.ix_(np.arange(len(hours)), rows, columns)] = values
     if store.absent:
         absent = gathered.absent.setdefault(column, set())
         absent |= _without_chunk(store, layout, block)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -16,6 +17,7 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.model.source_kinds import PRELIMINARY, YOUNG_MONTHS
 from era5_pipeline.model.times import hours_of_month, time_of
 from era5_pipeline.netcdf.cds_files import CdsFilePart, write_cds
+from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.files import digest_of, has_form, replacing, sha256_of
 from era5_pipeline.sources.source import RawFile, RawMonth, Request, Source, locked_month, months_due
@@ -23,6 +25,7 @@ from era5_pipeline.sources.zarr.layout import open_layout
 from era5_pipeline.sources.zarr.presets import StoreAccess, access_of
 from era5_pipeline.sources.zarr.reading import (
     bytes_of_unit,
+    chunks_of_unit,
     describe_missing,
     hours_of_unit,
     is_in_memory,
@@ -34,17 +37,16 @@ from era5_pipeline.sources.zarr.store import ReadOnlyStore, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import Variable
-    from era5_pipeline.netcdf.cds_files import Axes, Block
+    from era5_pipeline.netcdf.cds_files import Axes
     from era5_pipeline.sources.zarr.layout import Layout
     from era5_pipeline.sources.zarr.reading import Gathered
 
 _FORM = 1
-# Values that are handed to a file at a time.
-_WRITTEN_VALUES = 8 << 20
 # Pieces that were read since this process began are not read again by it, even if they have gaps.
 _BEGAN = datetime.now(tz=UTC).isoformat()
 _ATTRIBUTES = {"Conventions": "CF-1.7", "title": "ERA5 hourly data on single levels, hours of a month"}
@@ -68,7 +70,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class _MonthRecord:
+class MonthRecord:
     """The record of a month: its pieces by unit, the columns in them, and whether hours were missing (`short`)."""
 
     pieces: Mapping[str, Piece]
@@ -108,35 +110,45 @@ class ZarrSource(Source):
             self._write(month, known)
             return self._raw_month(month, known)
 
-    def _fetch(self, month: Month) -> _MonthRecord:
+    def _fetch(self, month: Month) -> MonthRecord:
         with self.opened() as (store, layout):
             self._require_extent(month, layout)
             axes = layout.axes_of(self.request.area)
             pieces = {}
-            for number in units_of(layout, hours_of_month(month)):
-                lock = self._unit_folder / f"c{number:05d}.lock"
-                with locked_month(f"{month}: chunk {number} of {layout.shown}", lock, self.say, "it is read once"):
+            units = units_of(layout, hours_of_month(month))
+            chunks = {number: chunks_of_unit(layout, axes, number) for number in units}
+            done, total = 0, sum(chunks.values())
+            for number, of_unit in chunks.items():
+                with self._locked_unit(month, number, layout):
                     piece = self._kept(month, number, layout)
                     if piece is None:
-                        self._read_unit(month, number, store, layout, axes)
+                        report = partial(_report, done, total)
+                        self._read_unit(month, number, store, layout, axes, report)
                         piece = self._read_piece(month, number)
                     if piece is not None:
                         pieces[f"{number:05d}"] = piece
-            return _MonthRecord(pieces, tuple(array.variable.column for array in layout.arrays))
+                done += of_unit
+            return MonthRecord(pieces, tuple(array.variable.column for array in layout.arrays))
 
     @contextmanager
     def opened(self) -> Iterator[tuple[ReadOnlyStore, Layout]]:
         """Open the store and read its metadata, a few kilobytes and its axes."""
         access = self.access
-        store = ReadOnlyStore.at(access.url, self.say, token=access.token, user=access.user, pause=self.pause)
+        store = ReadOnlyStore.at(
+            access.url, self.say, token=access.token, user=access.user, remedy=access.remedy, pause=self.pause
+        )
         try:
-            layout, _ = open_layout(store, self.request.wanted, self._required)
-            yield store, layout
+            yield store, self._layout_of(store)
         finally:
             store.close()
 
+    def _layout_of(self, store: ReadOnlyStore) -> Layout:
+        layout, _ = open_layout(store, self.request.wanted, self._required)
+        return layout
+
     @property
     def _required(self) -> tuple[Variable, ...]:
+        """The variables without which no month is read; without the others, their columns are NULL."""
         request = self.request
         if request.variables is None:
             return ()
@@ -153,7 +165,7 @@ class ZarrSource(Source):
         """Record whether the month was complete; pieces with gaps are read again next time."""
         known = self._read(raw.month)
         if known.pieces and known.short is is_complete:
-            self._write(raw.month, _MonthRecord(known.pieces, known.columns, not is_complete))
+            self._write(raw.month, MonthRecord(known.pieces, known.columns, not is_complete))
 
     @override
     def invalidate(self, raw: RawMonth) -> None:
@@ -162,21 +174,36 @@ class ZarrSource(Source):
         for key in known.pieces:
             self._write_piece(raw.month, int(key), None)
         if known.pieces:
-            self._write(raw.month, _MonthRecord({}))
+            self._write(raw.month, MonthRecord({}))
 
     # --- a unit of chunks ---
+
+    def _locked_unit(self, month: Month, number: int, layout: Layout) -> AbstractContextManager[None]:
+        """Hold the lock of a unit that other months share; the month's own is held already."""
+        if _months_of(hours_of_unit(layout, number)) == [month]:
+            return nullcontext()
+        lock = self._unit_folder / f"c{number:05d}.lock"
+        return locked_month(f"{month}: chunk {number} of {layout.shown}", lock, self.say, "it is read once")
 
     def _kept(self, month: Month, number: int, layout: Layout) -> Piece | None:
         """The month's piece of the unit, if it need not be read again."""
         piece, hours = self._read_piece(month, number), _common(hours_of_month(month), hours_of_unit(layout, number))
         if piece is None or (piece.first_hour, piece.hours) != (hours.start, len(hours)):
             return None
-        is_fresh = piece.read_at >= _BEGAN
-        if not is_fresh and (self.refetch or not piece.whole):
-            return None
-        return piece if self.file_store.obtain(self._file(month, piece)) else None
+        return piece if self._may_keep(piece) and self.file_store.obtain(self._file(month, piece)) else None
 
-    def _read_unit(self, month: Month, number: int, store: ReadOnlyStore, layout: Layout, axes: Axes) -> None:
+    def _may_keep(self, piece: Piece) -> bool:
+        return piece.read_at >= _BEGAN or (piece.whole and not self.refetch)
+
+    def _read_unit(
+        self,
+        month: Month,
+        number: int,
+        store: ReadOnlyStore,
+        layout: Layout,
+        axes: Axes,
+        report: Callable[[int], None],
+    ) -> None:
         """Read the unit, and write the pieces of the month and of the others that are due and not there."""
         hours = hours_of_unit(layout, number)
         due = months_due() or frozenset(_months_of(hours))
@@ -184,7 +211,7 @@ class ZarrSource(Source):
             one for one in _months_of(hours) if one == month or (one in due and not self._kept(one, number, layout))
         ]
         self._require_room(month, number, layout, axes, months)
-        gathered = read_unit(store, layout, axes, number, self._unit_folder, self.say)
+        gathered = read_unit(store, layout, axes, number, self._unit_folder, self.say, report)
         read_at = datetime.now(tz=UTC)
         for one in months:
             self._write_months_piece(one, number, layout, axes, gathered, read_at)
@@ -218,7 +245,8 @@ class ZarrSource(Source):
         before = self._read_piece(month, number)
         with replacing(path) as temporary:
             attributes = {**_ATTRIBUTES, "source": f"the Zarr store {layout.shown}, of which this is a copy"}
-            write_cds(temporary, (part,), axes, attributes, _slabs(gathered, hours))
+            values = {column: gathered.of(column, hours) for column in gathered.columns}
+            write_cds(temporary, (part,), axes, attributes, [(hours, values)])
             if before is not None:
                 # If the run is killed between file and record, the old digest must not stand for the new file.
                 self._write_piece(month, number, None)
@@ -242,7 +270,7 @@ class ZarrSource(Source):
         self._write_piece(month, number, piece)
         if len(hours) == month.hours:
             # All of the month: when it is asked for, the store need not be opened.
-            self._write(month, _MonthRecord({f"{number:05d}": piece}, tuple(v.column for v in variables)))
+            self._write(month, MonthRecord({f"{number:05d}": piece}, tuple(v.column for v in variables)))
         if before is not None and before.sha256 != piece.sha256:
             self.file_store.supersede(self._file(month, before))
 
@@ -262,15 +290,15 @@ class ZarrSource(Source):
 
     # --- records ---
 
-    def _is_current(self, month: Month, known: _MonthRecord) -> bool:
+    def _is_current(self, month: Month, known: MonthRecord) -> bool:
         """Return True if the month is complete, and need not be read again."""
         is_complete = not known.short and sum(piece.hours for piece in known.pieces.values()) == month.hours
         return is_complete and not (self.refetch and any(piece.read_at < _BEGAN for piece in known.pieces.values()))
 
-    def _has_files(self, month: Month, known: _MonthRecord) -> bool:
+    def _has_files(self, month: Month, known: MonthRecord) -> bool:
         return all(self.file_store.obtain(file) for file in self._files(month, known))
 
-    def _raw_month(self, month: Month, known: _MonthRecord) -> RawMonth:
+    def _raw_month(self, month: Month, known: MonthRecord) -> RawMonth:
         left_out = [variable.column for variable in self.request.wanted if variable.column not in known.columns]
         return RawMonth(
             month=month,
@@ -281,23 +309,24 @@ class ZarrSource(Source):
             warnings=tuple(f"the Zarr store does not have {column}: it is NULL" for column in left_out),
         )
 
-    def _files(self, month: Month, known: _MonthRecord) -> tuple[RawFile, ...]:
+    def _files(self, month: Month, known: MonthRecord) -> tuple[RawFile, ...]:
         return tuple(self._file(month, known.pieces[key]) for key in sorted(known.pieces))
 
     def _file(self, month: Month, piece: Piece) -> RawFile:
         return RawFile(self._days(month) / piece.name, piece.sha256, piece.bytes)
 
-    def _read(self, month: Month) -> _MonthRecord:
+    def _read(self, month: Month) -> MonthRecord:
         value: Any = self.file_store.read_record(self._note(month))
         try:
-            if not has_form(value, _FORM, self._note(month)):
-                return _MonthRecord({})
-            pieces = {key: Piece(**piece) for key, piece in value["pieces"].items()}
-            return _MonthRecord(pieces, tuple(value["columns"]), value["short"])
+            return self._record_of(value) if has_form(value, _FORM, self._note(month)) else MonthRecord({})
         except (TypeError, KeyError):
-            return _MonthRecord({})
+            return MonthRecord({})
 
-    def _write(self, month: Month, known: _MonthRecord) -> None:
+    def _record_of(self, value: Any) -> MonthRecord:  # noqa: ANN401  # JSON is any
+        pieces = {key: Piece(**piece) for key, piece in value["pieces"].items()}
+        return MonthRecord(pieces, tuple(value["columns"]), value["short"])
+
+    def _write(self, month: Month, known: MonthRecord) -> None:
         pieces = {key: asdict(piece) for key, piece in known.pieces.items()}
         value = {"form": _FORM, **self._request_json, "pieces": pieces, "columns": known.columns, "short": known.short}
         self.file_store.write_record(self._note(month), value, self._files(month, known))
@@ -351,6 +380,10 @@ def open_source(settings: Settings, request: Request, say: Callable[[str], None]
     return ZarrSource(access_of(settings), folder, request, settings.refetch, say, file_store=file_store)
 
 
+def _report(before: int, total: int, read: int) -> None:
+    progress.report("raw", before + read, total, "chunks")
+
+
 def _common(hours: range, others: range) -> range:
     return range(max(hours.start, others.start), max(hours.start, others.start, min(hours.stop, others.stop)))
 
@@ -367,11 +400,3 @@ def _versions(month: Month, hours: range, layout: Layout, read_at: datetime) -> 
         return stated
     is_young = month.number >= Month.of(read_at).number - YOUNG_MONTHS
     return (PRELIMINARY,) * len(hours) if is_young else ()
-
-
-def _slabs(gathered: Gathered, hours: range) -> Iterator[Block]:
-    places = int(gathered.values.shape[2] * gathered.values.shape[3])
-    step = max(1, _WRITTEN_VALUES // max(1, places * len(gathered.columns)))
-    for start in range(hours.start, hours.stop, step):
-        part = range(start, min(start + step, hours.stop))
-        yield part, {column: gathered.of(column, part) for column in gathered.columns}

@@ -395,6 +395,7 @@ class _Wait(wait_random_exponential):
 class ReadOnlyStore(Store):
     """A Zarr store to read from. `shown` is its address in messages; `say` reports each retried read.
 
+    `remedy` is that of all refusals; without it, they say which of the settings of the source zarr to correct.
     `requests` and `bytes` count what was asked and received; `absent` are the keys that were asked for and not there.
     """
 
@@ -404,9 +405,12 @@ class ReadOnlyStore(Store):
         shown: str,
         say: Callable[[str], None],
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        remedy: str | None = None,
     ) -> None:
         super().__init__(read_only=True)
         self._objects = objects
+        self._own_remedy = remedy
+        self.remedy = remedy or REMEDY
         self.shown = shown
         self._say = say
         self._pause = pause
@@ -426,6 +430,7 @@ class ReadOnlyStore(Store):
         *,
         token: str | None = None,
         user: str | None = None,
+        remedy: str | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> ReadOnlyStore:
         """Open the store at a folder or address, without contacting it yet. With a `user`, the token is a password.
@@ -435,13 +440,13 @@ class ReadOnlyStore(Store):
         """
         shown = without_password(url)
         if is_s3(url):
-            return cls(S3Objects.open(url), shown, say, pause)
+            return cls(S3Objects.open(url), shown, say, pause, remedy)
         address = https_of_google(url)
         if address.startswith(_HTTP):
-            return cls(_http_objects(address, token, user), shown, say, pause)
+            return cls(_http_objects(address, token, user), shown, say, pause, remedy)
         if _SCHEME.match(address):
-            raise UsageError(f"{shown} is an address of a kind that is not known", remedy=REMEDY)
-        return cls(FolderObjects(Path(address).expanduser()), shown, say, pause)
+            raise UsageError(f"{shown} is an address of a kind that is not known", remedy=remedy or REMEDY)
+        return cls(FolderObjects(Path(address).expanduser()), shown, say, pause, remedy)
 
     def read(self, key: str) -> bytes | None:
         """Read a whole object; None if it is absent. To be called outside of the loop.
@@ -496,7 +501,9 @@ class ReadOnlyStore(Store):
         except SourceError as error:
             if error is self._failure:
                 raise
-            raise type(error)(f"{self.shown}: {key} cannot be read ({error.message})", remedy=error.remedy) from error
+            raise type(error)(
+                f"{self.shown}: {key} cannot be read ({error.message})", remedy=self._own_remedy or error.remedy
+            ) from error
 
     def _report(self, key: str, state: RetryCallState) -> None:
         # Several chunks are read at a time, and a server that is down fails them all: one message is enough.
@@ -519,7 +526,7 @@ class ReadOnlyStore(Store):
     @override
     def close(self) -> None:
         """Close its connections. Nothing is read from it afterwards, not even by what is under way after an error."""
-        self._failure = SourceError(f"{self.shown} was closed", remedy=REMEDY)
+        self._failure = SourceError(f"{self.shown} was closed", remedy=self.remedy)
         sync(self._stop())
         super().close()
 

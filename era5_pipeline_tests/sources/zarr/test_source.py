@@ -16,7 +16,7 @@ import netCDF4
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from numcodecs import Blosc
+from numcodecs import BZ2, LZ4, Blosc, GZip, Zlib, Zstd
 
 from era5_pipeline.flat.inventory import Inventory, take_inventory
 from era5_pipeline.model.errors import (
@@ -334,6 +334,36 @@ def test_an_answer_that_is_cut_off_is_read_again(web: Web, tmp_path: Path) -> No
     np.testing.assert_array_equal(values_in(raw, "temperature_2m"), expected("temperature_2m", hours, AREA))
 
 
+def test_a_server_that_falls_silent_is_asked_again(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("era5_pipeline.sources.zarr.store._SILENCE_SECONDS", 2.0)
+    web.fail("stall", 1, where=VALUES)
+    said: list[str] = []
+    assert source(web.url, tmp_path, say=said.append).fetch(MONTH).files
+    assert "no answer in time; reading again" in said[0]
+
+
+def test_a_proxy_of_the_environment_is_used(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", web.url)
+    monkeypatch.setenv("no_proxy", "")
+    assert source("http://store.invalid", tmp_path).fetch(MONTH).files
+
+
+def test_a_dead_proxy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "")
+    with pytest.raises(TransientError, match=r"the proxy does not answer: .*http_proxy is http://127\.0\.0\.1:9"):
+        source("http://store.invalid", tmp_path).fetch(MONTH)
+
+
+def test_a_file_that_cannot_be_read_is_named(short_stores: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(short_stores["boxes"], tmp_path / "store")
+    (path, *_) = chunks_in(tmp_path / "store")
+    path.unlink()
+    path.symlink_to(path.name)
+    with pytest.raises(SourceError, match=rf"{path.name} cannot be read .*symbolic links"):
+        source(tmp_path / "store", tmp_path / "raw").fetch(MONTH)
+
+
 def test_an_answer_damaged_on_its_way_is_read_again(web: Web, tmp_path: Path) -> None:
     web.fail("garble", 1, where=VALUES)
     raw = source(web.url, tmp_path).fetch(MONTH)
@@ -577,6 +607,22 @@ def test_an_area_beyond_the_store_is_refused(short_stores: dict[str, Path], tmp_
         source(short_stores["boxes"], tmp_path, area=Area(53.0, -1.0, 50.0, 1.0)).fetch(MONTH)
 
 
+def test_a_complete_month_is_known_without_its_files_and_the_store(stores: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(stores["boxes"], tmp_path / "store")
+    chosen = source(tmp_path / "store", tmp_path / "raw")
+    assert chosen.known(MONTH) is None
+    raw = chosen.fetch(MONTH)
+    shutil.rmtree(tmp_path / "store")
+    assert chosen.fetch(MONTH) == raw
+    raw.files[0].path.unlink()
+    assert chosen.known(MONTH) == raw
+    with pytest.raises(SourceError):  # it has to be read again
+        chosen.fetch(MONTH)
+    assert source(tmp_path / "store", tmp_path / "raw", area=Area(50.0, 0.0, 49.0, 1.0)).known(MONTH) is None
+    chosen.record_completeness(raw, is_complete=False)
+    assert chosen.known(MONTH) is None
+
+
 def test_pieces_of_an_earlier_process_are_read_again_with_refetch(
     short_stores: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -613,10 +659,15 @@ def test_a_unit_that_the_disk_cannot_hold_is_not_started(
         source(long_stores["boxes"], tmp_path, "temperature_2m").fetch(MONTHS[0])
 
 
-def test_compressors_of_format_2_are_checked(tmp_path: Path) -> None:
-    cut: Cut = dataclasses.replace(HOURLY, chunk=(24, 8, 8), compressor=Blosc(cname="zstd"))
+@pytest.mark.parametrize(
+    "compressor",
+    [Blosc(), Blosc(cname="zstd"), Zstd(), Zlib(1), GZip(1), BZ2(1), LZ4(), ()],
+    ids=lambda one: one.codec_id if one else "none",
+)
+def test_a_truncated_chunk_of_format_2_is_never_taken_for_weather(tmp_path: Path, compressor: Any) -> None:
+    cut: Cut = dataclasses.replace(HOURLY, chunk=(24, 8, 8), compressor=compressor)
     write_store(tmp_path / "store", cut, SHORT)
     for path in chunks_in(tmp_path / "store"):
         path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(MonthFailedError, match="truncated"):
+    with pytest.raises(MonthFailedError, match="cannot be decoded"):
         source(tmp_path / "store", tmp_path / "raw").fetch(MONTH)
