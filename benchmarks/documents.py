@@ -579,7 +579,7 @@ _PARTS: dict[str, Callable[[Results], MeasuredLines]] = {
     "suites": _suites,
 }
 
-# --- The rates that `era5 plan` and `era5 doctor` use, as JSON in the package ---
+# --- The rates that `era5 plan` uses, as JSON in the package ---
 
 
 RATES = Path("era5_pipeline") / "planning" / "measured_rates.json"

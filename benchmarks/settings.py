@@ -18,7 +18,7 @@ from benchmarks.methods import Batch, PipelineLoader, pipeline_copy
 from benchmarks.servers import SYNCED_ROWS, ServerTemplate
 from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES
 from era5_pipeline.model.errors import Era5Error
-from era5_pipeline.monitor.activity import Report, find_bottleneck, percent, wait_shares, watch
+from era5_pipeline.monitor.activity import find_bottleneck, percent, wait_shares, watch
 from era5_pipeline.postgres.doctor.server_facts import Machine
 from era5_pipeline.warehouse.layouts.layout import WEATHER, weather_table
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from benchmarks.cells import Entries
     from benchmarks.suite import BenchContext
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.monitor.activity import Report
     from era5_pipeline.postgres.connect import Warehouse
 
 # --- The effect of each server setting on a load: alone and together, on a server started for it ---
@@ -192,8 +193,7 @@ class WaitSampler:
     def _run(self) -> None:
         try:
             for report in watch(self._warehouse, interval_seconds=_REPORT_SECONDS):
-                if isinstance(report, Report):
-                    self._reports.append(report)
+                self._reports.append(report)
                 if self._stopped.is_set():
                     return
         except Era5Error:  # the measurement itself reports problems of the server

@@ -1,10 +1,9 @@
--- The sessions that hold a month's lock or wait for any lock. A load holds the advisory lock of its month (`locks`)
--- from before its first row to after the last VACUUM, visible to all users; before that, while it sets up the database
--- (`schema`), it holds an advisory lock that belongs to no month.
-SELECT pid, granted, CASE WHEN is_ours THEN objid::bigint END
+-- The sessions that load, and their months. A load holds the advisory lock of its month (`locks`) from before its first
+-- row to after the last VACUUM, visible to all users; before that, while it sets up the database (`schema`), it holds one
+-- of no month, with the number 0.
+SELECT pid, CASE WHEN objid::bigint > 0
+                 THEN to_char(make_date((objid::bigint / 12)::int, (objid::bigint %% 12)::int + 1, 1), 'YYYY-MM') END
 FROM pg_locks
-CROSS JOIN LATERAL (
-    SELECT locktype = 'advisory' AND classid = %(class)s::oid AND objsubid = 2
-       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-) AS m (is_ours)
-WHERE is_ours OR NOT granted
+WHERE locktype = 'advisory' AND classid = %s::oid AND objsubid = 2
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+ORDER BY objid

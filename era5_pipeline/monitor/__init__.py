@@ -1,1 +1,1 @@
-"""The server's activity during a load, what limits the load (`era5 watch`), and metrics for Prometheus."""
+"""What the sessions that load wait for (`era5 watch`), metrics for Prometheus, and what differs (`era5 verify`)."""

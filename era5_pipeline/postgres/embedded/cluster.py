@@ -17,7 +17,7 @@ import psycopg
 from psycopg import pq, sql
 
 from era5_pipeline.model.errors import Era5Error, LocalDiskError, UsageError, WarehouseError, disk_errors, disk_remedy
-from era5_pipeline.postgres.doctor.advice import advise, size
+from era5_pipeline.postgres.doctor.advice import advised_amounts, size
 from era5_pipeline.postgres.doctor.server_facts import Machine
 from era5_pipeline.postgres.embedded.data_folder import PORT, SUPERUSER, SocketFolder, initialize, require_usable
 from era5_pipeline.postgres.embedded.processes import (
@@ -46,13 +46,12 @@ _MB, _GB = 1 << 20, 1 << 30
 def bulk_load_settings(machine: Machine) -> dict[str, str]:
     """Return the settings for bulk loads and series queries, with full durability.
 
-    They are the profile safe plus the minimal log of the profile bulk, and what a server alone on its machine can have
-    of memory and cores. They do not set fsync, full_page_writes and synchronous_commit: with one of the first two off,
+    They are the amounts that `era5 doctor` advises, the minimal log, and what a server alone on its machine can have of
+    memory and cores. They do not set fsync, full_page_writes and synchronous_commit: with one of the first two off,
     a power failure can destroy the whole database; turning the third off gains nothing at one commit a month.
     """
-    advised = {advice.name: advice.value for advice in advise("safe", machine)}
     cores = machine.cores or 1
-    return {name: value for name, value in advised.items() if value is not None} | {
+    return advised_amounts(machine) | {
         **({} if machine.memory_bytes is None else _shares_of_memory(machine.memory_bytes)),
         "checkpoint_timeout": "15min",
         "max_parallel_workers": str(cores),
