@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks.documents import RATES, document_parts, documents_of, package_rates, rates_text, with_parts
-from benchmarks.figures import draw_against_study, draw_summary
+from benchmarks.figures import draw_against_study, draw_summary, save_chart
 from benchmarks.suites import SUITES
 from benchmarks.tables import all_tables, find_results
 from era5_pipeline.runtime.files import replacing
@@ -39,17 +39,17 @@ def write_report(folder: Path) -> list[Path]:
 
 def _figures(results: Results, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = {
-        "summary.png": draw_summary(results, folder / "summary.png"),
-        "study.png": draw_against_study(results, folder / "study.png"),
-    }
-    for suite in SUITES:
-        if suite.draw is not None:
-            drawn[f"{suite.name}.png"] = suite.draw(results, folder / f"{suite.name}.png")
-    for name, is_drawn in drawn.items():
-        if not is_drawn:
-            (folder / name).unlink(missing_ok=True)  # from earlier results
-    return [folder / name for name, is_drawn in drawn.items() if is_drawn]
+    drawn = {"summary": draw_summary(results), "study": draw_against_study(results)}
+    drawn |= {suite.name: suite.draw(results) for suite in SUITES if suite.draw is not None}
+    written = []
+    for name, figure in drawn.items():
+        path = folder / f"{name}.png"
+        if figure is None:
+            path.unlink(missing_ok=True)  # from earlier results
+        else:
+            save_chart(figure, path)
+            written.append(path)
+    return written
 
 
 def _write(path: Path, text: str) -> Path:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from matplotlib.figure import Figure
+
     from benchmarks.cells import PlannedCell
     from benchmarks.servers import Target
     from benchmarks.tables import Results
@@ -105,4 +107,4 @@ class Suite:
     figures: Callable[[Entries], Mapping[str, float | None]] = lambda _: {}
     at_least: Mapping[str, float] = field(default_factory=dict)
     at_most: Mapping[str, float] = field(default_factory=dict)
-    draw: Callable[[Results, Path], bool] | None = None
+    draw: Callable[[Results], Figure | None] | None = None
