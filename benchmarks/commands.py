@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from benchmarks.results import ResultsFile
     from benchmarks.suite import Suite
 
-app = typer.Typer()
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    suggest_commands=False,  # click does
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Benchmarks of loading, and what they found as tables and figures.",
+)
 
 
 class _Run(TyperCommand):
