@@ -115,7 +115,7 @@ def _by_connections(results: Results) -> list[tuple[int, Rate]]:
         for cell in results.main_cells("parallel").values()
         if (cell["parameters"]["method"], cell["parameters"]["table"]) == ("our loader", "regular")
     ]
-    return sorted((count, rate) for count, rate in found if rate)
+    return sorted([(count, rate) for count, rate in found if rate], key=lambda one: one[0])
 
 
 def _best_setting(results: Results, names: Iterable[str]) -> tuple[str, float]:

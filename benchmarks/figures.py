@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +101,7 @@ _BAR_INCHES = 0.27
 _TABLES = {"regular": "regular table", "hypertable": "hypertable"}
 
 
-def draw_suite(results: Results, *, suite: str, title: str) -> Figure | None:
+def _draw_suite(results: Results, *, suite: str, title: str) -> Figure | None:
     """Draw a suite's ways: full rates and, for copies, those of the copy alone."""
     server = results.main_server(suite)
     if server is None:
@@ -147,7 +148,7 @@ def draw_suite(results: Results, *, suite: str, title: str) -> Figure | None:
     return figure
 
 
-def draw_summary(results: Results) -> Figure | None:
+def _draw_summary(results: Results) -> Figure | None:
     """Draw all ways to a regular table by rate, with the days that 754 billion rows would take."""
     found: list[tuple[str, Rate]] = []
     for suite, words in (("insert", ", INSERT"), ("multi-insert", ", multi-row INSERT"), ("copy", ""), ("tools", "")):
@@ -214,7 +215,7 @@ def _draw_values(
     return figure
 
 
-def draw_settings(results: Results) -> Figure | None:
+def _draw_settings(results: Results) -> Figure | None:
     """Draw the rate with each setting over that with the defaults, for both kinds of table."""
     bars = [
         (f"{name}, {'B-tree' if table == TABLES[0] else 'new tables'}", value, f"{short(value)} x")
@@ -232,7 +233,7 @@ def draw_settings(results: Results) -> Figure | None:
     )
 
 
-def draw_others(results: Results) -> Figure | None:
+def _draw_others(results: Results) -> Figure | None:
     """Draw the time of the two questions for each contender, warm."""
     cells = results.main_cells("others")
     bars = [
@@ -279,7 +280,7 @@ def _ticks(axes: Axes, values: Sequence[int]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def draw_sustained(results: Results) -> Figure | None:
+def _draw_sustained(results: Results) -> Figure | None:
     """Draw the rate of each batch as a dot, and its rolling mean as a line."""
     cells = list(results.main_cells("sustained").values())
     if not cells:
@@ -304,7 +305,7 @@ def draw_sustained(results: Results) -> Figure | None:
     return figure
 
 
-def draw_parallel(results: Results) -> Figure | None:
+def _draw_parallel(results: Results) -> Figure | None:
     """Draw the rate by the number of connections."""
     cells = list(results.main_cells("parallel").values())
     if not cells:
@@ -336,7 +337,7 @@ def draw_parallel(results: Results) -> Figure | None:
     return figure
 
 
-def draw_scale(results: Results) -> Figure | None:
+def _draw_scale(results: Results) -> Figure | None:
     """Draw the seconds of each load and of queries against the months in the table."""
     cells = sorted(results.main_cells("scale").values(), key=lambda cell: cell["parameters"]["months"])
     if not cells:
@@ -376,7 +377,7 @@ _BASE = "copy, full, psycopg3 rows"
 _Pair = tuple[str, float | None, float | None]
 
 
-def draw_against_study(results: Results) -> Figure | None:
+def _draw_against_study(results: Results) -> Figure | None:
     """Draw each way's rate over that of psycopg rows, in the study and here."""
     study = published()
     base = next(entry for entry in study["rates"] if entry["row"] == _BASE)
@@ -393,14 +394,14 @@ def draw_against_study(results: Results) -> Figure | None:
         *((words, None, results.rate("copy", f"{name}, regular")) for words, name in own),
     ]
     return _dumbbells(
-        [(name, theirs, rate and rate.median / ours.median) for name, theirs, rate in rates],
+        [(name, theirs, rate.median / ours.median if rate else None) for name, theirs, rate in rates],
         "Rates relative to psycopg's row-by-row COPY: the study and here",
         f"Regular table, log scale. Study: {study['study']['hardware']}. Here: {results.hardware}",
         "study",
     )
 
 
-def draw_ladder(results: Results) -> Figure | None:
+def _draw_ladder(results: Results) -> Figure | None:
     """Draw the speed-up of each step over the first, in the article and here."""
     cells = results.main_cells("ladder")
     names = [f"{number}. {step.name}" for number, step in enumerate(STEPS, 1)]
@@ -412,7 +413,7 @@ def draw_ladder(results: Results) -> Figure | None:
     one = next(iter(cells.values()))
     return _dumbbells(
         [
-            (name, theirs, rate and rate.median / first.median)
+            (name, theirs, rate.median / first.median if rate else None)
             for name, theirs, rate in zip(names, factors, rates, strict=True)
         ],
         "Loading 60x faster: each step's factor since the first",
@@ -445,3 +446,22 @@ def _dumbbells(pairs: Sequence[_Pair], title: str, below: str, them: str) -> Fig
     axes.grid(axis="y", visible=False)
     _below(figure, axes, 0.42, [(0.0, f"● {them}", _COLOURS["regular"]), (0.16, "● here", _OURS)])
     return figure
+
+
+# --- All of them, by the name of their file ---
+
+
+FIGURES: dict[str, Callable[[Results], Figure | None]] = {
+    "summary": _draw_summary,
+    "study": _draw_against_study,
+    "insert": partial(_draw_suite, suite="insert", title="An INSERT for each row"),
+    "multi-insert": partial(_draw_suite, suite="multi-insert", title="Many rows in a statement"),
+    "copy": partial(_draw_suite, suite="copy", title="COPY: with all preparation, and the copy alone"),
+    "sustained": _draw_sustained,
+    "parallel": _draw_parallel,
+    "tools": partial(_draw_suite, suite="tools", title="Tools, their CSV file ready"),
+    "settings": _draw_settings,
+    "ladder": _draw_ladder,
+    "scale": _draw_scale,
+    "others": _draw_others,
+}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks.documents import RATES, document_parts, documents_of, package_rates, rates_text, with_parts
-from benchmarks.figures import draw_against_study, draw_summary, save_chart
-from benchmarks.suites import SUITES
+from benchmarks.figures import FIGURES, save_chart
 from benchmarks.tables import all_tables, find_results
 from era5_pipeline.runtime.files import replacing
 
@@ -39,11 +38,9 @@ def write_report(folder: Path) -> list[Path]:
 
 def _figures(results: Results, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = {"summary": draw_summary(results), "study": draw_against_study(results)}
-    drawn |= {suite.name: suite.draw(results) for suite in SUITES if suite.draw is not None}
     written = []
-    for name, figure in drawn.items():
-        path = folder / f"{name}.png"
+    for name, draw in FIGURES.items():
+        figure, path = draw(results), folder / f"{name}.png"
         if figure is None:
             path.unlink(missing_ok=True)  # from earlier results
         else:

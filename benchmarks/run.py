@@ -130,17 +130,17 @@ class BenchPlan:
     workers: tuple[int, ...]
     options: BenchOptions
 
-    def rows_of(self, suite: Suite) -> int:
-        """The rows of one load in the suite."""
-        return suite.rows if self.rows is None else self.rows
-
     def repeats_of(self, suite: Suite) -> int:
         """The repeats of the suite's cells."""
         return suite.repeats if self.repeats is None else self.repeats
 
-    def context(self, suite: Suite, folder: Path, server: Target | None) -> BenchContext:
+    def context(
+        self, suite: Suite, folder: Path, server: Target | None, stack: ExitStack | None = None
+    ) -> BenchContext:
         """The parameters from which the suite plans its cells."""
-        return BenchContext(server, folder, self.rows_of(suite), self.workers, self.options, self.url is not None)
+        rows = suite.rows if self.rows is None else self.rows
+        is_given = self.url is not None
+        return BenchContext(server, folder, rows, self.workers, self.options, is_given, stack or ExitStack())
 
 
 def run_plan(
@@ -161,8 +161,8 @@ def run_plan(
         require_space(needed, {"files and tables": folder})
         wanted = {}
         for suite in plan.suites:
-            with suite.plan(plan.context(suite, folder, None)) as cells:
-                wanted[suite.name] = wanted_repeats(cells, plan.repeats_of(suite))
+            cells = suite.plan(plan.context(suite, folder, None))
+            wanted[suite.name] = wanted_repeats(cells, plan.repeats_of(suite))
         progress = BenchProgress(wanted, say, now)
         warehouse: Warehouse | None = None
         for suite in plan.suites:
@@ -187,12 +187,14 @@ def _run_suite(
         if warehouse is None:
             server, environment = None, describe_own(folder)
         else:
-            server = stack.enter_context(new_target(warehouse, syncs=plan.rows_of(suite) >= SYNCED_ROWS))
+            server = stack.enter_context(
+                new_target(warehouse, syncs=plan.context(suite, folder, None).rows >= SYNCED_ROWS)
+            )
             with server.connect() as connection:
                 environment = describe_environment(connection, folder)
         environment["server"]["is_own"] = plan.url is None or warehouse is None
         results.use_environment(environment)
-        cells = stack.enter_context(suite.plan(plan.context(suite, folder, server)))
+        cells = suite.plan(plan.context(suite, folder, server, stack))
         run_cells(suite.name, cells, plan.repeats_of(suite), results, progress)
         entries = {cell.name: entry for cell in cells if (entry := results.entry(suite.name, cell.name)) is not None}
         results.set_summary(suite.name, suite.figures(entries), suite.ratios(entries))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,14 +10,10 @@ from benchmarks.cells import CannotRunError, Entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
-
-    from matplotlib.figure import Figure
 
     from benchmarks.cells import PlannedCell
     from benchmarks.servers import Target
-    from benchmarks.tables import Results
     from era5_pipeline.model.variables import Variable
 
 
@@ -49,7 +46,7 @@ class BenchContext:
     """A database to measure in, a folder for files, and the sizes; `server` is None for suites with their own.
 
     `rows` are those of one load; `workers` are ascending numbers of connections. `is_given`: the server is the user's
-    instead of this run's.
+    instead of this run's. `stack` ends with the suite.
     """
 
     server: Target | None
@@ -58,6 +55,7 @@ class BenchContext:
     workers: tuple[int, ...]
     options: BenchOptions
     is_given: bool = False
+    stack: ExitStack = field(default_factory=ExitStack)
 
     @property
     def target(self) -> Target:
@@ -84,21 +82,26 @@ TABLE_ROW_BYTES = 100
 FILE_ROW_BYTES = 120
 
 
+def disk(tables: float, files: float) -> Callable[[BenchContext], int]:
+    """The disk space of a suite that has this many tables, with their log, and files of `rows` rows at a time."""
+    return lambda context: int(context.rows * (tables * TABLE_ROW_BYTES + files * FILE_ROW_BYTES))
+
+
 @dataclass(frozen=True)
 class Suite:
     """A suite, as an entry of the table of all suites (`suites.py`).
 
-    `plan` gives the cells while its context is open; it is also called just to count them, so nothing slow may happen
-    before the first measurement. `rows` is the default of `--rows`, `load` says what one load is with it, `bytes` is
-    the disk space for that many at a time. `own_server`: it starts its own servers. `ratios` and `figures` are
-    calculated from the results of its cells; figures are its findings by name, so that readers need not know its
-    cells; `at_least` and `at_most` are the targets of some. `draw` draws the suite from a file of results.
+    `plan` gives the cells; it is also called just to count them, so nothing slow may happen before the first
+    measurement. `rows` is the default of `--rows`, `load` says what one load is with it, `bytes` is the disk space for
+    that many at a time. `own_server`: it starts its own servers. `ratios` and `figures` are calculated from the results
+    of its cells; figures are its findings by name, so that readers need not know its cells; `at_least` and `at_most`
+    are the targets of some.
     """
 
     name: str
     summary: str
     load: str
-    plan: Callable[[BenchContext], AbstractContextManager[Sequence[PlannedCell]]]
+    plan: Callable[[BenchContext], Sequence[PlannedCell]]
     rows: int
     repeats: int
     bytes: Callable[[BenchContext], int]
@@ -107,4 +110,3 @@ class Suite:
     figures: Callable[[Entries], Mapping[str, float | None]] = lambda _: {}
     at_least: Mapping[str, float] = field(default_factory=dict)
     at_most: Mapping[str, float] = field(default_factory=dict)
-    draw: Callable[[Results], Figure | None] | None = None

@@ -192,26 +192,18 @@ def published() -> dict[str, Any]:
 
 def published_rate(results: Results, entry: dict[str, Any], table: str) -> tuple[Rate | None, str]:
     """Our rate for a row of the study, with the cell's name, or the reason why it is missing."""
-    suite, figure = entry["suite"], entry.get("figure", "seconds")
-    server = results.main_server(suite)
-    if server is None:
-        return None, "not measured"
-    cells = results.of_suite(suite, server)
-    if entry.get("best"):
-        same = {
-            name: cell
-            for name, cell in cells.items()
-            if name.startswith(entry["cell"]) and cell["parameters"]["table"] == table
-        }
-        rates = {name: rate for name, cell in same.items() if (rate := rate_of_cell(cell)) is not None}
-        if not rates:
-            return None, next((cell["reason"] for cell in same.values() if cell["reason"]), "not measured")
-        name = max(rates, key=lambda one: rates[one].median)
-        return rates[name], name
-    name = f"{entry['cell']}, {table}"
-    rate = rate_of_cell(cells.get(name), figure)
-    reason = cells[name]["reason"] if name in cells else None
-    return rate, name if rate is not None else reason or "not measured"
+    suite, way = entry["suite"], entry["cell"]
+    cells = {
+        name: cell
+        for name, cell in results.of_suite(suite, results.main_server(suite) or "").items()
+        if (name.startswith(way) if entry.get("best") else name == f"{way}, {table}")
+        if cell["parameters"]["table"] == table
+    }
+    found = [(name, rate_of_cell(cell, entry.get("figure", "seconds"))) for name, cell in cells.items()]
+    rates = [(rate, name) for name, rate in found if rate]
+    if not rates:
+        return None, next((cell["reason"] for cell in cells.values() if cell["reason"]), "not measured")
+    return max(rates, key=lambda one: one[0].median)
 
 
 # --- Templates, and the document with all tables ---
