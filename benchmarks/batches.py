@@ -110,7 +110,7 @@ def _method_cells(context: BenchContext, *, family: Family, share: int | None) -
             partial(load, method, kind, rows, is_calm=True),
             partial(load, method, kind, min(rows, _WARM_UP_ROWS), is_calm=False),
         )
-        for method in methods_of(family, context.workers)
+        for method in methods_of(family, context.options.workers)
         if not context.options.methods or method.name in context.options.methods
         for kind in TABLE_KINDS
     ]
@@ -248,7 +248,7 @@ _FEWEST_BATCHES = 4
 
 
 def _batches_at_once(context: BenchContext) -> int:
-    return max(_FEWEST_BATCHES, 2 * max(context.workers))
+    return max(_FEWEST_BATCHES, 2 * max(context.options.workers))
 
 
 def _parallel_cells(context: BenchContext) -> list[PlannedCell]:
@@ -283,7 +283,7 @@ def _parallel_cells(context: BenchContext) -> list[PlannedCell]:
             {"method": method.name, "table": kind, "workers": workers, "batches": count},
             partial(load, method, kind, workers),
         )
-        for method, kind, workers in product(_COMPARED, TABLE_KINDS, context.workers)
+        for method, kind, workers in product(_COMPARED, TABLE_KINDS, context.options.workers)
     ]
 
 

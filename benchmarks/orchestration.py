@@ -224,7 +224,7 @@ def _orchestration_cells(context: BenchContext) -> list[PlannedCell]:
     options = context.options
 
     def measure() -> Measured:
-        url = context.target.warehouse.url if context.is_given else None
+        url = None if options.url is None else context.target.warehouse.url
         folder = context.folder / "backfill"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()

@@ -25,13 +25,19 @@ _MOST_MONTHS = 6  # the number generated, of equal length
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """The options of `era5 bench run` for particular suites.
+    """The options of `era5 bench run`.
 
+    `url` is the server; None: an embedded server started for this run. `rows` and `repeats` apply to all suites; None:
+    the defaults of each. `workers` are ascending numbers of connections. The others are for particular suites.
     `batches`: for sustained, per cell; `held`: for scale, the numbers of months in the table; `variables`: for layouts;
     `methods`: only these ways to load; `dask_scheduler`: for pipeline, a cluster to compare with; `months` and
     `failing`: for orchestration, how many are backfilled and how many of them fail first.
     """
 
+    url: str | None = None
+    rows: int | None = None
+    repeats: int | None = None
+    workers: tuple[int, ...] = (1, 2)
     batches: int = 60
     held: tuple[int, ...] = (1, 12, 120, 1020)
     variables: tuple[Variable, ...] | None = None
@@ -45,16 +51,13 @@ class BenchOptions:
 class BenchContext:
     """A database to measure in, a folder for files, and the sizes; `server` is None for suites with their own.
 
-    `rows` are those of one load; `workers` are ascending numbers of connections. `is_given`: the server is the user's
-    instead of this run's. `stack` ends with the suite.
+    `rows` are those of one load. `stack` ends with the suite.
     """
 
     server: Target | None
     folder: Path
     rows: int
-    workers: tuple[int, ...]
     options: BenchOptions
-    is_given: bool = False
     stack: ExitStack = field(default_factory=ExitStack)
 
     @property
@@ -71,7 +74,7 @@ class BenchContext:
     @property
     def some_workers(self) -> int:
         """The smallest number of workers above one, for suites that compare several with one; at most six."""
-        return min(_MOST_MONTHS, min((count for count in self.workers if count > 1), default=2))
+        return min(_MOST_MONTHS, min((count for count in self.options.workers if count > 1), default=2))
 
 
 # --- The definition of a suite: a name, default sizes, and the plan of its cells ---
