@@ -147,42 +147,23 @@ def _own_errors(target: Target, method: LoadMethod) -> Iterator[None]:
         raise CannotRunError(f"{method.name} failed: {type(error).__name__}: {text}") from error
 
 
-INSERT = Suite(
-    name="insert",
-    summary="an INSERT for each row (a 52nd of --rows)",
-    load=f"{_INSERT_ROWS:,} rows",
-    plan=partial(_method_cells, family="insert", share=_INSERT_ROWS),
-    rows=_HOUR,
-    repeats=10,
-    bytes=disk(2, 4),
+def _suite(name: str, summary: str, load: str, family: Family, share: int | None = None) -> Suite:
+    plan = partial(_method_cells, family=family, share=share)
+    return Suite(name=name, summary=summary, load=load, plan=plan, rows=_HOUR, repeats=10, bytes=disk(2, 4))
+
+
+_INSERTED, _MULTI_INSERTED = f"{_INSERT_ROWS:,} rows", f"{_MULTI_INSERT_ROWS:,} rows"
+_COPIED = f"{_A_BATCH}, {N_LOCATIONS:,} rows"
+INSERT = _suite("insert", "an INSERT for each row (a 52nd of --rows)", _INSERTED, "insert", _INSERT_ROWS)
+MULTI_INSERT = _suite(
+    "multi-insert",
+    "many rows in a statement (a tenth of --rows)",
+    _MULTI_INSERTED,
+    "multi-insert",
+    _MULTI_INSERT_ROWS,
 )
-MULTI_INSERT = Suite(
-    name="multi-insert",
-    summary="many rows in a statement (a tenth of --rows)",
-    load=f"{_MULTI_INSERT_ROWS:,} rows",
-    plan=partial(_method_cells, family="multi-insert", share=_MULTI_INSERT_ROWS),
-    rows=_HOUR,
-    repeats=10,
-    bytes=disk(2, 4),
-)
-COPY = Suite(
-    name="copy",
-    summary="every way to COPY a batch, with and without its preparation",
-    load=f"{_A_BATCH}, {N_LOCATIONS:,} rows",
-    plan=partial(_method_cells, family="copy", share=None),
-    rows=_HOUR,
-    repeats=10,
-    bytes=disk(2, 4),
-)
-TOOLS = Suite(
-    name="tools",
-    summary="timescaledb-parallel-copy and pg_bulkload",
-    load=f"{_A_BATCH}, as a CSV file",
-    plan=partial(_method_cells, family="tool", share=None),
-    rows=_HOUR,
-    repeats=10,
-    bytes=disk(2, 4),
-)
+COPY = _suite("copy", "every way to COPY a batch, with and without its preparation", _COPIED, "copy")
+TOOLS = _suite("tools", "timescaledb-parallel-copy and pg_bulkload", f"{_A_BATCH}, as a CSV file", "tool")
 
 
 # --- Batch after batch into one table: whether the rate stays the same ---

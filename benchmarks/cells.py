@@ -50,7 +50,7 @@ class PlannedCell:
     rows: int
     parameters: dict[str, Any]
     measure: Callable[[], Measured]
-    warm_up: Callable[[], None] | None = None
+    warm_up: Callable[[], object] | None = None
     most_repeats: int | None = None
 
 

@@ -513,33 +513,21 @@ def methods_of(family: Family, workers: Sequence[int] = (1,)) -> tuple[LoadMetho
     """The ways of a family; tools with a number of workers appear once for each number."""
     if family != "tool":
         return tuple(method for method in METHODS if method.family == family)
+    tool = partial(LoadMethod, family="tool", prepare=_arrow_csv, loads_only=True)
+    copying = (
+        tool(
+            f"{PARALLEL_COPY}, {count} worker{'s' if count > 1 else ''}",
+            send=partial(_run_parallel_copy, workers=count),
+            session=_url_alone,
+            program=PARALLEL_COPY,
+            workers=count,
+        )
+        for count in workers
+    )
+    bulk: dict[str, Any] = {"session": _bulkload_session, "program": PG_BULKLOAD, "missing": _lacks_bulkload}
     return (
-        *(
-            LoadMethod(
-                f"{PARALLEL_COPY}, {count} worker{'s' if count > 1 else ''}",
-                "tool",
-                _arrow_csv,
-                partial(_run_parallel_copy, workers=count),
-                _url_alone,
-                program=PARALLEL_COPY,
-                loads_only=True,
-                workers=count,
-            )
-            for count in workers
-        ),
-        *(
-            LoadMethod(
-                f"{PG_BULKLOAD}, {writer}",
-                "tool",
-                _arrow_csv,
-                partial(_run_bulkload, writer=writer),
-                _bulkload_session,
-                program=PG_BULKLOAD,
-                missing=_lacks_bulkload,
-                loads_only=True,
-            )
-            for writer in WRITERS
-        ),
+        *copying,
+        *(tool(f"{PG_BULKLOAD}, {writer}", send=partial(_run_bulkload, writer=writer), **bulk) for writer in WRITERS),
     )
 
 
