@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,99 +14,63 @@ import pyarrow as pa
 from benchmarks.cells import CannotRunError, Measured, PlannedCell
 from benchmarks.generated import GeneratedHours, GeneratedMonths, scaled
 from benchmarks.methods import (
+    OUR_LOADER,
+    PANDAS_CSV,
+    PSYCOPG_ROWS,
     TABLE_KINDS,
     Batch,
-    PandasCsvCopy,
-    PipelineLoader,
-    PsycopgRows,
     make_study_table,
     methods_of,
     pipeline_copy,
     require_timescaledb,
 )
 from benchmarks.processes import run_at_once
-from benchmarks.servers import Target, count_rows, require_rows
-from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES
+from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, Suite, disk
 from era5_pipeline.model.errors import Era5Error
+from era5_pipeline.model.grid import N_LOCATIONS
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
-from era5_pipeline.warehouse.space import read_space
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from benchmarks.methods import Family, LoadMethod, TableKind
+    from benchmarks.servers import Target
     from benchmarks.suite import BenchContext
     from era5_pipeline.flat.flat_month import FlatMonth
 
-# --- Suites that compare ways to load one batch: insert, multi-insert, copy and tools, each into both tables ---
-
-
-# Rows of the study's insert and multi-insert benchmarks, for which a copy loads an hour of the globe.
-INSERT_ROWS, MULTI_INSERT_ROWS = 20_000, 100_000
-_WARM_UP_ROWS = 500
-
-
-@contextmanager
-def _method_cells(context: BenchContext, *, family: Family, share: int | None) -> Iterator[Sequence[PlannedCell]]:
-    """A cell for each way of the family and each table; `share`: rows out of a global hour, None for all of it."""
-    hours = GeneratedHours(context.folder / "hours", context.rows)
-    rows = context.rows if share is None else scaled(context.rows, share)
-    cells = []
-    for method in methods_of(family, context.workers):
-        if context.options.methods and method.name not in context.options.methods:
-            continue
-        for kind in TABLE_KINDS:
-            cell = _MethodCell(context, hours, method, kind, rows)
-            parameters = {"method": method.name, "table": kind, "workers": getattr(method, "workers", 1)}
-            cells.append(PlannedCell(f"{method.name}, {kind}", rows, parameters, cell.measure, cell.warm_up))
-    yield cells
-
-
-insert_cells = partial(_method_cells, family="insert", share=INSERT_ROWS)
-multi_insert_cells = partial(_method_cells, family="multi-insert", share=MULTI_INSERT_ROWS)
-copy_cells = partial(_method_cells, family="copy", share=None)
-tools_cells = partial(_method_cells, family="tool", share=None)
-
-
-def batch_bytes(context: BenchContext) -> int:
-    """Bytes on disk for one batch: its table with the log, and its files."""
-    return context.rows * (2 * TABLE_ROW_BYTES + 4 * FILE_ROW_BYTES)
+_HOUR = N_LOCATIONS  # rows of a global hour, which the study loads at a time
+_A_BATCH = "an hour of the globe"
 
 
 @dataclass(frozen=True)
-class _MethodCell:
+class _Batches:
+    """What the cells of these suites share: the database, and the batches, which are generated on first use."""
+
     context: BenchContext
-    hours: GeneratedHours
-    method: LoadMethod
-    kind: TableKind
-    rows: int
 
-    def measure(self) -> Measured:
-        target = self.context.target
-        require_available(target, self.method, self.kind)
-        batch = Batch(self.hours.first_rows(self.rows), self.hours.flat, files_in(self.context.folder))
-        target.calm()
-        return load_once(target, self.method, batch)
+    @cached_property
+    def hours(self) -> GeneratedHours:
+        return GeneratedHours(self.context.folder / "hours", self.context.rows)
 
-    def warm_up(self) -> None:
-        target = self.context.target
-        require_available(target, self.method, self.kind)
-        rows = self.hours.first_rows(min(self.rows, _WARM_UP_ROWS))
-        load_once(target, self.method, Batch(rows, self.hours.flat, files_in(self.context.folder)))
+    def batch(self, number: int) -> Batch:
+        return Batch(self.hours.batch(number), self.hours.flat, files_in(self.context.folder))
 
+    def first_rows(self, rows: int) -> Batch:
+        return Batch(self.hours.first_rows(rows), self.hours.flat, files_in(self.context.folder))
 
-def require_available(target: Target, method: LoadMethod, kind: TableKind) -> None:
-    """Create the table again, and require that this server supports the way.
+    def target(self, method: LoadMethod, kind: TableKind) -> Target:
+        """The database with a new table, if this server supports the way.
 
-    Raises:
-        CannotRunError: with the reason, if it does not.
-    """
-    with target.connect() as connection:
-        make_study_table(connection, kind)
-        reason = method.why_missing(connection)
-    if reason is not None:
-        raise CannotRunError(reason)
+        Raises:
+            CannotRunError: with the reason, if it does not.
+        """
+        with self.context.target.connect() as connection:
+            make_study_table(connection, kind)
+            reason = method.why_missing(connection)
+        if reason is not None:
+            raise CannotRunError(reason)
+        return self.context.target
 
 
 def files_in(folder: Path) -> Path:
@@ -117,27 +82,55 @@ def files_in(folder: Path) -> Path:
     return files
 
 
+# --- Suites that compare ways to load one batch: insert, multi-insert, copy and tools, each into both tables ---
+
+
+# Rows of the study's insert and multi-insert benchmarks, for which a copy loads an hour of the globe.
+_INSERT_ROWS, _MULTI_INSERT_ROWS = 20_000, 100_000
+_WARM_UP_ROWS = 500
+
+
+def _method_cells(context: BenchContext, *, family: Family, share: int | None) -> list[PlannedCell]:
+    """A cell for each way of the family and each table; `share`: rows out of a global hour, None for all of it."""
+    batches = _Batches(context)
+    rows = context.rows if share is None else scaled(context.rows, share)
+
+    def load(method: LoadMethod, kind: TableKind, rows: int, *, is_calm: bool) -> Measured:
+        target = batches.target(method, kind)
+        batch = batches.first_rows(rows)
+        if is_calm:
+            target.calm()
+        return load_once(target, method, batch)
+
+    return [
+        PlannedCell(
+            f"{method.name}, {kind}",
+            rows,
+            {"method": method.name, "table": kind, "workers": method.workers},
+            partial(load, method, kind, rows, is_calm=True),
+            partial(load, method, kind, min(rows, _WARM_UP_ROWS), is_calm=False),
+        )
+        for method in methods_of(family, context.options.workers)
+        if not context.options.methods or method.name in context.options.methods
+        for kind in TABLE_KINDS
+    ]
+
+
 def load_once(target: Target, method: LoadMethod, batch: Batch) -> Measured:
     """Load the batch into the empty table; the figures are the seconds in total, of preparing and of copying.
 
     Raises:
         CannotRunError: if it fails although the server is fine, or not all rows are visible afterwards.
     """
-    url = target.warehouse.url
-    with _own_errors(target, method), method.session(url) as session:
-        started = time.monotonic()
+    with _own_errors(target, method), method.session(target.warehouse.url) as session:
+        started = time.perf_counter()
         prepared = method.prepare(batch)
-        ready = time.monotonic()
-        method.load(session, prepared)
-        done = time.monotonic()
-        notes = method.notes(session)
-    with target.connect() as connection:
-        rows = count_rows(connection)
-    if rows != batch.rows.num_rows:
-        raise CannotRunError(f"{rows:,} of {batch.rows.num_rows:,} rows are visible through the table")
+        ready = time.perf_counter()
+        notes = method.load(session, prepared)
+        done = time.perf_counter()
     figures = {"prepare_seconds": ready - started, "copy_seconds": done - ready}
     figures["seconds"] = figures["copy_seconds"] if method.loads_only else done - started
-    return Measured(rows, figures, notes=notes)
+    return Measured(target.require_rows(batch.rows.num_rows), figures, notes=notes | method.version())
 
 
 @contextmanager
@@ -154,63 +147,78 @@ def _own_errors(target: Target, method: LoadMethod) -> Iterator[None]:
         raise CannotRunError(f"{method.name} failed: {type(error).__name__}: {text}") from error
 
 
+def _suite(name: str, summary: str, load: str, family: Family, share: int | None = None) -> Suite:
+    plan = partial(_method_cells, family=family, share=share)
+    return Suite(name=name, summary=summary, load=load, plan=plan, rows=_HOUR, repeats=10, bytes=disk(2, 4))
+
+
+_INSERTED, _MULTI_INSERTED = f"{_INSERT_ROWS:,} rows", f"{_MULTI_INSERT_ROWS:,} rows"
+_COPIED = f"{_A_BATCH}, {N_LOCATIONS:,} rows"
+INSERT = _suite("insert", "an INSERT for each row (a 52nd of --rows)", _INSERTED, "insert", _INSERT_ROWS)
+MULTI_INSERT = _suite(
+    "multi-insert",
+    "many rows in a statement (a tenth of --rows)",
+    _MULTI_INSERTED,
+    "multi-insert",
+    _MULTI_INSERT_ROWS,
+)
+COPY = _suite("copy", "every way to COPY a batch, with and without its preparation", _COPIED, "copy")
+TOOLS = _suite("tools", "timescaledb-parallel-copy and pg_bulkload", f"{_A_BATCH}, as a CSV file", "tool")
+
+
 # --- Batch after batch into one table: whether the rate stays the same ---
 
 
 # The study's two ways, and ours.
-COMPARED: tuple[LoadMethod, ...] = (PsycopgRows(), PandasCsvCopy(), PipelineLoader())
+_COMPARED = (PSYCOPG_ROWS, PANDAS_CSV, OUR_LOADER)
 
 
-@contextmanager
-def sustained_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+def _sustained_cells(context: BenchContext) -> list[PlannedCell]:
     """A cell for each of the compared ways and each table; one repeat is the whole series."""
-    hours = GeneratedHours(context.folder / "hours", context.rows)
-    batches = context.options.batches
-    cells = []
-    for method in COMPARED:
-        for kind in TABLE_KINDS:
-            parameters = {"method": method.name, "table": kind, "batches": batches}
-            measure = _Series(context, hours, method, kind).measure
-            cells.append(
-                PlannedCell(f"{method.name}, {kind}", context.rows * batches, parameters, measure, most_repeats=1)
-            )
-    yield cells
+    batches, count = _Batches(context), context.options.batches
 
-
-def series_bytes(context: BenchContext) -> int:
-    """Bytes on disk for the largest table."""
-    return context.rows * (context.options.batches * 2 * TABLE_ROW_BYTES + 4 * FILE_ROW_BYTES)
-
-
-@dataclass(frozen=True)
-class _Series:
-    context: BenchContext
-    hours: GeneratedHours
-    method: LoadMethod
-    kind: TableKind
-
-    def measure(self) -> Measured:
+    def load(method: LoadMethod, kind: TableKind) -> Measured:
         """Load all batches; the seconds cover preparing and copying, but not generating the batch."""
-        target, folder = self.context.target, files_in(self.context.folder)
-        require_available(target, self.method, self.kind)
+        target = batches.target(method, kind)
         target.calm()
         full, copy = [], []
-        for number in range(self.context.options.batches):
-            batch = Batch(self.hours.batch(number), self.hours.flat, folder)
-            with self.method.session(target.warehouse.url) as session:
-                started = time.monotonic()
-                prepared = self.method.prepare(batch)
-                ready = time.monotonic()
-                self.method.load(session, prepared)
-                full.append(time.monotonic() - started)
-                copy.append(full[-1] - (ready - started))
-        with target.connect() as connection:
-            rows = count_rows(connection)
-        wanted = self.hours.rows_per_batch * len(full)
-        if rows != wanted:
-            raise CannotRunError(f"{rows:,} of {wanted:,} rows are visible through the table")
-        rates = [self.hours.rows_per_batch / seconds for seconds in full]
-        return Measured(rows, {"seconds": sum(full), "copy_seconds": sum(copy)}, {"rows_per_second": rates})
+        for number in range(count):
+            batch = batches.batch(number)
+            with method.session(target.warehouse.url) as session:
+                started = time.perf_counter()
+                prepared = method.prepare(batch)
+                ready = time.perf_counter()
+                method.load(session, prepared)
+                done = time.perf_counter()
+            full.append(done - started)
+            copy.append(done - ready)
+        size = batches.hours.rows_per_batch
+        figures = {"seconds": sum(full), "copy_seconds": sum(copy)}
+        return Measured(
+            target.require_rows(size * count), figures, {"rows_per_second": [size / seconds for seconds in full]}
+        )
+
+    return [
+        PlannedCell(
+            f"{method.name}, {kind}",
+            context.rows * count,
+            {"method": method.name, "table": kind, "batches": count},
+            partial(load, method, kind),
+            most_repeats=1,
+        )
+        for method, kind in product(_COMPARED, TABLE_KINDS)
+    ]
+
+
+SUSTAINED = Suite(
+    name="sustained",
+    summary="batch after batch into one table",
+    load=f"60 times {_A_BATCH} (`--batches 744` for the study's)",
+    plan=_sustained_cells,
+    rows=_HOUR,
+    repeats=1,
+    bytes=lambda context: context.rows * (context.options.batches * 2 * TABLE_ROW_BYTES + 4 * FILE_ROW_BYTES),
+)
 
 
 # --- One to N connections at once, with the same number for our loader and the study's ---
@@ -220,69 +228,44 @@ class _Series:
 _FEWEST_BATCHES = 4
 
 
-@contextmanager
-def parallel_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+def _batches_at_once(context: BenchContext) -> int:
+    return max(_FEWEST_BATCHES, 2 * max(context.options.workers))
+
+
+def _parallel_cells(context: BenchContext) -> list[PlannedCell]:
     """A cell for each of the compared ways, each table and each number of connections, with the same batches."""
-    hours = GeneratedHours(context.folder / "hours", context.rows)
-    batches = _batches(context)
-    cells = []
-    for method in COMPARED:
-        for kind in TABLE_KINDS:
-            for workers in context.workers:
-                cell = _AtOnce(context, hours, method, kind, workers)
-                parameters = {"method": method.name, "table": kind, "workers": workers, "batches": batches}
-                name = f"{method.name}, {kind}, {workers} worker{'s' if workers > 1 else ''}"
-                cells.append(PlannedCell(name, context.rows * batches, parameters, cell.measure))
-    yield cells
+    batches, count = _Batches(context), _batches_at_once(context)
 
-
-def parallel_bytes(context: BenchContext) -> int:
-    """Bytes on disk for the table, and for the files of all connections."""
-    return context.rows * _batches(context) * (2 * TABLE_ROW_BYTES + 3 * FILE_ROW_BYTES)
-
-
-def _batches(context: BenchContext) -> int:
-    return max(_FEWEST_BATCHES, 2 * max(context.workers))
-
-
-@dataclass(frozen=True)
-class _AtOnce:
-    context: BenchContext
-    hours: GeneratedHours
-    method: LoadMethod
-    kind: TableKind
-    workers: int
-
-    def measure(self) -> Measured:
-        """Give each process its share of the batches; the clock stops when the last one ends."""
-        target = self.context.target
-        require_available(target, self.method, self.kind)
-        files = self._files()
-        folder = files_in(self.context.folder)
-        shares = [
-            (target.warehouse.url, self.method, self.hours.flat, files[first :: self.workers], folder / str(first))
-            for first in range(self.workers)
-        ]
-        target.calm()
-        seconds, results = run_at_once(_load_share, shares)
-        with target.connect() as connection:
-            rows = count_rows(connection)
-        wanted = self.hours.rows_per_batch * len(files)
-        if rows != wanted:
-            raise CannotRunError(f"{rows:,} of {wanted:,} rows are visible through the table")
-        return Measured(rows, {"seconds": seconds, "peak_rss_bytes": max(one.peak_rss_bytes for one in results)})
-
-    def _files(self) -> list[Path]:
+    def files() -> list[Path]:
         """The batches as Arrow files, which processes map into memory without reading them."""
-        folder = self.context.folder / "arrow"
+        folder = context.folder / "arrow"
         folder.mkdir(exist_ok=True)
-        files = [folder / f"{number}.arrow" for number in range(_batches(self.context))]
-        for number, file in enumerate(files):
+        found = [folder / f"{number}.arrow" for number in range(count)]
+        for number, file in enumerate(found):
             if not file.exists():
-                batch = self.hours.batch(number)
+                batch = batches.hours.batch(number)
                 with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
                     writer.write_table(batch)
-        return files
+        return found
+
+    def load(method: LoadMethod, kind: TableKind, workers: int) -> Measured:
+        """Give each process its share of the batches; the clock stops when the last one ends."""
+        target = batches.target(method, kind)
+        url, flat, of_all, folder = target.warehouse.url, batches.hours.flat, files(), files_in(context.folder)
+        shares = [(url, method, flat, of_all[first::workers], folder / str(first)) for first in range(workers)]
+        target.calm()
+        figures = run_at_once(_load_share, shares)
+        return Measured(target.require_rows(batches.hours.rows_per_batch * count), figures)
+
+    return [
+        PlannedCell(
+            f"{method.name}, {kind}, {workers} worker{'s' if workers > 1 else ''}",
+            context.rows * count,
+            {"method": method.name, "table": kind, "workers": workers, "batches": count},
+            partial(load, method, kind, workers),
+        )
+        for method, kind, workers in product(_COMPARED, TABLE_KINDS, context.options.workers)
+    ]
 
 
 def _load_share(url: str, method: LoadMethod, flat: FlatMonth, files: list[Path], folder: Path) -> None:
@@ -294,75 +277,76 @@ def _load_share(url: str, method: LoadMethod, flat: FlatMonth, files: list[Path]
             method.load(session, method.prepare(Batch(rows, flat, folder)))
 
 
+PARALLEL = Suite(
+    name="parallel",
+    summary="several connections, ours and the study's",
+    load="twice as many hours of the globe as the most connections",
+    plan=_parallel_cells,
+    rows=_HOUR,
+    repeats=3,
+    bytes=lambda context: disk(2, 3)(context) * _batches_at_once(context),
+)
+
+
 # --- Two ways to a hypertable, and to a columnstore: convert a full table, or load straight into it ---
 
 
 _BATCHES = 4
-CONVERTED, STRAIGHT = "regular table, then migrate_data", "straight into the hypertable"
-COMPRESSED, DIRECT = "heap, then compress_chunk", "direct compress"
 
 
-@contextmanager
-def conversion_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+def _conversion_cells(context: BenchContext) -> list[PlannedCell]:
     """Two pairs of cells; all use the pipeline's loader."""
-    hours = GeneratedHours(context.folder / "hours", context.rows)
+    batches = _Batches(context)
     month = GeneratedMonths(context.folder / "month", context.rows)
-    rows = context.rows * _BATCHES
-    cell = _Conversion(context, hours, month)
-    yield [
-        PlannedCell(CONVERTED, rows, {"batches": _BATCHES}, partial(cell.load_hours, "regular")),
-        PlannedCell(STRAIGHT, rows, {"batches": _BATCHES}, partial(cell.load_hours, "hypertable")),
-        PlannedCell(COMPRESSED, context.rows, {}, partial(cell.load_columnstore, direct=False)),
-        PlannedCell(DIRECT, context.rows, {}, partial(cell.load_columnstore, direct=True)),
-    ]
 
-
-def conversion_bytes(context: BenchContext) -> int:
-    """Bytes on disk for the table before and after its conversion, with the log of both."""
-    return context.rows * _BATCHES * 4 * TABLE_ROW_BYTES
-
-
-@dataclass(frozen=True)
-class _Conversion:
-    context: BenchContext
-    hours: GeneratedHours
-    month: GeneratedMonths
-
-    def load_hours(self, kind: TableKind) -> Measured:
+    def load_hours(kind: TableKind) -> Measured:
         """Load the batches, and convert the table unless it is a hypertable already."""
-        target, method = self.context.target, PipelineLoader()
+        target = context.target
         with target.connect() as connection:
             require_timescaledb(connection)
             make_study_table(connection, kind)
-        batches = [
-            Batch(self.hours.batch(number), self.hours.flat, files_in(self.context.folder))
-            for number in range(_BATCHES)
-        ]
+        wanted = [batches.batch(number) for number in range(_BATCHES)]
         target.calm()
-        started = time.monotonic()
-        for batch in batches:
-            with method.session(target.warehouse.url) as session:
-                method.load(session, method.prepare(batch))
-        loaded = time.monotonic()
-        with target.connect() as connection:
-            if kind == "regular":
+        started = time.perf_counter()
+        for batch in wanted:
+            with OUR_LOADER.session(target.warehouse.url) as session:
+                OUR_LOADER.load(session, OUR_LOADER.prepare(batch))
+        loaded = time.perf_counter()
+        if kind == "regular":
+            with target.connect() as connection:
                 connection.execute("SELECT create_hypertable('weather', 'time', migrate_data => true)")
-            done = time.monotonic()
-            rows = count_rows(connection)
-        if rows != self.hours.rows_per_batch * _BATCHES:
-            raise CannotRunError(f"{rows:,} rows are visible through the table")
-        return Measured(
-            rows, {"seconds": done - started, "load_seconds": loaded - started, "convert_seconds": done - loaded}
-        )
+        done = time.perf_counter()
+        figures = {"seconds": done - started, "load_seconds": loaded - started, "convert_seconds": done - loaded}
+        return Measured(target.require_rows(batches.hours.rows_per_batch * _BATCHES), figures)
 
-    def load_columnstore(self, *, direct: bool) -> Measured:
+    def load_columnstore(*, direct: bool) -> Measured:
         """Load a month into the columnstore, straight or through the heap."""
-        target = self.context.target
+        target = context.target
         if "columnstore" not in target.offered:
             raise CannotRunError("the server has no columnstore (TimescaleDB, Community edition)")
-        (flat,) = self.month.flat(1)
-        rows, figures = target.fill(Columnstore(direct=direct), flat.month, pipeline_copy(flat))
-        require_rows(rows, flat)
-        with target.connect() as connection:
-            figures["bytes_per_row"] = read_space(connection).bytes / rows
-        return Measured(rows, figures)
+        (flat,) = month.flat(1)
+        filled = target.fill(Columnstore(direct=direct), flat.month, pipeline_copy(flat), flat.rows)
+        filled.figures["bytes_per_row"] = target.bytes() / flat.rows
+        return filled
+
+    ways: dict[str, tuple[int, dict[str, int], Callable[[], Measured]]] = {
+        "regular table, then migrate_data": (_BATCHES, {"batches": _BATCHES}, partial(load_hours, "regular")),
+        "straight into the hypertable": (_BATCHES, {"batches": _BATCHES}, partial(load_hours, "hypertable")),
+        "heap, then compress_chunk": (1, {}, partial(load_columnstore, direct=False)),
+        "direct compress": (1, {}, partial(load_columnstore, direct=True)),
+    }
+    return [
+        PlannedCell(name, context.rows * count, parameters, measure)
+        for name, (count, parameters, measure) in ways.items()
+    ]
+
+
+CONVERSION = Suite(
+    name="conversion",
+    summary="convert a full table, or load straight in",
+    load="4 hours of the globe",
+    plan=_conversion_cells,
+    rows=_HOUR,
+    repeats=3,
+    bytes=disk(4 * _BATCHES, 0),
+)

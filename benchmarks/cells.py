@@ -1,12 +1,16 @@
-"""A cell of a benchmark: its plan, one repeat of it, and numbers from the stored entries of a suite's cells."""
+"""A cell of a benchmark: its plan, one repeat of it, how to time it, and numbers from the entries of a suite."""
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from statistics import median
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
 Numbers = dict[str, float]
 
@@ -15,9 +19,10 @@ class CannotRunError(Exception):
     """A cell cannot be measured here; the message says why."""
 
 
-def ratio(above: float | None, below: float | None) -> float | None:
-    """The quotient, rounded to 0.001; None if one of the values is missing."""
-    return None if above is None or not below else round(above / below, 3)
+def missing_library(names: Iterable[str]) -> str | None:
+    """Name the first of these modules that is not installed; None if all are."""
+    lacking = [name for name in names if find_spec(name) is None]
+    return f"the library {lacking[0]} is not installed" if lacking else None
 
 
 @dataclass(frozen=True)
@@ -45,30 +50,56 @@ class PlannedCell:
     rows: int
     parameters: dict[str, Any]
     measure: Callable[[], Measured]
-    warm_up: Callable[[], None] | None = None
+    warm_up: Callable[[], object] | None = None
     most_repeats: int | None = None
 
 
+# --- Time ---
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Do the work; return the seconds it took."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def median_ms(work: Callable[[], object], times: int) -> float:
+    """Do the work this often; return the median of the milliseconds."""
+    return 1000 * median(seconds_of(work) for _ in range(times))
+
+
+class Meanwhile:
+    """Calls `run` in a thread while the context is open; it ends once `stopped` is set."""
+
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+        self._thread = threading.Thread(target=self.run, daemon=True)
+
+    def run(self) -> None:
+        """Do what is to be done meanwhile, until `stopped` is set."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopped.set()
+        self._thread.join()
+
+
+# --- Numbers from the entries of a suite's cells, by name ---
+
+
 Entries = dict[str, dict[str, Any]]
+# The cells whose rates make a ratio, and the figure in seconds that they are rates of.
+Ratio = tuple[str, str] | tuple[str, str, str]
 
 
-def measured(result: tuple[int, Numbers]) -> Measured:
-    """The result of a measuring function as a repeat."""
-    rows, figures = result
-    return Measured(rows, figures)
-
-
-def rate_of(entries: Entries, name: str, figure: str = "seconds") -> float | None:
-    """The median rate of a cell, by one of its figures in seconds; None if it was not measured."""
-    entry = entries.get(name)
-    if entry is None or entry["reason"] is not None or figure not in entry["medians"]:
-        return None
-    return float(entry["rows"] / entry["medians"][figure][1])
-
-
-def rate_ratio(entries: Entries, above: str, below: str, figure: str = "seconds") -> float | None:
-    """The rate of one cell over that of another."""
-    return ratio(rate_of(entries, above, figure), rate_of(entries, below, figure))
+def ratio(above: float | None, below: float | None) -> float | None:
+    """The quotient, rounded to 0.001; None if one of the values is missing."""
+    return None if above is None or not below else round(above / below, 3)
 
 
 def median_of(entries: Entries, name: str, figure: str = "seconds") -> float | None:
@@ -77,3 +108,19 @@ def median_of(entries: Entries, name: str, figure: str = "seconds") -> float | N
     if entry is None or entry["reason"] is not None or figure not in entry["medians"]:
         return None
     return float(entry["medians"][figure][1])
+
+
+def rate_of(entries: Entries, name: str, figure: str = "seconds") -> float | None:
+    """The median rate of a cell, by one of its figures in seconds; None if it was not measured."""
+    seconds = median_of(entries, name, figure)
+    return None if not seconds else float(entries[name]["rows"]) / seconds
+
+
+def rate_ratio(entries: Entries, above: str, below: str, figure: str = "seconds") -> float | None:
+    """The rate of one cell over that of another."""
+    return ratio(rate_of(entries, above, figure), rate_of(entries, below, figure))
+
+
+def rate_ratios(wanted: Mapping[str, Ratio]) -> Callable[[Entries], dict[str, float | None]]:
+    """Make the function that calculates these ratios from a suite's entries."""
+    return lambda entries: {name: rate_ratio(entries, *of) for name, of in wanted.items()}

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from benchmarks.results import ResultsFile
     from benchmarks.suite import Suite
 
-app = typer.Typer()
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    suggest_commands=False,  # click does
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Benchmarks of loading, and what they found as tables and figures.",
+)
 
 
 class _Run(TyperCommand):
@@ -117,7 +125,7 @@ def run(
 
     from benchmarks.methods import require_known
     from benchmarks.results import ResultsFile, machine_name
-    from benchmarks.run import BenchPlan, run_plan
+    from benchmarks.run import run_plan
     from benchmarks.suite import BenchOptions
     from benchmarks.suites import find_suites
     from era5_pipeline.model.settings import read_settings
@@ -134,7 +142,13 @@ def run(
         )
     if failing > months:
         raise UsageError("--failing is more than --months", remedy="Give --failing a number up to that of --months.")
+    settings = read_settings(dask_scheduler=dask_scheduler)
+    given = SecretStr(database_url) if database_url is not None else settings.database_url
     options = BenchOptions(
+        url=None if given is None else normalized(given.get_secret_value()),
+        rows=rows,
+        repeats=repeats,
+        workers=numbers,
         batches=batches,
         held=_numbers("--held", held, 1020),
         variables=find_variables(variables) if variables else None,
@@ -143,9 +157,6 @@ def run(
         months=months,
         failing=failing,
     )
-    settings = read_settings(dask_scheduler=dask_scheduler)
-    given = SecretStr(database_url) if database_url is not None else settings.database_url
-    url = None if given is None else normalized(given.get_secret_value())
     results = ResultsFile(json_file or settings.home / "benchmarks" / f"{machine_name()}.json")
     console = Console(stderr=True)
     with console.status("planning") as status:
@@ -153,9 +164,8 @@ def run(
         def say(text: str) -> None:
             console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-        plan = BenchPlan(chosen, url, rows, repeats, numbers, options)
         try:
-            run_plan(plan, settings.home, results, say, status.update)
+            run_plan(chosen, options, settings.home, results, say, status.update)
         finally:
             if results.path.exists():
                 typer.echo(f"results: {results.path}", err=True)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from benchmarks.cells import Measured, PlannedCell, median_of
+from benchmarks.suite import Suite, disk
 from era5_pipeline.climate.trends import FEWEST_YEARS, trends_of_years
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import numpy.typing as npt
 
     from benchmarks.cells import Entries
@@ -28,11 +26,6 @@ LAG1 = (0.0, 0.3, 0.6)
 # Different ones for as many parts of the series.
 _PATTERNS = 10
 _SEED = 2026
-
-
-def coverage_name(count: int, missing: str) -> str:
-    """The name of a cell: `30 years, none missing`."""
-    return f"{count} years, {missing} missing"
 
 
 def _years(count: int, missing: str, random: np.random.Generator) -> npt.NDArray[np.int64]:
@@ -106,13 +99,12 @@ def _measure(count: int, missing: str, series: int) -> Measured:
     return Measured(series, {"seconds": time.monotonic() - started, **figures})
 
 
-@contextmanager
-def coverage_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+def _coverage_cells(context: BenchContext) -> list[PlannedCell]:
     """A cell for each number of years and way of missing some; the rows are series."""
     assert min(LENGTHS) >= FEWEST_YEARS  # noqa: S101
-    yield [
+    return [
         PlannedCell(
-            coverage_name(count, missing),
+            f"{count} years, {missing} missing",
             context.rows,
             {"years": count, "missing": missing},
             partial(_measure, count, missing, context.rows),
@@ -122,7 +114,7 @@ def coverage_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
     ]
 
 
-def coverage_figures(entries: Entries) -> dict[str, float | None]:
+def _coverage_figures(entries: Entries) -> dict[str, float | None]:
     """The lowest and highest coverage of all cells, the fewest intervals, and the most series told to be warmer."""
     found = {
         what: [
@@ -139,3 +131,18 @@ def coverage_figures(entries: Entries) -> dict[str, float | None]:
         "fewest_given": min(found["given"], default=None),
         "most_told_warmer": max(found["warmer"], default=None),
     }
+
+
+COVERAGE = Suite(
+    name="coverage",
+    summary="intervals of trends, and how often they contain the truth",
+    load="10,000 series without a trend",
+    plan=_coverage_cells,
+    rows=10_000,
+    repeats=1,
+    bytes=disk(0, 0),
+    own_server=True,
+    figures=_coverage_figures,
+    at_least={"lowest_coverage": 0.93, "fewest_given": 0.5},
+    at_most={"highest_coverage": 0.98, "most_told_warmer": 0.0375},
+)

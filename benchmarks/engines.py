@@ -9,17 +9,16 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from contextlib import chdir
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
 
-from benchmarks.others import COLUMN
+from benchmarks.others import COLUMN, Store
 from era5_pipeline.runtime.stores import S3Environment
 
 if TYPE_CHECKING:
@@ -67,32 +66,16 @@ class Subject:
             return self.lake.open(connection)
 
 
-class Engine(ABC):
-    """A program that answers the three questions, all in float64; `libraries` are modules that it needs.
+class Engine(Store):
+    """A program that answers the three questions, all in float64."""
 
-    `reopens`: each question can be asked of an engine that has just been started.
-    """
-
-    name: ClassVar[str]
     libraries: ClassVar[tuple[str, ...]] = ("pyiceberg",)
-    reopens: ClassVar[bool] = True
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
-    @classmethod
-    def why_missing(cls) -> str | None:
-        """Why it cannot be asked here; None if it can."""
-        lacking = [name for name in cls.libraries if find_spec(name) is None]
-        return f"the library {lacking[0]} is not installed" if lacking else None
-
-    @abstractmethod
-    def open(self) -> None:
-        """Open the lake, as a program does when it starts."""
-
-    @abstractmethod
     def close(self) -> None:
-        """Close what is open."""
+        """Do nothing, where each question opens its files."""
 
     @abstractmethod
     def place_hours(self) -> Answer:
@@ -210,9 +193,6 @@ class Polars(Engine):
         self._polars = polars
         self._rows = polars.scan_iceberg(self._subject.table())
 
-    def close(self) -> None:
-        """Do nothing: each question opens its files."""
-
     def place_hours(self) -> Answer:
         """Filter."""
         found = self._rows.filter(self._polars.col("location_id") == self._subject.place).sort("time").select(COLUMN)
@@ -247,9 +227,6 @@ class PyArrow(Engine):
     def open(self) -> None:
         """Open the table."""
         self._table = self._subject.table()
-
-    def close(self) -> None:
-        """Do nothing: each question opens its files."""
 
     def place_hours(self) -> Answer:
         """Filter by the scan."""

@@ -16,7 +16,6 @@ import subprocess
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.cells import CannotRunError, Measured
-from benchmarks.others import COLUMN, forget_cached
+from benchmarks.others import COLUMN, files_below, forget_cached
+from benchmarks.processes import require_soon
 from era5_pipeline.climate import everywhere
 from era5_pipeline.climate.answer import YearSpan
 from era5_pipeline.climate.everywhere import BLOCK_LOCATIONS, EverywhereQuestion, LakeTask, blocks_of
@@ -37,7 +37,7 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     import numpy.typing as npt
@@ -66,7 +66,7 @@ def of_folder(target: Target, lake: Lake, folder: Path, year: int, *, on_dask: b
     question = EverywhereQuestion(BY_COLUMN[COLUMN], "mean", (WHOLE_YEAR,), years, years)
     with target.connect() as connection:
         tasks = everywhere.lake_tasks(connection, lake, question)
-    forget_cached(path for path in folder.rglob("*") if path.is_file())
+    forget_cached(files_below(folder))
     started = time.monotonic()
     blocks = everywhere.answers_of_dask(tasks, None) if on_dask else map(everywhere.compute, tasks)
     places = everywhere.all_rows(question, blocks).num_rows
@@ -100,6 +100,7 @@ _FIRST_PARALLEL, _PARALLELS = 61, 62
 _MONTHS = 4
 _KEY, _SECRET, _REGION, _BUCKET = "bench", "bench-secret", "us-east-1", "lake"
 _START_SECONDS = 30.0
+_VERBS = (b"GET ", b"HEAD ", b"PUT ", b"POST ", b"DELETE ")
 
 
 @dataclass(frozen=True)
@@ -285,57 +286,36 @@ def _proxy(upstream: int, delay: float) -> Iterator[_Proxy]:
 
 
 def _serve(port: int, upstream: int, delay: float, requests: Any, size: Any) -> None:  # noqa: ANN401  # shared numbers
-    asyncio.run(_serving(port, upstream, delay, requests, size))
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, asks: bool) -> None:
+        """Pass on what is asked, counting requests, or what is answered, counting bytes."""
+        with suppress(OSError):
+            while data := await reader.read(2**20):
+                if not asks:
+                    size.value += len(data)
+                elif data.startswith(_VERBS):  # what follows the start of a request, of an upload, is not held back
+                    requests.value += 1
+                    await asyncio.sleep(delay)
+                writer.write(data)
+                await writer.drain()
+        writer.close()
 
-
-async def _serving(port: int, upstream: int, delay: float, requests: Any, size: Any) -> None:  # noqa: ANN401
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             from_server, to_server = await asyncio.open_connection("127.0.0.1", upstream, limit=2**22)
-            await asyncio.gather(
-                _pass_on(reader, to_server, partial(_count_request, requests), delay),
-                _pass_on(from_server, writer, partial(_count_bytes, size), 0.0),
-            )
+            await asyncio.gather(pass_on(reader, to_server, asks=True), pass_on(from_server, writer, asks=False))
 
-    server = await asyncio.start_server(connected, "127.0.0.1", port, limit=2**22)
-    await server.serve_forever()
+    async def serve() -> None:
+        server = await asyncio.start_server(connected, "127.0.0.1", port, limit=2**22)
+        await server.serve_forever()
 
-
-async def _pass_on(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, count: Callable[[bytes], bool], delay: float
-) -> None:
-    with suppress(OSError):
-        while data := await reader.read(2**20):
-            if count(data) and delay:
-                await asyncio.sleep(delay)
-            writer.write(data)
-            await writer.drain()
-    writer.close()
-
-
-def _count_request(requests: Any, data: bytes) -> bool:  # noqa: ANN401
-    """Count the start of a request; what follows it, of an upload, is not held back."""
-    is_request = data.startswith((b"GET ", b"HEAD ", b"PUT ", b"POST ", b"DELETE "))
-    requests.value += is_request
-    return is_request
-
-
-def _count_bytes(size: Any, data: bytes) -> bool:  # noqa: ANN401
-    size.value += len(data)
-    return False
+    asyncio.run(serve())
 
 
 def _await(port: int) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=5).close()
-        except OSError as error:
-            if time.monotonic() > deadline:
-                raise CannotRunError("the S3 server or its proxy does not answer") from error
-            time.sleep(0.1)
-        else:
-            return
+    def connect() -> None:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+
+    require_soon(connect, _START_SECONDS, "the S3 server or its proxy does not answer")
 
 
 def _free_port() -> int:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import shutil
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
-from benchmarks.cells import CannotRunError, Measured, PlannedCell, rate_ratio
-from benchmarks.generated import area_of
-from benchmarks.suite import FILE_ROW_BYTES
+from benchmarks.cells import CannotRunError, Measured, PlannedCell, missing_library, rate_ratios
+from benchmarks.generated import area_of, generated_files
+from benchmarks.suite import Suite, disk
 from era5_pipeline.flat.flatten import flatten_month
 from era5_pipeline.flat.inventory import take_inventory
 from era5_pipeline.model.grid import N_LOCATIONS, Area
@@ -25,14 +23,12 @@ from era5_pipeline.netcdf.archive import NetcdfFile, scratch_folder
 from era5_pipeline.netcdf.contents import inspect
 from era5_pipeline.netcdf.grib import ec_codes, inspect_grib
 from era5_pipeline.runtime.files import sha256_of
-from era5_pipeline.sources.sample import SampleSource
-from era5_pipeline.sources.source import RawFile, Request
+from era5_pipeline.sources.source import RawFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
-    from benchmarks.cells import Entries
     from benchmarks.suite import BenchContext
     from era5_pipeline.sources.source import RawMonth
 
@@ -51,64 +47,52 @@ class _Day:
     @cached_property
     def netcdf(self) -> RawMonth:
         area = Area.parse("global") if self.rows >= _HOURS * N_LOCATIONS else area_of(self.rows / _HOURS)
-        request = Request(in_table_order(_COLUMNS), area)
-        return SampleSource(self.folder / "raw", request, _HOURS).fetch(_MONTH)
+        return generated_files(self.folder, _MONTH, area, in_table_order(_COLUMNS), _HOURS)
 
     def grib(self, edition: int, packing: str) -> RawMonth:
         """The same fields, written by ecCodes as the archive does: a message for each variable and hour."""
         path = self.folder / f"{edition}.grib"
         if not path.exists():
             with xr.open_dataset(self.netcdf.files[0].path) as dataset, path.open("wb") as file:
-                for name, variable in dataset.data_vars.items():
+                for variable in dataset.data_vars.values():
                     for number in range(variable.shape[0]):
-                        message = _Message(dataset, str(name), number, edition, packing)
-                        file.write(message.encoded())
+                        file.write(_message(variable[number], number, edition, packing))
         return replace(self.netcdf, files=(RawFile(path, sha256_of(path), path.stat().st_size),))
 
 
-@dataclass(frozen=True)
-class _Message:
-    dataset: xr.Dataset
-    name: str
-    number: int
-    edition: int
-    packing: str
-
-    def encoded(self) -> bytes:
-        eccodes = ec_codes()
-        handle = eccodes.codes_grib_new_from_samples(f"regular_ll_sfc_grib{self.edition}")
-        try:
-            for name, value in self._keys().items():
-                eccodes.codes_set(handle, name, value)
-            values = self.dataset[self.name][self.number].to_numpy()
-            eccodes.codes_set_values(handle, values.astype(np.float64).reshape(-1))
-            return bytes(eccodes.codes_get_message(handle))
-        finally:
-            eccodes.codes_release(handle)
-
-    def _keys(self) -> dict[str, Any]:
-        north, east = (self.dataset[axis].to_numpy() for axis in ("latitude", "longitude"))
-        return {
-            "setLocalDefinition": 1,
-            "localDefinitionNumber": 1,
-            "class": "ea",
-            "stream": "oper",
-            "expver": "0001",
-            "dataType": "an",
-            "paramId": BY_NAME_IN_FILE[self.name].param_id,
-            "dataDate": int(f"{_MONTH.year}{_MONTH.month:02d}01"),
-            "dataTime": 100 * self.number,
-            "Ni": east.size,
-            "Nj": north.size,
-            "latitudeOfFirstGridPointInDegrees": float(north[0]),
-            "latitudeOfLastGridPointInDegrees": float(north[-1]),
-            "longitudeOfFirstGridPointInDegrees": float(east[0] % 360.0),
-            "longitudeOfLastGridPointInDegrees": float(east[-1] % 360.0),
-            "iDirectionIncrementInDegrees": 0.25,
-            "jDirectionIncrementInDegrees": 0.25,
-            "packingType": self.packing,
-            "bitsPerValue": 16,
-        }
+def _message(values: xr.DataArray, hour: int, edition: int, packing: str) -> bytes:
+    """A field (latitude, longitude) at an hour of the first day, encoded by ecCodes as the archive does."""
+    north, east = values["latitude"].to_numpy(), values["longitude"].to_numpy()
+    keys = {
+        "setLocalDefinition": 1,
+        "localDefinitionNumber": 1,
+        "class": "ea",
+        "stream": "oper",
+        "expver": "0001",
+        "dataType": "an",
+        "paramId": BY_NAME_IN_FILE[str(values.name)].param_id,
+        "dataDate": int(f"{_MONTH.year}{_MONTH.month:02d}01"),
+        "dataTime": 100 * hour,
+        "Ni": east.size,
+        "Nj": north.size,
+        "latitudeOfFirstGridPointInDegrees": float(north[0]),
+        "latitudeOfLastGridPointInDegrees": float(north[-1]),
+        "longitudeOfFirstGridPointInDegrees": float(east[0] % 360.0),
+        "longitudeOfLastGridPointInDegrees": float(east[-1] % 360.0),
+        "iDirectionIncrementInDegrees": 0.25,
+        "jDirectionIncrementInDegrees": 0.25,
+        "packingType": packing,
+        "bitsPerValue": 16,
+    }
+    eccodes = ec_codes()
+    handle = eccodes.codes_grib_new_from_samples(f"regular_ll_sfc_grib{edition}")
+    try:
+        for name, value in keys.items():
+            eccodes.codes_set(handle, name, value)
+        eccodes.codes_set_values(handle, values.to_numpy().astype(np.float64).reshape(-1))
+        return bytes(eccodes.codes_get_message(handle))
+    finally:
+        eccodes.codes_release(handle)
 
 
 def _seconds_to_describe(raw: RawMonth) -> float:
@@ -122,8 +106,7 @@ def _seconds_to_describe(raw: RawMonth) -> float:
     return seconds
 
 
-@contextmanager
-def formats_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+def _formats_cells(context: BenchContext) -> list[PlannedCell]:
     """A cell for each format."""
     day = _Day(context.folder / "day", context.rows)
     raws: dict[str, Callable[[], RawMonth]] = {
@@ -133,39 +116,38 @@ def formats_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
     }
 
     def measure(name: str) -> Measured:
-        if name != NETCDF_4 and find_spec("eccodes") is None:
-            raise CannotRunError("the library eccodes is not installed")
+        reason = missing_library(() if name == NETCDF_4 else ("eccodes",))
+        if reason is not None:
+            raise CannotRunError(reason)
         raw = raws[name]()
         home = context.folder / "home"
         shutil.rmtree(home, ignore_errors=True)
         describe_seconds = _seconds_to_describe(raw)
         with scratch_folder(home) as scratch:
             inventory = take_inventory(raw, scratch)
-            started = time.monotonic()
+            started = time.perf_counter()
             flat = flatten_month(raw, home / "flat", home=home, flat_format="parquet", inventory=inventory)
-            seconds = time.monotonic() - started
-        size = sum(file.bytes for file in raw.files)
+            seconds = time.perf_counter() - started
         values = flat.rows * len(_COLUMNS)
         figures = {
             "seconds": seconds,
             "values_per_s": values / seconds,
-            "bytes_per_value": size / values,
+            "bytes_per_value": sum(file.bytes for file in raw.files) / values,
             "describe_seconds": describe_seconds,
         }
         return Measured(flat.rows, figures, notes={"describe_seconds": "apart, once for a file: of GRIB its index"})
 
-    yield [PlannedCell(name, context.rows, {}, partial(measure, name)) for name in raws]
-    shutil.rmtree(day.folder, ignore_errors=True)
+    return [PlannedCell(name, context.rows, {}, partial(measure, name)) for name in raws]
 
 
-def formats_ratios(entries: Entries) -> dict[str, float | None]:
-    """How fast GRIB is flattened, relative to netCDF-4 with the same fields."""
-    return {
-        "grib_1_to_netcdf": rate_ratio(entries, GRIB_1, NETCDF_4),
-        "grib_2_to_netcdf": rate_ratio(entries, GRIB_2, NETCDF_4),
-    }
-
-
-def formats_bytes(context: BenchContext) -> int:
-    """Bytes on disk for the day in each format, and flattened."""
-    return 4 * context.rows * FILE_ROW_BYTES
+FORMATS = Suite(
+    name="formats",
+    summary="a day of the globe from netCDF-4, GRIB 1 and GRIB 2",
+    load="24 hours of the globe, two variables",
+    plan=_formats_cells,
+    rows=_HOURS * N_LOCATIONS,
+    repeats=5,
+    bytes=disk(0, 4),
+    # How fast GRIB is flattened, relative to netCDF-4 with the same fields.
+    ratios=rate_ratios({"grib_1_to_netcdf": (GRIB_1, NETCDF_4), "grib_2_to_netcdf": (GRIB_2, NETCDF_4)}),
+)

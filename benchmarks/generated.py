@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,14 +48,23 @@ class GeneratedMonths:
     def raw(self, count: int) -> list[RawMonth]:
         """The first `count` months, as netCDF."""
         area = area_of(self.rows / _MONTHS[0].hours)
-        source = SampleSource(self.folder / "raw", Request(self.variables, area))
-        return [source.fetch(month) for month in _MONTHS[:count]]
+        return [generated_files(self.folder, month, area, self.variables) for month in _MONTHS[:count]]
 
     def flat(self, count: int) -> list[FlatMonth]:
         """The first `count` months, as Parquet."""
-        return [
-            flatten_month(raw, self.folder / "flat", home=self.folder, flat_format="parquet") for raw in self.raw(count)
-        ]
+        return [flattened(raw, self.folder) for raw in self.raw(count)]
+
+
+def generated_files(
+    folder: Path, month: Month, area: Area, variables: tuple[Variable, ...] | None = None, hours: int | None = None
+) -> RawMonth:
+    """A month of the area, as netCDF in `folder`; `hours`: only its first ones."""
+    return SampleSource(folder / "raw", Request(variables, area), hours).fetch(month)
+
+
+def flattened(raw: RawMonth, folder: Path, **options: Any) -> FlatMonth:  # noqa: ANN401  # those of `flatten_month`
+    """The month as Parquet in `folder`."""
+    return flatten_month(raw, folder / "flat", home=folder, flat_format="parquet", **options)
 
 
 def area_of(locations: float) -> Area:
@@ -103,8 +112,7 @@ class GeneratedHours:
         """The flat month of the distinct hours."""
         area = Area.parse("global") if self.rows >= N_LOCATIONS else area_of(self.rows)
         hours = _DISTINCT * self.hours_per_batch
-        raw = SampleSource(self.folder / "raw", Request(None, area), hours).fetch(_MONTH)
-        return flatten_month(raw, self.folder / "flat", home=self.folder, flat_format="parquet")
+        return flattened(generated_files(self.folder, _MONTH, area, hours=hours), self.folder)
 
     @cached_property
     def _by_time(self) -> pa.Table:

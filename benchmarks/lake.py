@@ -5,44 +5,34 @@ The questions are asked of a year at many places, and of 85 years at a few, whic
 
 from __future__ import annotations
 
-import shutil
 import time
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from statistics import median
 from typing import TYPE_CHECKING
 
-import numpy as np
 from typing_extensions import override
 
-from benchmarks.cells import CannotRunError, Measured, PlannedCell, median_of, rate_ratio, ratio
+from benchmarks.cells import CannotRunError, Measured, PlannedCell, median_of, missing_library, rate_ratio, ratio
 from benchmarks.engines import ENGINES, QUESTIONS, OfWarehouse, Subject
 from benchmarks.everywhere import ALL_CORES, ON_FAR_S3, ON_S3, ONE_WORKER, Band, of_folder
-from benchmarks.others import GeneratedYear, database_files, forget_cached, fresh_folder
-from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES
-from era5_pipeline.flat.flatten import flatten_month
+from benchmarks.others import NOTES, GeneratedYear, database_files, files_below, fresh_folder, times_of
+from benchmarks.suite import FILE_ROW_BYTES, Suite, disk
 from era5_pipeline.lake.open_lake import ORPHAN_HOURS, open_lake
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
-from era5_pipeline.warehouse.layouts import LAYOUTS
 from era5_pipeline.warehouse.load_month import load_month
-from era5_pipeline.warehouse.space import read_space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
-    import numpy.typing as npt
-
-    from benchmarks.cells import Entries, Numbers
+    from benchmarks.cells import Entries
     from benchmarks.engines import Engine
+    from benchmarks.others import Answer
     from benchmarks.suite import BenchContext
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.lake.months import Lake
-
-    Answer = npt.NDArray[np.float64]
 
 ONE_FILE, BANDS = "flatten, one file a month", "flatten, the lake's files"
 ALONE, BOTH = "load, warehouse alone", "load, warehouse and lake"
@@ -50,7 +40,6 @@ ALONE, BOTH = "load, warehouse alone", "load, warehouse and lake"
 MANY_ALONE, MANY_BOTH = f"{ALONE}, few places", f"{BOTH}, few places"
 # Months whose median is compared: the first ones and the last ones.
 _ENDS = 20
-_WARM = 3
 _TOLERANCE = 1e-6
 _LAST = Month(2024, 12)
 _FEW_PLACES = 8
@@ -107,38 +96,39 @@ class _Loaded:
         lake, months = self.lake, self.year.months
         return Subject(self.context.target.warehouse, lake, self.place, months[-min(6, len(months))])
 
-    def files_of(self, engine: Engine) -> Iterable[Path]:
-        """The files that the engine reads, to drop them from the page cache."""
-        if isinstance(engine, OfWarehouse):
-            return database_files(self.context.target)
-        return [path for path in self.folder.rglob("*") if path.is_file()]
+    def asked(self, engine: type[Engine], answers: dict[str, Answer]) -> Measured:
+        """Ask the engine each question; the same answers are required from every one as from the first."""
+        if (reason := engine.why_missing()) is not None:
+            raise CannotRunError(reason)
+        store = engine(self.subject)  # loaded before the clock starts
+        is_warehouse = issubclass(engine, OfWarehouse)
+        files = partial(database_files, self.context.target) if is_warehouse else partial(files_below, self.folder)
+        figures = times_of(store, QUESTIONS, files, answers, _TOLERANCE)
+        figures["seconds"] = sum(figures[f"{name}_warm_ms"] for name in QUESTIONS) / 1000
+        return Measured(self.rows, figures, notes=NOTES)
 
     def load(self, *, for_lake: bool) -> Measured:
         """Load the months into a new table, and into a new lake; the flat files are made before."""
         target = self.context.target
         self.table.held = None
         flats = self.flatten(for_lake=for_lake)[0]
-        target.make_table(LAYOUTS[target.offered[0]])
+        target.make_table(target.layout)
         with target.connect() as connection:
-            connection.execute("TRUNCATE era5.ledger, era5.load_attempt")
             connection.execute("DROP TABLE IF EXISTS public.iceberg_tables, public.iceberg_namespace_properties")
         fresh_folder(self.folder)
         lake = self._open() if for_lake else None
         target.calm()
         of_months = []
         for flat in flats:
-            started = time.monotonic()
+            started = time.perf_counter()
             alongside = None if lake is None else lake.prepared(target.warehouse, flat)
             load_month(target.warehouse, flat, alongside=alongside)
             if lake is not None:
                 lake.after_commit(target.warehouse, ORPHAN_HOURS)
-            of_months.append(time.monotonic() - started)
+            of_months.append(time.perf_counter() - started)
         if for_lake:
             self.table.held = self
-        with target.connect() as connection:
-            size = read_space(connection).bytes
-        if lake is not None:
-            size += sum(of.bytes for of in lake.store.objects())
+        size = target.bytes() + (0 if lake is None else sum(of.bytes for of in lake.store.objects()))
         self.rows = sum(flat.rows for flat in flats)
         ids = flats[0].location_ids.ids()
         self.place = int(ids[ids.size // 2])
@@ -154,16 +144,14 @@ class _Loaded:
 
     def flatten(self, *, for_lake: bool) -> tuple[list[FlatMonth], Measured]:
         """Flatten the months into one file each, or into the lake's files."""
-        raws, folder = self.year.raw, fresh_folder(self.year.folder / ("bands" if for_lake else "flat"))
-        started = time.monotonic()
-        flats = [
-            flatten_month(raw, folder, home=self.year.folder, flat_format="parquet", for_lake=for_lake) for raw in raws
-        ]
-        seconds = time.monotonic() - started
+        folder = fresh_folder(self.year.folder / ("bands" if for_lake else "flat"))
+        _ = self.year.raw  # generated before the clock starts
+        started = time.perf_counter()
+        flats = self.year.flatten(folder, for_lake=for_lake)
+        seconds = time.perf_counter() - started
         rows = sum(flat.rows for flat in flats)
-        return flats, Measured(
-            rows, {"seconds": seconds, "bytes_per_row": sum(flat.row_bytes for flat in flats) / rows}
-        )
+        size = sum(flat.row_bytes for flat in flats)
+        return flats, Measured(rows, {"seconds": seconds, "bytes_per_row": size / rows})
 
     def _open(self) -> Lake:
         return open_lake(Settings(_env_file=None, home=self.context.folder / "home", lake=str(self.folder)))
@@ -172,57 +160,37 @@ class _Loaded:
 # --- The suite ---
 
 
-@contextmanager
-def lake_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+def _lake_cells(context: BenchContext) -> list[PlannedCell]:
     """Cells for writing with and without a lake, for trends at every place, and for each engine on both kinds."""
     folder, table = context.folder, _Table()
-    year = _Loaded(context, GeneratedYear(folder / "year", context.rows), table, folder / "lake")
     count = max(context.options.held)
+    year = _Loaded(context, GeneratedYear(folder / "year", context.rows), table, folder / "lake")
     few = _Decades(folder / "few", _FEW_PLACES * 744, count)
     decades = _Loaded(context, few, table, folder / "few-lake")
     band = Band(folder / "band", context.rows)
-    ways: dict[str, Callable[[], Measured]] = {
-        ONE_FILE: lambda: year.flatten(for_lake=False)[1],
-        BANDS: lambda: year.flatten(for_lake=True)[1],
-        ALONE: lambda: year.load(for_lake=False),
-        BOTH: lambda: year.load(for_lake=True),
-        ONE_WORKER: lambda: _everywhere(year, on_dask=False),
-        ALL_CORES: lambda: _everywhere(year, on_dask=True),
-    }
     answers: dict[str, Answer] = {}
     of_few: dict[str, Answer] = {}
-    rows = 12 * context.rows
-    yield [
-        *(PlannedCell(name, rows, {}, _Needing(("pyiceberg",), measure).measure) for name, measure in ways.items()),
-        *(PlannedCell(engine.name, rows, {}, _Asked(engine, year, answers).measure) for engine in ENGINES),
-        *(
-            PlannedCell(name, band.asked_rows, {}, _Needing(("pyiceberg",), partial(band.measure, name)).measure)
-            for name in (ON_S3, ON_FAR_S3)
-        ),
+
+    def cell(name: str, measure: Callable[[], Measured], rows: int = 12 * context.rows) -> PlannedCell:
+        return PlannedCell(name, rows, {}, measure)
+
+    def of_decade(name: str, measure: Callable[[], Measured]) -> PlannedCell:
         # Loading a thousand months takes minutes.
-        *(
-            PlannedCell(
-                name,
-                few.rows * count,
-                {"months": count},
-                _Needing(("pyiceberg",), partial(decades.load, for_lake=name == MANY_BOTH)).measure,
-                most_repeats=1,
-            )
-            for name in (MANY_ALONE, MANY_BOTH)
-        ),
-        *(
-            PlannedCell(
-                of_decades(engine),
-                few.rows * count,
-                {"months": count},
-                _Asked(engine, decades, of_few).measure,
-                most_repeats=1,
-            )
-            for engine in ENGINES
-        ),
+        return PlannedCell(name, few.rows * count, {"months": count}, measure, most_repeats=1)
+
+    return [
+        cell(ONE_FILE, _needing_iceberg(lambda: year.flatten(for_lake=False)[1])),
+        cell(BANDS, _needing_iceberg(lambda: year.flatten(for_lake=True)[1])),
+        cell(ALONE, _needing_iceberg(partial(year.load, for_lake=False))),
+        cell(BOTH, _needing_iceberg(partial(year.load, for_lake=True))),
+        cell(ONE_WORKER, _needing_iceberg(partial(_everywhere, year, on_dask=False))),
+        cell(ALL_CORES, _needing_iceberg(partial(_everywhere, year, on_dask=True))),
+        *(cell(engine.name, partial(year.asked, engine, answers)) for engine in ENGINES),
+        *(cell(name, _needing_iceberg(partial(band.measure, name)), band.asked_rows) for name in (ON_S3, ON_FAR_S3)),
+        of_decade(MANY_ALONE, _needing_iceberg(partial(decades.load, for_lake=False))),
+        of_decade(MANY_BOTH, _needing_iceberg(partial(decades.load, for_lake=True))),
+        *(of_decade(of_decades(engine), partial(decades.asked, engine, of_few)) for engine in ENGINES),
     ]
-    for loaded in (year, decades):
-        shutil.rmtree(loaded.folder, ignore_errors=True)
 
 
 def _everywhere(loaded: _Loaded, *, on_dask: bool) -> Measured:
@@ -230,89 +198,35 @@ def _everywhere(loaded: _Loaded, *, on_dask: bool) -> Measured:
     return of_folder(loaded.context.target, lake, loaded.folder, loaded.year.months[0].year, on_dask=on_dask)
 
 
-def lake_ratios(entries: Entries) -> dict[str, float | None]:
+def _needing_iceberg(measure: Callable[[], Measured]) -> Callable[[], Measured]:
+    def needing() -> Measured:
+        if (reason := missing_library(("pyiceberg",))) is not None:
+            raise CannotRunError(reason)
+        return measure()
+
+    return needing
+
+
+def _lake_ratios(entries: Entries) -> dict[str, float | None]:
     """How fast the lake's files are written and loaded, relative to a warehouse alone, and how its cost grows."""
+    first, last = (median_of(entries, MANY_BOTH, f"{end}_months_ms") for end in ("first", "last"))
     return {
         "lake_files_to_one_file": rate_ratio(entries, BANDS, ONE_FILE),
         "both_to_warehouse_alone": rate_ratio(entries, BOTH, ALONE),
-        "last_months_to_first": ratio(
-            median_of(entries, MANY_BOTH, "last_months_ms"), median_of(entries, MANY_BOTH, "first_months_ms")
-        ),
+        "last_months_to_first": ratio(last, first),
     }
 
 
-def lake_bytes(context: BenchContext) -> int:
-    """Bytes on disk for the year in each form, and for a band of the globe."""
-    year = 12 * context.rows * (2 * TABLE_ROW_BYTES + 4 * FILE_ROW_BYTES)
-    return year + Band(context.folder, context.rows).asked_rows * FILE_ROW_BYTES
-
-
-@dataclass(frozen=True)
-class _Needing:
-    libraries: tuple[str, ...]
-    run: Callable[[], Measured]
-
-    def measure(self) -> Measured:
-        lacking = [name for name in self.libraries if find_spec(name) is None]
-        if lacking:
-            raise CannotRunError(f"the library {lacking[0]} is not installed")
-        return self.run()
-
-
-@dataclass(frozen=True)
-class _Asked:
-    make: type[Engine]
-    loaded: _Loaded
-    answers: dict[str, Answer] = field(repr=False)
-
-    def measure(self) -> Measured:
-        """Ask each question first with an empty page cache and then several times."""
-        if (lacking := self.make.why_missing()) is not None:
-            raise CannotRunError(lacking)
-        engine = self.make(self.loaded.subject)  # loaded before the clock starts
-        if self.make.reopens:
-            figures = self._opened_again(engine)
-        else:
-            with _opened(engine):
-                figures = {f"{question}_warm_ms": self._warm(engine, question) for question in QUESTIONS}
-        figures["seconds"] = sum(figures[f"{name}_warm_ms"] for name in QUESTIONS) / 1000
-        return Measured(
-            self.loaded.rows, figures, notes={"cold": "opened again, its files dropped from the page cache"}
-        )
-
-    def _opened_again(self, engine: Engine) -> Numbers:
-        figures: Numbers = {}
-        for question in QUESTIONS:
-            forget_cached(self.loaded.files_of(engine))
-            started = time.monotonic()
-            with _opened(engine):
-                getattr(engine, question)()
-                figures[f"{question}_cold_ms"] = 1000 * (time.monotonic() - started)
-                figures[f"{question}_warm_ms"] = self._warm(engine, question)
-        return figures
-
-    def _warm(self, engine: Engine, question: str) -> float:
-        """Ask once to compare the answer with the others', then several times; return the median of milliseconds."""
-        ask: Callable[[], Answer] = getattr(engine, question)
-        self._check(question, ask())
-        warm = []
-        for _ in range(_WARM):
-            started = time.monotonic()
-            ask()
-            warm.append(time.monotonic() - started)
-        return 1000 * median(warm)
-
-    def _check(self, name: str, answer: Answer) -> None:
-        """Require the same answer from every engine as from the first."""
-        known = self.answers.setdefault(name, answer)
-        if answer.shape != known.shape or not np.allclose(answer, known, _TOLERANCE, _TOLERANCE, equal_nan=True):
-            raise CannotRunError(f"{name}: it answers otherwise than the first engine")
-
-
-@contextmanager
-def _opened(engine: Engine) -> Iterator[None]:
-    engine.open()
-    try:
-        yield
-    finally:
-        engine.close()
+LAKE = Suite(
+    name="lake",
+    summary="an Iceberg table beside the warehouse, and engines on it",
+    load="12 months of a million rows",
+    plan=_lake_cells,
+    rows=1_000_000,
+    repeats=3,
+    # The year in each form, and a band of the globe.
+    bytes=lambda context: (
+        disk(12 * 2, 12 * 4)(context) + Band(context.folder, context.rows).asked_rows * FILE_ROW_BYTES
+    ),
+    ratios=_lake_ratios,
+)

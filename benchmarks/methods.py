@@ -7,17 +7,16 @@ import re
 import shutil
 import subprocess
 import time
-from abc import ABC, abstractmethod
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
 from psycopg import sql
 
-from benchmarks.cells import CannotRunError
+from benchmarks.cells import CannotRunError, missing_library
 from era5_pipeline.flat.formats import KEYS, open_sink
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.variables import DEFAULT_COLUMNS
@@ -26,7 +25,7 @@ from era5_pipeline.warehouse.copy import FlatCopy
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, WEATHER, CopyInto, LocationSpan, create_weather
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -36,60 +35,20 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.flat_month import FlatMonth
 
-# --- What several ways need: the columns of the table, the pipeline's own copy, and a program ---
+    Missing = Callable[[psycopg.Connection[Any]], str | None]
 
-
-# The columns of a table with the default variables only, on which the methods are compared.
-COLUMNS = (*KEYS, *DEFAULT_COLUMNS)
-PARALLEL_COPY = "timescaledb-parallel-copy"
-_PARALLEL_COPY_SECONDS = 1800
-
-
-@contextmanager
-def pipeline_copy(flat: FlatMonth, spans: tuple[LocationSpan, ...] = (EVERYWHERE,)) -> Iterator[CopyInto]:
-    """The pipeline's method: Parquet, encoded as binary COPY."""
-    with closing(FlatCopy(flat, spans)) as copy:
-        yield copy
-
-
-@dataclass
-class ParallelCopy:
-    """timescaledb-parallel-copy, if the program is on PATH, with a CSV file written in advance."""
-
-    csv: Path
-    workers: int
-    program: str = field(default_factory=lambda: shutil.which(PARALLEL_COPY) or "")
-
-    def run(self, url: str) -> float:
-        """Load the CSV file into `weather` of the database; return the program's run time in seconds.
-
-        Raises:
-            CannotRunError: if the program is not on PATH, or fails.
-        """
-        if not self.program:
-            raise CannotRunError(f"{PARALLEL_COPY} is not on PATH")
-        command = [
-            *(self.program, "--connection", url, "--table", "weather", "--file", str(self.csv), "--skip-header"),
-            *("--columns", ",".join(COLUMNS), "--workers", str(self.workers)),
-        ]
-        started = time.monotonic()
-        done = subprocess.run(  # noqa: S603  # arguments are not from users
-            command, capture_output=True, text=True, check=False, timeout=_PARALLEL_COPY_SECONDS
-        )
-        seconds = time.monotonic() - started
-        if done.returncode != 0:
-            output = (done.stderr.strip() or done.stdout.strip()).splitlines()
-            raise CannotRunError(f"{PARALLEL_COPY} failed: {output[-1] if output else done.returncode}")
-        return seconds
-
-
-# --- The base class of ways to load rows, and the batch in memory that each starts from ---
+# --- A way to load rows, and the batch in memory that each starts from ---
 
 
 Family = Literal["insert", "multi-insert", "copy", "tool"]
+Row = tuple[Any, ...]
+# Remarks for the table of results by name, such as the version of a tool.
+Notes = dict[str, str]
 
+# The columns of a table with the default variables only, on which the methods are compared.
+COLUMNS = (*KEYS, *DEFAULT_COLUMNS)
+_NAMES = ", ".join(COLUMNS)
 WEATHER_COLUMNS = sql.SQL("weather ({})").format(sql.SQL(", ").join(map(sql.Identifier, COLUMNS)))
-INSERT_TEXT = f"INSERT INTO weather ({', '.join(COLUMNS)}) VALUES "
 
 
 @dataclass(frozen=True)
@@ -101,42 +60,6 @@ class Batch:
     folder: Path
 
 
-class LoadMethod(ABC):
-    """A way to load a batch into the table `weather`.
-
-    `libraries` are the modules that it imports but the package does not require. `loads_only`: it is measured without
-    its preparation, as the study does for tools that start from a CSV file.
-    """
-
-    name: ClassVar[str]
-    family: ClassVar[Family]
-    libraries: ClassVar[tuple[str, ...]] = ()
-    loads_only: ClassVar[bool] = False
-
-    def why_missing(self, connection: psycopg.Connection[Any]) -> str | None:
-        """Why this way cannot be used here or with this server; None if it can."""
-        del connection
-        lacking = [name for name in self.libraries if find_spec(name.split(".", maxsplit=1)[0]) is None]
-        return f"the library {lacking[0]} is not installed" if lacking else None
-
-    def session(self, url: str) -> AbstractContextManager[Any]:
-        """A connection for one load; opening it is not timed."""
-        return psycopg_session(url)
-
-    @abstractmethod
-    def prepare(self, batch: Batch) -> Any:  # noqa: ANN401  # the argument of `load`
-        """Convert the batch to the form that `load` takes."""
-
-    @abstractmethod
-    def load(self, session: Any, prepared: Any) -> None:  # noqa: ANN401  # the values of `session` and `prepare`
-        """Load the prepared batch, and commit."""
-
-    def notes(self, session: Any) -> dict[str, str]:  # noqa: ANN401  # the value of `session`
-        """Remarks for the table of results by name, such as the version of a tool; empty by default."""
-        del session
-        return {}
-
-
 @contextmanager
 def psycopg_session(url: str) -> Iterator[psycopg.Connection[Any]]:
     """A psycopg connection in UTC that commits when asked."""
@@ -144,29 +67,42 @@ def psycopg_session(url: str) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-# --- The rows of a batch as Python values: tuples, dicts, columns ---
-#
-# NULL becomes None, times are aware.
+@dataclass(frozen=True)
+class LoadMethod:
+    """A way to load a batch into the table `weather`.
 
+    `prepare` converts the batch to the form that `send` takes, which may return remarks. `session` opens a connection
+    for one load, which is not timed. `libraries` are the modules that it imports but the package does not require,
+    `program` is one on PATH; `missing` says what else it lacks with a server. `loads_only`: it is measured without its
+    preparation, as the study does for tools that start from a CSV file.
+    """
 
-Row = tuple[Any, ...]
+    name: str
+    family: Family
+    prepare: Callable[[Batch], Any]
+    send: Callable[[Any, Any], Notes | None]
+    session: Callable[[str], AbstractContextManager[Any]] = psycopg_session
+    libraries: tuple[str, ...] = ()
+    program: str = ""
+    missing: Missing | None = None
+    loads_only: bool = False
+    workers: int = 1
 
+    def why_missing(self, connection: psycopg.Connection[Any]) -> str | None:
+        """Why this way cannot be used here or with this server; None if it can."""
+        reason = missing_library(self.libraries) or (_not_on_path(self.program) if self.program else None)
+        return reason or (self.missing(connection) if self.missing else None)
 
-def tuples_of(rows: pa.Table) -> list[Row]:
-    """The rows as tuples, in the order of the columns."""
-    return list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+    def load(self, session: Any, prepared: Any) -> Notes:  # noqa: ANN401  # the values of `session` and `prepare`
+        """Load the prepared batch, and commit; return remarks."""
+        notes = self.send(session, prepared) or {}
+        if hasattr(session, "commit"):  # programs and asyncpg commit themselves
+            session.commit()
+        return notes
 
-
-def dicts_of(rows: pa.Table) -> list[dict[str, Any]]:
-    """The rows as dicts by column name."""
-    names = rows.column_names
-    return [dict(zip(names, row, strict=True)) for row in tuples_of(rows)]
-
-
-def parts_of(values: list[Row], size: int) -> Iterator[list[Row]]:
-    """The rows in parts of up to `size`."""
-    for start in range(0, len(values), size):
-        yield values[start : start + size]
+    def version(self) -> Notes:
+        """The version of its program, as a remark."""
+        return {"version": _version(self.program)} if self.program else {}
 
 
 # --- The tables on which the ways are compared, as in the study: a regular one, and TimescaleDB's hypertable ---
@@ -199,15 +135,22 @@ def require_timescaledb(connection: psycopg.Connection[Any]) -> None:
         raise CannotRunError("the server has no TimescaleDB")
 
 
-# --- One INSERT per row: the slowest ways, with which most programs begin ---
+# --- INSERTs: one row each, many rows in one, or many in a message ---
+#
+# Rows become Python values first: tuples, dicts, lists of columns, a data frame. NULL becomes None, times are aware.
 
 
-ONE_ROW = INSERT_TEXT + f"({', '.join(['%s'] * len(COLUMNS))})"
-NAMED_ROW = INSERT_TEXT + f"({', '.join(f':{name}' for name in COLUMNS)})"
+_ONE_ROW = f"({', '.join(['%s'] * len(COLUMNS))})"
+_INSERT = f"INSERT INTO weather ({_NAMES}) VALUES "
+_NAMED_ROW = f"{_INSERT}({', '.join(f':{name}' for name in COLUMNS)})"
+# The protocol allows 65,535 parameters in a statement: ten columns of 1,000 rows are 10,000.
+_ROWS_PER_STATEMENT = 1000
+_ROWS_PER_ARRAY = 10_000
+_TYPES = ("timestamptz", "int4", *["float4"] * (len(COLUMNS) - 2))
 
 
 @contextmanager
-def sqlalchemy_session(url: str) -> Iterator[Connection]:
+def _sqlalchemy_session(url: str) -> Iterator[Connection]:
     """A SQLAlchemy connection over psycopg; the engine is disposed of afterwards."""
     from sqlalchemy import create_engine  # other suites do without it
 
@@ -221,156 +164,180 @@ def sqlalchemy_session(url: str) -> Iterator[Connection]:
         engine.dispose()
 
 
-class PsycopgInsert(LoadMethod):
-    """psycopg's `execute`, a statement per row, one transaction."""
-
-    name: ClassVar[str] = "psycopg"
-    family: ClassVar[Family] = "insert"
-
-    def prepare(self, batch: Batch) -> list[Row]:
-        """Make tuples."""
-        return tuples_of(batch.rows)
-
-    def load(self, session: psycopg.Connection[Any], prepared: list[Row]) -> None:
-        """Execute the statement for each row."""
-        statement = ONE_ROW.encode()
-        with session.cursor() as cursor:
-            for row in prepared:
-                cursor.execute(statement, row)
-        session.commit()
+def _tuples(batch: Batch) -> list[Row]:
+    return list(zip(*(column.to_pylist() for column in batch.rows.columns), strict=True))
 
 
-class SqlalchemyInsert(LoadMethod):
-    """SQLAlchemy's `execute` with a text, a statement per row, one transaction."""
-
-    name: ClassVar[str] = "SQLAlchemy"
-    family: ClassVar[Family] = "insert"
-    libraries: ClassVar[tuple[str, ...]] = ("sqlalchemy",)
-    session = staticmethod(sqlalchemy_session)
-
-    def prepare(self, batch: Batch) -> list[dict[str, Any]]:
-        """Make dicts."""
-        return dicts_of(batch.rows)
-
-    def load(self, session: Connection, prepared: list[dict[str, Any]]) -> None:
-        """Execute the statement for each row."""
-        from sqlalchemy import text  # other suites do without it
-
-        statement = text(NAMED_ROW)
-        for row in prepared:
-            session.execute(statement, row)
-        session.commit()
+def _dicts(batch: Batch) -> list[dict[str, Any]]:
+    return [dict(zip(batch.rows.column_names, row, strict=True)) for row in _tuples(batch)]
 
 
-class PandasInsert(LoadMethod):
-    """pandas' `to_sql` with chunks of one row, one transaction."""
-
-    name: ClassVar[str] = "pandas"
-    family: ClassVar[Family] = "insert"
-    libraries: ClassVar[tuple[str, ...]] = ("sqlalchemy", "pandas")
-    session = staticmethod(sqlalchemy_session)
-    options: ClassVar[dict[str, Any]] = {"chunksize": 1}
-
-    def prepare(self, batch: Batch) -> pd.DataFrame:
-        """Make a data frame."""
-        return batch.rows.to_pandas()  # type: ignore[no-any-return]  # pyarrow is not typed
-
-    def load(self, session: Connection, prepared: pd.DataFrame) -> None:
-        """Insert the data frame."""
-        prepared.to_sql("weather", session, if_exists="append", index=False, **self.options)
-        session.commit()
+def _arrays(batch: Batch) -> list[list[list[Any]]]:
+    """Lists of each column's values, for ten thousand rows each."""
+    return [
+        [column.to_pylist() for column in batch.rows.slice(start, _ROWS_PER_ARRAY).columns]
+        for start in range(0, batch.rows.num_rows, _ROWS_PER_ARRAY)
+    ]
 
 
-# --- Many rows in an INSERT, or many INSERTs in a message ---
+def _frame(batch: Batch) -> pd.DataFrame:
+    return batch.rows.to_pandas()  # type: ignore[no-any-return]  # pyarrow is not typed
 
 
-# The protocol allows 65,535 parameters in a statement: ten columns of 1,000 rows are 10,000.
-_ROWS_PER_STATEMENT = 1000
-_ROWS_PER_ARRAY = 10_000
-_SQL_TYPES = ("timestamptz", "integer", *["real"] * (len(COLUMNS) - 2))
+def _execute_each(session: psycopg.Connection[Any], rows: list[Row]) -> None:
+    """Execute psycopg's `execute` for each row, in one transaction."""
+    statement = (_INSERT + _ONE_ROW).encode()
+    with session.cursor() as cursor:
+        for row in rows:
+            cursor.execute(statement, row)
 
 
-class PandasMultiInsert(PandasInsert):
-    """pandas' `to_sql` with the method "multi" and chunks of 1,000 rows."""
-
-    family: ClassVar[Family] = "multi-insert"
-    options: ClassVar[dict[str, Any]] = {"method": "multi", "chunksize": _ROWS_PER_STATEMENT}
-
-
-class PsycopgExecutemany(PsycopgInsert):
-    """psycopg's `executemany`, which sends statements without waiting for each answer."""
-
-    name: ClassVar[str] = "psycopg executemany"
-    family: ClassVar[Family] = "multi-insert"
-
-    def load(self, session: psycopg.Connection[Any], prepared: list[Row]) -> None:
-        """Execute the statement for all rows."""
-        with session.cursor() as cursor:
-            cursor.executemany(ONE_ROW.encode(), prepared)
-        session.commit()
+def _executemany(session: psycopg.Connection[Any], rows: list[Row]) -> None:
+    """Call psycopg's `executemany`, which sends statements without waiting for each answer."""
+    with session.cursor() as cursor:
+        cursor.executemany((_INSERT + _ONE_ROW).encode(), rows)
 
 
-class PsycopgMultiValues(PsycopgInsert):
-    """Statements with 1,000 rows of VALUES."""
-
-    name: ClassVar[str] = "psycopg multi-VALUES"
-    family: ClassVar[Family] = "multi-insert"
-
-    def load(self, session: psycopg.Connection[Any], prepared: list[Row]) -> None:
-        """Execute one statement for each thousand rows."""
-        row = f"({', '.join(['%s'] * len(COLUMNS))})"
-        with session.cursor() as cursor:
-            for part in parts_of(prepared, _ROWS_PER_STATEMENT):
-                statement = INSERT_TEXT + ", ".join([row] * len(part))
-                cursor.execute(statement.encode(), [value for values in part for value in values])
-        session.commit()
+def _multi_values(session: psycopg.Connection[Any], rows: list[Row]) -> None:
+    """Execute a statement for each thousand rows of VALUES."""
+    with session.cursor() as cursor:
+        for start in range(0, len(rows), _ROWS_PER_STATEMENT):
+            part = rows[start : start + _ROWS_PER_STATEMENT]
+            statement = _INSERT + ", ".join([_ONE_ROW] * len(part))
+            cursor.execute(statement.encode(), [value for row in part for value in row])
 
 
-class PsycopgUnnest(LoadMethod):
-    """Statements with an array per column, of 10,000 rows each."""
-
-    name: ClassVar[str] = "psycopg UNNEST"
-    family: ClassVar[Family] = "multi-insert"
-
-    def prepare(self, batch: Batch) -> list[list[list[Any]]]:
-        """Make lists of each column's values."""
-        rows = batch.rows
-        return [
-            [column.to_pylist() for column in rows.slice(start, _ROWS_PER_ARRAY).columns]
-            for start in range(0, rows.num_rows, _ROWS_PER_ARRAY)
-        ]
-
-    def load(self, session: psycopg.Connection[Any], prepared: list[list[list[Any]]]) -> None:
-        """Execute one statement for each ten thousand rows."""
-        arrays = ", ".join(f"%s::{name}[]" for name in _SQL_TYPES)
-        statement = f"INSERT INTO weather ({', '.join(COLUMNS)}) SELECT * FROM unnest({arrays})".encode()
-        with session.cursor() as cursor:
-            for part in prepared:
-                cursor.execute(statement, part)
-        session.commit()
+def _unnest(session: psycopg.Connection[Any], parts: list[list[list[Any]]]) -> None:
+    """Execute a statement for each ten thousand rows, with an array per column."""
+    arrays = ", ".join(f"%s::{name}[]" for name in _TYPES)
+    statement = f"INSERT INTO weather ({_NAMES}) SELECT * FROM unnest({arrays})".encode()
+    with session.cursor() as cursor:
+        for part in parts:
+            cursor.execute(statement, part)
 
 
-class SqlalchemyMultiInsert(LoadMethod):
-    """SQLAlchemy's `execute` with a text and a list of rows."""
+def _text_each(session: Connection, rows: list[dict[str, Any]]) -> None:
+    """Execute SQLAlchemy's `execute` with a text for each row."""
+    from sqlalchemy import text  # other suites do without it
 
-    name: ClassVar[str] = "SQLAlchemy"
-    family: ClassVar[Family] = "multi-insert"
-    libraries: ClassVar[tuple[str, ...]] = ("sqlalchemy",)
-    session = staticmethod(sqlalchemy_session)
-
-    def prepare(self, batch: Batch) -> list[dict[str, Any]]:
-        """Make dicts."""
-        return dicts_of(batch.rows)
-
-    def load(self, session: Connection, prepared: list[dict[str, Any]]) -> None:
-        """Execute the statement once for all rows."""
-        from sqlalchemy import text  # other suites do without it
-
-        session.execute(text(NAMED_ROW), prepared)
-        session.commit()
+    statement = text(_NAMED_ROW)
+    for row in rows:
+        session.execute(statement, row)
 
 
-# --- Whether the server can read a file on this machine, as needed by COPY from a file and pg_bulkload ---
+def _text_many(session: Connection, rows: list[dict[str, Any]]) -> None:
+    """Execute SQLAlchemy's `execute` once, with a text and a list of rows."""
+    from sqlalchemy import text  # other suites do without it
+
+    session.execute(text(_NAMED_ROW), rows)
+
+
+def _to_sql(session: Connection, frame: pd.DataFrame, **options: Any) -> None:  # noqa: ANN401  # those of pandas
+    frame.to_sql("weather", session, if_exists="append", index=False, **options)
+
+
+# --- COPY from Python tuples, row by row ---
+
+
+def _copy_statement(options: str = "") -> sql.Composed:
+    return sql.SQL("COPY {} FROM STDIN {}").format(WEATHER_COLUMNS, sql.SQL(options))
+
+
+def _write_rows(session: psycopg.Connection[Any], rows: list[Row], *, is_binary: bool) -> None:
+    """Write each row by psycopg's `copy.write_row`, the study's best: as text, or as values of the columns' types."""
+    statement = _copy_statement("(FORMAT binary)" if is_binary else "")
+    with session.cursor() as cursor, cursor.copy(statement) as copy:
+        if is_binary:
+            copy.set_types(_TYPES)
+        for row in rows:
+            copy.write_row(row)
+
+
+@contextmanager
+def _asyncpg_session(url: str) -> Iterator[Any]:
+    """The event loop and an asyncpg connection in it."""
+    import asyncpg  # optional
+
+    with asyncio.Runner() as runner:
+        connection = runner.run(asyncpg.connect(url))
+        try:
+            yield runner, connection
+        finally:
+            runner.run(connection.close())
+
+
+def _copy_records(session: Any, rows: list[Row]) -> None:  # noqa: ANN401  # the loop and the connection
+    """Copy all records by one call of asyncpg, which is a transaction."""
+    runner, connection = session
+    runner.run(connection.copy_records_to_table("weather", records=rows, columns=list(COLUMNS)))
+
+
+# --- COPY from columns, without a Python object per value: ADBC, pgpq, and the pipeline's own loader ---
+
+
+_BATCH_ROWS = 16_384
+
+
+def _arrow(batch: Batch) -> pa.Table:
+    return batch.rows
+
+
+@contextmanager
+def _adbc_session(url: str) -> Iterator[Any]:
+    from adbc_driver_postgresql import dbapi  # optional
+
+    with dbapi.connect(url) as connection:
+        yield connection
+
+
+def _ingest(session: Any, rows: pa.Table) -> None:  # noqa: ANN401  # optional library
+    with session.cursor() as cursor:
+        cursor.adbc_ingest("weather", rows, mode="append")
+
+
+def _encode(session: psycopg.Connection[Any], rows: pa.Table) -> None:
+    """Encode Arrow as binary COPY by pgpq, from memory: the pipeline's loader without its file."""
+    import pgpq  # not on every system
+
+    encoder = pgpq.ArrowToPostgresBinaryEncoder(rows.schema)
+    with session.cursor() as cursor, cursor.copy(_copy_statement("(FORMAT binary)")) as copy:
+        copy.write(encoder.write_header())
+        for part in rows.to_batches(max_chunksize=_BATCH_ROWS):
+            copy.write(encoder.write_batch(part))
+        copy.write(encoder.finish())
+
+
+@contextmanager
+def pipeline_copy(flat: FlatMonth, spans: tuple[LocationSpan, ...] = (EVERYWHERE,)) -> Iterator[CopyInto]:
+    """The pipeline's method: Parquet, encoded as binary COPY."""
+    with closing(FlatCopy(flat, spans)) as copy:
+        yield copy
+
+
+def _write_file(batch: Batch, file_format: Literal["parquet", "csv"]) -> Path:
+    """Write the batch as a file of the pipeline; CSV has a header."""
+    path = batch.folder / f"batch.{file_format}"
+    with open_sink(path, file_format, batch.rows.schema) as sink:
+        sink.write(batch.rows.select(list(COLUMNS)))
+    return path
+
+
+def flat_batch(batch: Batch) -> FlatMonth:
+    """The batch as a flat month with its own Parquet file."""
+    path = _write_file(batch, "parquet")
+    return replace(batch.flat, path=path, rows=batch.rows.num_rows, bytes=path.stat().st_size)
+
+
+def _copy_flat(session: psycopg.Connection[Any], flat: FlatMonth) -> None:
+    with pipeline_copy(flat) as copy:
+        copy(session, WEATHER, freeze=False)
+
+
+# --- A CSV file first, then COPY: by pandas as in the study, and by pyarrow as in the pipeline ---
+
+
+_CHUNK_BYTES = 1 << 20
+_CSV = "(FORMAT csv, HEADER true)"
 
 
 def server_reads(connection: psycopg.Connection[Any], path: Path) -> bool:
@@ -382,334 +349,132 @@ def server_reads(connection: psycopg.Connection[Any], path: Path) -> bool:
     try:
         row = connection.execute("SELECT size FROM pg_stat_file(%s, true)", (str(path),)).fetchone()
     except psycopg.Error:
-        connection.rollback()
-        return False
+        row = None
     connection.rollback()
     return row is not None and row[0] == path.stat().st_size
 
 
-# --- COPY from Python tuples, row by row ---
-
-
-_TYPES = ("timestamptz", "int4", *["float4"] * (len(COLUMNS) - 2))
-
-
-class PsycopgRows(LoadMethod):
-    """psycopg's `copy.write_row`, the study's best."""
-
-    name: ClassVar[str] = "psycopg rows"
-    family: ClassVar[Family] = "copy"
-
-    def prepare(self, batch: Batch) -> list[Row]:
-        """Make tuples."""
-        return tuples_of(batch.rows)
-
-    def load(self, session: psycopg.Connection[Any], prepared: list[Row]) -> None:
-        """Write each row, as text."""
-        statement = sql.SQL("COPY {} FROM STDIN").format(WEATHER_COLUMNS)
-        with session.cursor() as cursor, cursor.copy(statement) as copy:
-            for row in prepared:
-                copy.write_row(row)
-        session.commit()
-
-
-class PsycopgBinaryRows(PsycopgRows):
-    """psycopg's `copy.write_row` in the binary format."""
-
-    name: ClassVar[str] = "psycopg binary rows"
-
-    def load(self, session: psycopg.Connection[Any], prepared: list[Row]) -> None:
-        """Write each row, as binary values of the columns' types."""
-        statement = sql.SQL("COPY {} FROM STDIN (FORMAT binary)").format(WEATHER_COLUMNS)
-        with session.cursor() as cursor, cursor.copy(statement) as copy:
-            copy.set_types(_TYPES)
-            for row in prepared:
-                copy.write_row(row)
-        session.commit()
-
-
-class AsyncpgRecords(PsycopgRows):
-    """asyncpg's `copy_records_to_table`."""
-
-    name: ClassVar[str] = "asyncpg records"
-    libraries: ClassVar[tuple[str, ...]] = ("asyncpg",)
-
-    @contextmanager
-    def session(self, url: str) -> Iterator[Any]:
-        """An asyncpg connection, and the event loop that it runs in."""
-        import asyncpg  # optional
-
-        with asyncio.Runner() as runner:
-            connection = runner.run(asyncpg.connect(url))
-            try:
-                yield runner, connection
-            finally:
-                runner.run(connection.close())
-
-    def load(self, session: Any, prepared: list[Row]) -> None:  # noqa: ANN401  # the value of `session`
-        """Copy all records in one call, which is a transaction."""
-        runner, connection = session
-        runner.run(connection.copy_records_to_table("weather", records=prepared, columns=list(COLUMNS)))
-
-
-# --- COPY from columns, without a Python object per value: ADBC, pgpq, and the pipeline's own loader ---
-
-
-_BATCH_ROWS = 16_384
-
-
-class AdbcIngest(LoadMethod):
-    """ADBC's `adbc_ingest` for an Arrow table."""
-
-    name: ClassVar[str] = "ADBC ingest"
-    family: ClassVar[Family] = "copy"
-    libraries: ClassVar[tuple[str, ...]] = ("adbc_driver_postgresql",)
-
-    @contextmanager
-    def session(self, url: str) -> Iterator[Any]:
-        """An ADBC connection."""
-        from adbc_driver_postgresql import dbapi  # optional
-
-        with dbapi.connect(url) as connection:
-            yield connection
-
-    def prepare(self, batch: Batch) -> pa.Table:
-        """Return the table unchanged."""
-        return batch.rows
-
-    def load(self, session: Any, prepared: pa.Table) -> None:  # noqa: ANN401  # optional library
-        """Ingest the table."""
-        with session.cursor() as cursor:
-            cursor.adbc_ingest("weather", prepared, mode="append")
-        session.commit()
-
-
-class ArrowBinaryCopy(LoadMethod):
-    """Arrow encoded as binary COPY by pgpq, from memory: the pipeline's loader without its file."""
-
-    name: ClassVar[str] = "pgpq from memory"
-    family: ClassVar[Family] = "copy"
-    libraries: ClassVar[tuple[str, ...]] = ("pgpq",)
-
-    def prepare(self, batch: Batch) -> pa.Table:
-        """Return the table unchanged."""
-        return batch.rows
-
-    def load(self, session: psycopg.Connection[Any], prepared: pa.Table) -> None:
-        """Encode and send the table."""
-        import pgpq  # not on every system
-
-        encoder = pgpq.ArrowToPostgresBinaryEncoder(prepared.schema)
-        statement = sql.SQL("COPY {} FROM STDIN (FORMAT binary)").format(WEATHER_COLUMNS)
-        with session.cursor() as cursor, cursor.copy(statement) as copy:
-            copy.write(encoder.write_header())
-            for part in prepared.to_batches(max_chunksize=_BATCH_ROWS):
-                copy.write(encoder.write_batch(part))
-            copy.write(encoder.finish())
-        session.commit()
-
-
-class PipelineLoader(LoadMethod):
-    """The pipeline's own way: a Parquet file, copied by `warehouse.copy.FlatCopy`, as in `era5 load`."""
-
-    name: ClassVar[str] = "our loader"
-    family: ClassVar[Family] = "copy"
-
-    def prepare(self, batch: Batch) -> FlatMonth:
-        """Write the file."""
-        path = batch.folder / "batch.parquet"
-        with open_sink(path, "parquet", batch.rows.schema) as sink:
-            sink.write(batch.rows.select(list(COLUMNS)))
-        return replace(batch.flat, path=path, rows=batch.rows.num_rows, bytes=path.stat().st_size)
-
-    def load(self, session: psycopg.Connection[Any], prepared: FlatMonth) -> None:
-        """Copy the file."""
-        with pipeline_copy(prepared) as copy:
-            copy(session, WEATHER, freeze=False)
-        session.commit()
-
-
-# --- A CSV file first, then COPY: by pandas as in the study, and by pyarrow as in the pipeline ---
-
-
-_CHUNK_BYTES = 1 << 20
-_OPTIONS = sql.SQL("(FORMAT csv, HEADER true)")
-
-
-class _CsvCopy(LoadMethod):
-    """COPY from a CSV file, which the server reads itself if it can; otherwise it is sent over the connection."""
-
-    family: ClassVar[Family] = "copy"
-    # How the last load was read, for `notes`: it explains the rate.
-    _is_read_by_server = False
-
-    def load(self, session: psycopg.Connection[Any], prepared: Path) -> None:
-        """Copy the file."""
-        if server_reads(session, prepared):
-            self._is_read_by_server = True
-            session.execute(sql.SQL("COPY {} FROM {} {}").format(WEATHER_COLUMNS, sql.Literal(str(prepared)), _OPTIONS))
-        else:
-            statement = sql.SQL("COPY {} FROM STDIN {}").format(WEATHER_COLUMNS, _OPTIONS)
-            with session.cursor() as cursor, prepared.open("rb") as file, cursor.copy(statement) as copy:
-                while chunk := file.read(_CHUNK_BYTES):
-                    copy.write(chunk)
-        session.commit()
-
-    def notes(self, session: psycopg.Connection[Any]) -> dict[str, str]:
-        """Say who read the file."""
-        del session
-        return {"file": "read by the server" if self._is_read_by_server else "sent over the connection"}
-
-
-class PandasCsvCopy(_CsvCopy):
-    """pandas' `to_csv`, then COPY."""
-
-    name: ClassVar[str] = "pandas CSV + COPY"
-    libraries: ClassVar[tuple[str, ...]] = ("pandas",)
-
-    def prepare(self, batch: Batch) -> Path:
-        """Write the file."""
-        path = batch.folder / "pandas.csv"
-        batch.rows.to_pandas().to_csv(path, index=False)
-        return path
-
-
-class ArrowCsvCopy(_CsvCopy):
-    """pyarrow's CSV, as `era5 load --format csv` writes it, then COPY."""
-
-    name: ClassVar[str] = "pyarrow CSV + COPY"
-
-    def prepare(self, batch: Batch) -> Path:
-        """Write the file."""
-        return write_batch_csv(batch)
-
-
-def write_batch_csv(batch: Batch) -> Path:
-    """Write the batch as the pipeline's CSV, with a header."""
-    path = batch.folder / "pyarrow.csv"
-    with open_sink(path, "csv", batch.rows.schema) as sink:
-        sink.write(batch.rows.select(list(COLUMNS)))
+def _pandas_csv(batch: Batch) -> Path:
+    path = batch.folder / "pandas.csv"
+    batch.rows.to_pandas().to_csv(path, index=False)
     return path
+
+
+_arrow_csv = partial(_write_file, file_format="csv")
+
+
+def _copy_csv(session: psycopg.Connection[Any], path: Path) -> Notes:
+    """Copy the file, which the server reads itself if it can; otherwise it is sent over the connection."""
+    if server_reads(session, path):
+        copy = sql.SQL("COPY {} FROM {} {}").format(WEATHER_COLUMNS, sql.Literal(str(path)), sql.SQL(_CSV))
+        session.execute(copy)
+        return {"file": "read by the server"}
+    send_file(session, _copy_statement(_CSV), path)
+    return {"file": "sent over the connection"}
+
+
+def send_file(connection: psycopg.Connection[Any], statement: sql.SQL | sql.Composed, path: Path) -> None:
+    """Send a file by a COPY from the client."""
+    with path.open("rb") as file, connection.cursor() as cursor, cursor.copy(statement) as copy:
+        while chunk := file.read(_CHUNK_BYTES):
+            copy.write(chunk)
 
 
 # --- Programs that load a CSV file: timescaledb-parallel-copy and pg_bulkload, if they are installed ---
 
 
-PG_BULKLOAD = "pg_bulkload"
+PARALLEL_COPY, PG_BULKLOAD = "timescaledb-parallel-copy", "pg_bulkload"
+WRITERS = ("direct", "buffered", "parallel")
 _SECONDS = 3600
 
 
-@dataclass
-class ParallelCopyTool(LoadMethod):
-    """timescaledb-parallel-copy with a number of workers."""
-
-    workers: int = 1
-    family: ClassVar[Family] = "tool"
-    loads_only: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:  # type: ignore[override]  # it depends on the workers
-        """Its name, with the number of workers."""
-        return f"{PARALLEL_COPY}, {self.workers} worker{'s' if self.workers > 1 else ''}"
-
-    def why_missing(self, connection: psycopg.Connection[Any]) -> str | None:
-        """Say that the program is not on PATH; None if it is."""
-        del connection
-        return None if shutil.which(PARALLEL_COPY) else f"{PARALLEL_COPY} is not on PATH"
-
-    @contextmanager
-    def session(self, url: str) -> Iterator[str]:
-        """The URL: the program opens its connections itself, which is timed."""
-        yield url
-
-    def prepare(self, batch: Batch) -> Path:
-        """Write the CSV file."""
-        return write_batch_csv(batch)
-
-    def load(self, session: str, prepared: Path) -> None:
-        """Run the program."""
-        ParallelCopy(prepared, self.workers).run(session)
-
-    def notes(self, session: str) -> dict[str, str]:
-        """Name the program's version."""
-        del session
-        return {"version": _version([PARALLEL_COPY, "--version"])}
+@contextmanager
+def _url_alone(url: str) -> Iterator[str]:
+    """The URL: a program opens its connections itself, which is timed."""
+    yield url
 
 
-@dataclass
-class BulkloadTool(LoadMethod):
-    """pg_bulkload with one of its writers: `direct` and `parallel` bypass the server's buffers and its log."""
+def parallel_copy(url: str, csv: Path, workers: int) -> float:
+    """Load the CSV file into `weather` by timescaledb-parallel-copy; return its run time in seconds.
 
-    writer: str = "direct"
-    family: ClassVar[Family] = "tool"
-    loads_only: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:  # type: ignore[override]  # it depends on the writer
-        """Its name, with the writer."""
-        return f"{PG_BULKLOAD}, {self.writer}"
-
-    def why_missing(self, connection: psycopg.Connection[Any]) -> str | None:
-        """Name the missing program or extension; None if both are there."""
-        if shutil.which(PG_BULKLOAD) is None:
-            return f"{PG_BULKLOAD} is not on PATH"
-        found = connection.execute("SELECT FROM pg_available_extensions WHERE name = %s", (PG_BULKLOAD,)).fetchone()
-        return None if found is not None else f"the server has no extension {PG_BULKLOAD}"
-
-    @contextmanager
-    def session(self, url: str) -> Iterator[str]:
-        """The URL of a database with the extension; the program opens its connection itself, which is timed."""
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("CREATE EXTENSION IF NOT EXISTS pg_bulkload")
-        yield url
-
-    def prepare(self, batch: Batch) -> Path:
-        """Write the CSV file."""
-        return write_batch_csv(batch)
-
-    def load(self, session: str, prepared: Path) -> None:
-        """Run the program; the server reads the file.
-
-        Raises:
-            CannotRunError: if the server cannot read the file, or the program fails.
-        """
-        with psycopg_session(session) as connection:
-            if not server_reads(connection, prepared):
-                raise CannotRunError("the server cannot read files of this machine's benchmark folder")
-        # The server writes here, as its own user.
-        written = prepared.parent / "by-server"
-        written.mkdir(exist_ok=True)
-        written.chmod(0o777)
-        found = url_parameters(session)
-        places = {"--host": "host", "--port": "port", "--username": "user", "--dbname": "dbname"}
-        options = [word for option, key in places.items() if key in found for word in (option, found[key])]
-        settings = ["TYPE=CSV", "SKIP=1", f"WRITER={self.writer.upper()}", "PARSE_ERRORS=0"]
-        command = [
-            *(PG_BULKLOAD, "--input", str(prepared), "--output", "weather", *options),
-            *(word for setting in settings for word in ("--option", setting)),
-            *("--logfile", str(written / "log"), "--parse-badfile", str(written / "bad")),
-            *("--duplicate-badfile", str(written / "duplicates")),
-        ]
-        done = subprocess.run(  # noqa: S603  # arguments are not from users
-            command, capture_output=True, text=True, check=False, timeout=_SECONDS
-        )
-        if done.returncode != 0:
-            output = (done.stderr.strip() or done.stdout.strip()).splitlines()
-            errors = [line for line in output if "ERROR" in line] or output[-1:] or [str(done.returncode)]
-            raise CannotRunError(f"{PG_BULKLOAD} failed: {errors[0]}")
-
-    def notes(self, session: str) -> dict[str, str]:
-        """Name the program's version."""
-        del session
-        return {"version": _version([PG_BULKLOAD, "--version"])}
+    Raises:
+        CannotRunError: if the program is not on PATH, or fails.
+    """
+    return _run_program(
+        *(PARALLEL_COPY, "--connection", url, "--table", "weather", "--file", str(csv), "--skip-header"),
+        *("--columns", ",".join(COLUMNS), "--workers", str(workers)),
+    )
 
 
-def _version(command: list[str]) -> str:
+def _run_parallel_copy(url: str, csv: Path, *, workers: int) -> None:
+    parallel_copy(url, csv, workers)
+
+
+def _lacks_bulkload(connection: psycopg.Connection[Any]) -> str | None:
+    found = connection.execute("SELECT FROM pg_available_extensions WHERE name = %s", (PG_BULKLOAD,)).fetchone()
+    return f"the server has no extension {PG_BULKLOAD}" if found is None else None
+
+
+def _run_bulkload(url: str, csv: Path, *, writer: str) -> None:
+    """Run pg_bulkload; the server reads the file.
+
+    Raises:
+        CannotRunError: if the server cannot read the file, or the program fails.
+    """
+    with psycopg_session(url) as connection:
+        if not server_reads(connection, csv):
+            raise CannotRunError("the server cannot read files of this machine's benchmark folder")
+    # The server writes here, as its own user.
+    written = csv.parent / "by-server"
+    written.mkdir(exist_ok=True)
+    written.chmod(0o777)
+    found = url_parameters(url)
+    places = {"--host": "host", "--port": "port", "--username": "user", "--dbname": "dbname"}
+    settings = ["TYPE=CSV", "SKIP=1", f"WRITER={writer.upper()}", "PARSE_ERRORS=0"]
+    _run_program(
+        *(PG_BULKLOAD, "--input", str(csv), "--output", "weather"),
+        *(word for option, key in places.items() if key in found for word in (option, found[key])),
+        *(word for setting in settings for word in ("--option", setting)),
+        *("--logfile", str(written / "log"), "--parse-badfile", str(written / "bad")),
+        *("--duplicate-badfile", str(written / "duplicates")),
+    )
+
+
+@contextmanager
+def _bulkload_session(url: str) -> Iterator[str]:
+    """The URL of a database with the extension; the program opens its connection itself, which is timed."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS pg_bulkload")
+    yield url
+
+
+def _not_on_path(program: str) -> str | None:
+    return None if shutil.which(program) else f"{program} is not on PATH"
+
+
+def _run_program(program: str, *words: str) -> float:
+    """Run the program; return its seconds.
+
+    Raises:
+        CannotRunError: if it is not on PATH, or fails; with the line that says why.
+    """
+    if (reason := _not_on_path(program)) is not None:
+        raise CannotRunError(reason)
+    started = time.monotonic()
+    done = subprocess.run(  # noqa: S603  # arguments are not from users
+        (program, *words), capture_output=True, text=True, check=False, timeout=_SECONDS
+    )
+    seconds = time.monotonic() - started
+    if done.returncode != 0:
+        output = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        errors = [line for line in output if "ERROR" in line] or output[-1:] or [str(done.returncode)]
+        raise CannotRunError(f"{program} failed: {errors[0]}")
+    return seconds
+
+
+def _version(program: str) -> str:
     """The version that a program prints; "unknown" if it prints none."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)  # noqa: S603  # constants
-    except OSError:
-        return "unknown"
+    done = subprocess.run((program, "--version"), capture_output=True, text=True, check=False, timeout=30)  # noqa: S603  # constants
     found = re.search(r"v?(\d+\.\d+[\w.-]*)", done.stdout + done.stderr)
     return found[1] if found else "unknown"
 
@@ -717,34 +482,53 @@ def _version(command: list[str]) -> str:
 # --- All of them, in the order in which results are shown ---
 
 
+_OF_SQLALCHEMY: dict[str, Any] = {"session": _sqlalchemy_session, "libraries": ("sqlalchemy",)}
+_OF_PANDAS: dict[str, Any] = {"session": _sqlalchemy_session, "libraries": ("sqlalchemy", "pandas")}
+OUR_LOADER = LoadMethod("our loader", "copy", flat_batch, _copy_flat)
+PSYCOPG_ROWS = LoadMethod("psycopg rows", "copy", _tuples, partial(_write_rows, is_binary=False))
+PANDAS_CSV = LoadMethod("pandas CSV + COPY", "copy", _pandas_csv, _copy_csv, libraries=("pandas",))
 METHODS: tuple[LoadMethod, ...] = (
-    PandasInsert(),
-    PsycopgInsert(),
-    SqlalchemyInsert(),
-    PandasMultiInsert(),
-    PsycopgExecutemany(),
-    PsycopgMultiValues(),
-    PsycopgUnnest(),
-    SqlalchemyMultiInsert(),
-    PandasCsvCopy(),
-    ArrowCsvCopy(),
-    PsycopgRows(),
-    PsycopgBinaryRows(),
-    AsyncpgRecords(),
-    AdbcIngest(),
-    ArrowBinaryCopy(),
-    PipelineLoader(),
+    LoadMethod("pandas", "insert", _frame, partial(_to_sql, chunksize=1), **_OF_PANDAS),
+    LoadMethod("psycopg", "insert", _tuples, _execute_each),
+    LoadMethod("SQLAlchemy", "insert", _dicts, _text_each, **_OF_SQLALCHEMY),
+    LoadMethod(
+        "pandas", "multi-insert", _frame, partial(_to_sql, method="multi", chunksize=_ROWS_PER_STATEMENT), **_OF_PANDAS
+    ),
+    LoadMethod("psycopg executemany", "multi-insert", _tuples, _executemany),
+    LoadMethod("psycopg multi-VALUES", "multi-insert", _tuples, _multi_values),
+    LoadMethod("psycopg UNNEST", "multi-insert", _arrays, _unnest),
+    LoadMethod("SQLAlchemy", "multi-insert", _dicts, _text_many, **_OF_SQLALCHEMY),
+    PANDAS_CSV,
+    LoadMethod("pyarrow CSV + COPY", "copy", _arrow_csv, _copy_csv),
+    PSYCOPG_ROWS,
+    LoadMethod("psycopg binary rows", "copy", _tuples, partial(_write_rows, is_binary=True)),
+    LoadMethod("asyncpg records", "copy", _tuples, _copy_records, _asyncpg_session, ("asyncpg",)),
+    LoadMethod("ADBC ingest", "copy", _arrow, _ingest, _adbc_session, ("adbc_driver_postgresql",)),
+    LoadMethod("pgpq from memory", "copy", _arrow, _encode, libraries=("pgpq",)),
+    OUR_LOADER,
 )
-
-
-WRITERS = ("direct", "buffered", "parallel")
 
 
 def methods_of(family: Family, workers: Sequence[int] = (1,)) -> tuple[LoadMethod, ...]:
     """The ways of a family; tools with a number of workers appear once for each number."""
-    if family == "tool":
-        return (*(ParallelCopyTool(count) for count in workers), *(BulkloadTool(writer) for writer in WRITERS))
-    return tuple(method for method in METHODS if method.family == family)
+    if family != "tool":
+        return tuple(method for method in METHODS if method.family == family)
+    tool = partial(LoadMethod, family="tool", prepare=_arrow_csv, loads_only=True)
+    copying = (
+        tool(
+            f"{PARALLEL_COPY}, {count} worker{'s' if count > 1 else ''}",
+            send=partial(_run_parallel_copy, workers=count),
+            session=_url_alone,
+            program=PARALLEL_COPY,
+            workers=count,
+        )
+        for count in workers
+    )
+    bulk: dict[str, Any] = {"session": _bulkload_session, "program": PG_BULKLOAD, "missing": _lacks_bulkload}
+    return (
+        *copying,
+        *(tool(f"{PG_BULKLOAD}, {writer}", send=partial(_run_bulkload, writer=writer), **bulk) for writer in WRITERS),
+    )
 
 
 def require_known(names: Sequence[str], workers: Sequence[int]) -> None:

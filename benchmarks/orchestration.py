@@ -12,13 +12,14 @@ import urllib.error
 import urllib.request
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from statistics import median_high
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from benchmarks.cells import CannotRunError, Measured, PlannedCell
 from benchmarks.processes import service_process
-from benchmarks.results import describe_environment
+from benchmarks.suite import Suite
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.embedded.processes import first_number
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from benchmarks.cells import Numbers
     from benchmarks.suite import BenchContext
 
 # --- The web UI's GraphQL API: launch a backfill as its dialog does, and read the backfill's state and runs ---
@@ -137,34 +139,28 @@ def _backfill_run(run: dict[str, Any]) -> BackfillRun:
 KINDS = ("daemon", "webserver", "code server", "runs", "storage", "era5 up")
 
 
-def processor_seconds(supervisor: int, postmaster: int | None) -> dict[str, float]:
-    """User and system seconds so far, by kind; for the storage only if its `postmaster` is on this machine.
+def _seconds_by_kind(system: RunningSystem) -> dict[str, float]:
+    """User and system seconds so far, by kind; for the storage only if its postmaster is on this machine.
 
     A process that has ended counts for its parent, so that nothing is lost: the time of a service's children counts as
     that of runs.
     """
     seconds = dict.fromkeys(KINDS, 0.0)
-    root = psutil.Process(supervisor)
-    for process in (root, *root.children(recursive=True)):
-        with suppress(psutil.Error):
-            kind = _kind_of(" ".join(process.cmdline()))
-            times = process.cpu_times()
-            seconds[kind] += times.user + times.system
-            seconds["era5 up" if process.pid == supervisor else "runs"] += times.children_user + times.children_system
-    if postmaster is not None:
-        seconds["storage"] = _with_children(postmaster)
+    for pid, times, words in _times(system.pid):
+        seconds[_kind_of(words)] += times.user + times.system
+        seconds["era5 up" if pid == system.pid else "runs"] += times.children_user + times.children_system
+    if system.postmaster is not None:
+        seconds["storage"] = sum(sum(times[:4]) for _, times, _ in _times(system.postmaster))
     return seconds
 
 
-def _with_children(pid: int) -> float:
-    total = 0.0
+def _times(pid: int) -> Iterator[tuple[int, Any, str]]:
+    """Process id, processor times and command line of a process and of those that it has started."""
     with suppress(psutil.Error):
         root = psutil.Process(pid)
         for process in (root, *root.children(recursive=True)):
             with suppress(psutil.Error):
-                times = process.cpu_times()
-                total += times.user + times.system + times.children_user + times.children_system
-    return total
+                yield process.pid, process.cpu_times(), " ".join(process.cmdline())
 
 
 def _kind_of(words: str) -> str:
@@ -223,83 +219,55 @@ _IDLE_SECONDS = 20.0
 _LIMIT_SECONDS, _LIMIT_PER_MONTH = 300.0, 10.0
 
 
-@contextmanager
-def orchestration_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
-    """One cell with the figures of `run_orchestration`; on the user's server, or an embedded one of its own."""
+def _orchestration_cells(context: BenchContext) -> list[PlannedCell]:
+    """One cell; on the user's server, or an embedded one of its own."""
     options = context.options
 
     def measure() -> Measured:
-        url = context.target.warehouse.url if context.is_given else None
+        url = None if options.url is None else context.target.warehouse.url
         folder = context.folder / "backfill"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        found = run_orchestration(folder, url, months=options.months, failing=options.failing, say=lambda _: None)
-        figures = _flat_figures(found["figures"])
+        figures = _run(folder / "home", url, options.months, options.failing)
         return Measured(0, {"seconds": figures["seconds_in_all"]} | figures)
 
     parameters = {"months": options.months, "failing": options.failing}
-    yield [PlannedCell(f"backfill of {options.months} months", 0, parameters, measure)]
+    return [PlannedCell(f"backfill of {options.months} months", 0, parameters, measure)]
 
 
-def orchestration_bytes(context: BenchContext) -> int:
-    """Bytes on disk: the months are tiny, but each run leaves its log."""
-    return 200_000_000 + context.options.months * 1_000_000
-
-
-def _flat_figures(figures: Mapping[str, Any]) -> dict[str, float]:
-    """The figures, each with its own name, also those with several parts."""
-    found: dict[str, float] = {}
-    for name, value in figures.items():
-        found |= {f"{name}, {part}": of for part, of in value.items()} if isinstance(value, dict) else {name: value}
-    return found
-
-
-def run_orchestration(
-    folder: Path, database_url: str | None, *, months: int, failing: int, say: Callable[[str], None]
-) -> dict[str, Any]:
-    """Backfill the last `months` months until 2024-12; return cells, figures and environment as JSON values.
+def _run(home: Path, database_url: str | None, months: int, failing: int) -> Numbers:
+    """Backfill the last `months` months until 2024-12.
 
     `failing` of them fail at first, because something is in the place of their manifest, and are run again once it is
-    gone. The warehouse is a new embedded server in `folder`, or the database of `database_url`.
+    gone. The warehouse is a new embedded server in `home`, or the database of `database_url`.
     """
     wanted = [Month.from_number(_LAST.number - back) for back in reversed(range(months))]
     env = {"ERA5_SOURCE": "sample", "ERA5_AREA": _AREA}
     if database_url is not None:
         env["ERA5_DATABASE_URL"] = database_url
-    home = folder / "home"
     broken = wanted[1 :: max(1, len(wanted) // max(1, failing))][:failing]
     obstacles = [home / "raw" / f"{month}.json" for month in broken]
     for obstacle in obstacles:
         (obstacle / "in the way").mkdir(parents=True)
-    say("starting era5 up")
     with running_system(home, env) as system:
         idle = _used(system, lambda: time.sleep(_IDLE_SECONDS))
-        first = _backfill(system, wanted, say)
-        _require(first["runs"], wanted, failed=broken)
-        again: dict[str, Any] = {}
+        figures = _backfill(system, wanted, broken)
         if broken:
             for obstacle in obstacles:
-                (obstacle / "in the way").rmdir()
-                obstacle.rmdir()
-            again = _backfill(system, broken, say)
-            _require(again["runs"], broken, failed=[])
-        warehouse = Warehouse(database_url or EmbeddedServer(home).url("era5"))
-        with warehouse.connect() as connection:
-            held = read_ledger(connection)
-            if [entry.month for entry in held] != wanted:
-                raise CannotRunError(f"{len(held)} months are in the table, of {months}")
-            environment = describe_environment(connection, folder)
-    figures = _figures(first, months)
-    if again:
-        figures["rerun_seconds"] = round(again["seconds"], 1)
-    figures["idle_processor_seconds_per_minute"] = {
-        kind: round(used * 60 / _IDLE_SECONDS, 2) for kind, used in idle.items()
+                shutil.rmtree(obstacle)
+            figures["rerun_seconds"] = _backfill(system, broken, [])["seconds_in_all"]
+        with Warehouse(database_url or EmbeddedServer(home).url("era5")).connect() as connection:
+            held = [entry.month for entry in read_ledger(connection)]
+        if held != wanted:
+            raise CannotRunError(f"{len(held)} months are in the table, of {months}")
+    minutes = _IDLE_SECONDS / 60
+    return figures | {
+        f"idle_processor_seconds_per_minute, {kind}": round(used / minutes, 2) for kind, used in idle.items()
     }
-    return {"months": months, "failing": failing, "cells": [], "ratios": {}, "figures": figures, **environment}
 
 
-def _backfill(system: RunningSystem, months: Sequence[Month], say: Callable[[str], None]) -> dict[str, Any]:
-    """Launch a backfill and wait for its end; return its runs, its seconds, and processor seconds by kind."""
+def _backfill(system: RunningSystem, months: Sequence[Month], failing: Sequence[Month]) -> Numbers:
+    """Launch a backfill, wait for its end, and require that these months failed; return its figures."""
     launched = time.time()
     backfill = system.web.launch_backfill(months)
 
@@ -308,45 +276,52 @@ def _backfill(system: RunningSystem, months: Sequence[Month], say: Callable[[str
         while (status := system.web.status(backfill)) not in _DONE:
             if time.time() > limit:
                 raise CannotRunError(f"the backfill is {status} after {time.time() - launched:.0f} s")
-            say(f"backfill of {len(months)} months: {status.lower()}, {time.time() - launched:.0f} s")
             time.sleep(_POLL_SECONDS)
 
     used = _used(system, wait)
-    return {"launched": launched, "seconds": time.time() - launched, "runs": system.web.runs(backfill), "used": used}
-
-
-def _used(system: RunningSystem, work: Callable[[], None]) -> dict[str, float]:
-    before = processor_seconds(system.pid, system.postmaster)
-    work()
-    after = processor_seconds(system.pid, system.postmaster)
-    return {kind: after[kind] - before[kind] for kind in KINDS}
-
-
-def _require(runs: Sequence[BackfillRun], months: Sequence[Month], *, failed: Sequence[Month]) -> None:
+    seconds, runs = time.time() - launched, system.web.runs(backfill)
+    wanted = {month.key: "FAILURE" if month in failing else "SUCCESS" for month in months}
     found = {run.month: run.status for run in runs}
-    wanted = {month.key: "FAILURE" if month in failed else "SUCCESS" for month in months}
     if found != wanted or len(runs) != len(months):
         wrong = {key: found.get(key) for key in wanted if found.get(key) != wanted[key]}
         raise CannotRunError(f"{len(runs)} runs for {len(months)} months; not as expected: {json.dumps(wrong)[:500]}")
+    return _figures(runs, launched, seconds, used)
 
 
-def _figures(backfill: dict[str, Any], months: int) -> dict[str, Any]:
-    runs = sorted(backfill["runs"], key=lambda run: run.ended)
-    begin, end = min(run.started for run in runs), runs[-1].ended
-    quarters = [runs[int(len(runs) * part / 4) - 1].ended for part in (1, 2, 3, 4) if len(runs) >= 8]
-    starts = [begin, *quarters[:-1]]
+def _used(system: RunningSystem, work: Callable[[], None]) -> dict[str, float]:
+    before = _seconds_by_kind(system)
+    work()
+    after = _seconds_by_kind(system)
+    return {kind: after[kind] - before[kind] for kind in KINDS}
+
+
+def _figures(runs: Sequence[BackfillRun], launched: float, seconds: float, used: Mapping[str, float]) -> Numbers:
+    started, ended = sorted(run.started or 0.0 for run in runs), sorted(run.ended or 0.0 for run in runs)
+    months = len(runs)
+    lasts = [ended[int(months * part / 4) - 1] for part in (1, 2, 3, 4) if months >= 8]
+    firsts = [started[0], *lasts[:-1]]
     return {
-        "seconds_per_month": round((end - begin) / months, 3),
-        "seconds_before_first_run": round(begin - backfill["launched"], 1),
-        "seconds_in_all": round(backfill["seconds"], 1),
-        "median_run_seconds": round(sorted(run.ended - run.started for run in runs)[len(runs) // 2], 2),
-        "seconds_per_month_by_quarter": {
-            f"{number}": round((last - first) * 4 / months, 3)
-            for number, (first, last) in enumerate(zip(starts, quarters, strict=False), 1)
+        "seconds_per_month": round((ended[-1] - started[0]) / months, 3),
+        "seconds_before_first_run": round(started[0] - launched, 1),
+        "seconds_in_all": round(seconds, 1),
+        "median_run_seconds": round(median_high((run.ended or 0.0) - (run.started or 0.0) for run in runs), 2),
+        **{
+            f"seconds_per_month_by_quarter, {number}": round((last - first) * 4 / months, 3)
+            for number, (first, last) in enumerate(zip(firsts, lasts, strict=False), 1)
         },
-        "processor_seconds_per_month": {
-            **{kind: round(used / months, 3) for kind, used in backfill["used"].items()},
-            "all": round(sum(backfill["used"].values()) / months, 3),
-        },
+        **{f"processor_seconds_per_month, {kind}": round(of / months, 3) for kind, of in used.items()},
+        "processor_seconds_per_month, all": round(sum(used.values()) / months, 3),
         "load_average": round(os.getloadavg()[0], 2),
     }
+
+
+ORCHESTRATION = Suite(
+    name="orchestration",
+    summary="tiny months through daemon and queue",
+    load="24 months of four places (`--months`)",
+    plan=_orchestration_cells,
+    rows=0,
+    repeats=1,
+    # The months are tiny, but each run leaves its log.
+    bytes=lambda context: 200_000_000 + context.options.months * 1_000_000,
+)

@@ -11,6 +11,7 @@ import time
 import urllib.request
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from threading import BrokenBarrierError
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from multiprocessing.synchronize import Barrier
     from pathlib import Path
 
+    from benchmarks.cells import Numbers
     from era5_pipeline.postgres.connect import Warehouse
 
 
@@ -34,21 +36,13 @@ if TYPE_CHECKING:
 _START_SECONDS = 120
 
 
-@dataclass(frozen=True)
-class ProcessResult:
-    """Memory used by a process, and its error, which is empty on success."""
-
-    peak_rss_bytes: int
-    error: str = ""
-
-
 def run_at_once(
     work: Callable[..., object],
     arguments: Sequence[tuple[Any, ...]],
     *,
     prepare: Callable[[], None] | None = None,
-) -> tuple[float, list[ProcessResult]]:
-    """Run `work` once for each tuple of arguments, each in its own process; return seconds and results.
+) -> Numbers:
+    """Run `work` once for each tuple of arguments, each in its own process; return the seconds and the largest memory.
 
     The clock starts once all processes have finished their imports, and `prepare`.
 
@@ -65,15 +59,17 @@ def run_at_once(
     try:
         barrier.wait(_START_SECONDS)
         started = time.monotonic()
-        results: list[ProcessResult] = [queue.get() for _ in processes]
+        results = [queue.get() for _ in processes]
         seconds = time.monotonic() - started
+    except BrokenBarrierError:
+        raise CannotRunError(f"a process did not start within {_START_SECONDS} s") from None
     finally:
         for process in processes:
             process.join(_START_SECONDS)
-    errors = [result.error for result in results if result.error]
+    errors = [error for _, error in results if error]
     if errors:
         raise CannotRunError(errors[0])
-    return seconds, results
+    return {"seconds": seconds, "peak_rss_bytes": max(peak for peak, _ in results)}
 
 
 def _run(
@@ -81,17 +77,49 @@ def _run(
     arguments: tuple[Any, ...],
     prepare: Callable[[], None] | None,
     barrier: Barrier,
-    queue: Queue[ProcessResult],
+    queue: Queue[tuple[int, str]],
 ) -> None:
+    """Do the work; report the memory used, and the error, which is empty on success."""
     error = ""
     if prepare is not None:
         prepare()
-    barrier.wait(_START_SECONDS)
     try:
+        barrier.wait(_START_SECONDS)
         work(*arguments)
+    except BrokenBarrierError:  # another process did not start, which the parent process reports
+        return
     except Exception as problem:  # noqa: BLE001  # reported to the parent process
         error = " ".join(f"{type(problem).__name__}: {problem}".split())
-    queue.put(ProcessResult(peak_rss_bytes(), error))
+    queue.put((peak_rss_bytes(), error))
+
+
+def require_soon(is_there: Callable[[], object], seconds: float, message: str) -> None:
+    """Try until no OSError is raised.
+
+    Raises:
+        CannotRunError: with the message and the last error, when this many seconds are over.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            is_there()
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise CannotRunError(f"{message}: {error}") from error
+            time.sleep(0.1)
+        else:
+            return
+
+
+def processor_seconds(pid: int) -> float:
+    """User and system seconds so far of a process and those that it has started."""
+    seconds = 0.0
+    root = psutil.Process(pid)
+    for process in (root, *root.children(recursive=True)):
+        with suppress(psutil.Error):
+            times = process.cpu_times()
+            seconds += times.user + times.system
+    return seconds
 
 
 # --- Commands of `era5` in processes of their own, as a user runs them ---
@@ -125,17 +153,6 @@ class ServeProcess:
     def port(self) -> int:
         """The port it listens on."""
         return int(self.url.rpartition(":")[2])
-
-    @property
-    def processor_seconds(self) -> float:
-        """User and system seconds of the server so far, without the database."""
-        seconds = 0.0
-        root = psutil.Process(self.pid)
-        for process in (root, *root.children(recursive=True)):
-            with suppress(psutil.Error):
-                times = process.cpu_times()
-                seconds += times.user + times.system
-        return seconds
 
     def get(self, path: str) -> HTTPResponse:
         """The answer to a request.
@@ -194,18 +211,5 @@ def serve_process(warehouse: Warehouse, home: Path) -> Iterator[ServeProcess]:
     with service_process(("serve", *_OPTIONS), home, env, "http://") as (pid, line):
         url = next(word for word in line.replace(",", " ").split() if word.startswith("http://"))
         server = ServeProcess(pid, url)
-        _await(server)
+        require_soon(lambda: server.get("/healthz").close(), _READY_SECONDS, "era5 serve is not well")
         yield server
-
-
-def _await(server: ServeProcess) -> None:
-    deadline = time.monotonic() + _READY_SECONDS
-    while True:
-        try:
-            server.get("/healthz").close()
-        except OSError as error:
-            if time.monotonic() > deadline:
-                raise CannotRunError(f"era5 serve is not well: {error}") from error
-            time.sleep(0.2)
-        else:
-            return

@@ -6,31 +6,29 @@ import json
 import math
 import random
 import time
-from contextlib import ExitStack, contextmanager
 from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import numpy as np
 import psutil
 
-from benchmarks.asking import MOST_MONTHS, YEAR_SHARE, AskedTable
-from benchmarks.cells import CannotRunError, PlannedCell, measured, median_of, rate_of, rate_ratio, ratio
+from benchmarks.asking import YEAR_SHARE, AskedTable, months_asked, of_85_years
+from benchmarks.cells import CannotRunError, Measured, PlannedCell, median_of, rate_of, rate_ratio, ratio
+from benchmarks.generated import flattened, generated_files
 from benchmarks.http_load import HttpLoad, make_load
-from benchmarks.processes import ServeProcess, serve_process
-from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES
+from benchmarks.processes import ServeProcess, processor_seconds, serve_process
+from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, Suite
 from era5_pipeline.api.database import open_database
-from era5_pipeline.flat.flatten import flatten_month
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.read.hours import read_packed
-from era5_pipeline.sources.sample import SampleSource
-from era5_pipeline.sources.source import Request
 from era5_pipeline.warehouse.load_month import load_month
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
+    from contextlib import ExitStack
     from datetime import date
 
     import pandas as pd
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
     from benchmarks.suite import BenchContext
     from era5_pipeline.api.database import Database
 
-    Question = Callable[["_Reached"], tuple[int, Numbers]]
-
 # --- A month of a square box as labelled xarray arrays: by `field`, and by the lazy `dataset` ---
 
 
@@ -51,7 +47,7 @@ _MONTH = Month(2025, 7)
 _NORTH, _WEST, _STEP = 60.0, 0.0, 0.25
 _COLUMN = "temperature_2m"
 # The box has this many times the places of the months for a single place: 100 x 100 for 100.
-BOX_SHARE = 100
+_BOX_SHARE = 100
 
 
 class BoxOfMonth:
@@ -59,51 +55,46 @@ class BoxOfMonth:
 
     def __init__(self, table: AskedTable, rows: int) -> None:
         self._table = table
-        side = max(2, round(math.sqrt(BOX_SHARE * rows / _MONTH.hours)))
+        side = max(2, round(math.sqrt(_BOX_SHARE * rows / _MONTH.hours)))
         self.shape = (_MONTH.hours, side, side)
         self._area = Area(_NORTH, _WEST, _NORTH - _STEP * (side - 1), _WEST + _STEP * (side - 1))
-        self._is_loaded = False
 
-    def field(self) -> tuple[int, Numbers]:
-        """`field` of the month; return the number of values and the times."""
+    def field(self) -> Measured:
+        """`field` of the month; the rows are values."""
         return self._read(lambda database: database.field(_COLUMN, month=str(_MONTH), area=self._area))
 
-    def dataset(self) -> tuple[int, Numbers]:
+    def dataset(self) -> Measured:
         """The same by `dataset`, with its values read."""
         month = str(_MONTH)
         return self._read(
             lambda database: database.dataset(area=self._area, start=month, end=month, columns=_COLUMN)[_COLUMN].load()
         )
 
-    def _read(self, read: Callable[[Database], xr.DataArray]) -> tuple[int, Numbers]:
+    def _read(self, read: Callable[[Database], xr.DataArray]) -> Measured:
         import dask.array  # noqa: F401  # imported before the clock starts, as programs do it once
         import xarray as xr  # noqa: F401
 
-        self._load()
+        _ = self._loaded
         with open_database(self._table.target.warehouse.url) as database:
             started = time.perf_counter()
             array = read(database)
             seconds = time.perf_counter() - started
         if array.shape != self.shape or not np.isfinite(array.to_numpy()).all():
             raise CannotRunError(f"an array {array.shape} was read, not {self.shape} without gaps")
-        return array.size, {"seconds": seconds}
+        return Measured(array.size, {"seconds": seconds})
 
-    def _load(self) -> None:
-        if self._is_loaded:
-            return
-        self._table.load()
+    @cached_property
+    def _loaded(self) -> bool:
         folder = self._table.folder / "box"
-        raw = SampleSource(folder / "raw", Request(None, self._area)).fetch(_MONTH)
-        flat = flatten_month(raw, folder / "flat", home=folder, flat_format="parquet")
+        flat = flattened(generated_files(folder, _MONTH, self._area), folder)
         load_month(self._table.target.warehouse, flat)
         flat.path.unlink()
-        self._is_loaded = True
+        return True
 
 
 # --- All hours of one place as a pandas table: as `era5.open` reads them, and row by row ---
 
 
-COLUMN = "temperature_2m"
 _ROW_BY_ROW = """
     SELECT time, temperature_2m
     FROM weather
@@ -112,30 +103,26 @@ _ROW_BY_ROW = """
 """
 
 
-def frame_of_one_column(table: AskedTable) -> tuple[int, Numbers]:
-    """`series` of one variable, from the call to the table, with its connection; return the hours and the times."""
-    return _frame(table, COLUMN)
+def _series(table: AskedTable, columns: str | None) -> tuple[pd.DataFrame, float]:
+    """`series` of all months of the place, and the seconds from the call to the table, with its connection."""
+    place, end = table.place, str(table.months[-1])
+    with open_database(table.target.warehouse.url) as database:
+        started = time.perf_counter()
+        frame = database.series(latitude=place.latitude, longitude=place.longitude, end=end, columns=columns)
+        return frame, time.perf_counter() - started
 
 
-def frame_of_all_columns(table: AskedTable) -> tuple[int, Numbers]:
-    """`series` of all variables."""
-    return _frame(table, None)
-
-
-def _frame(table: AskedTable, columns: str | None) -> tuple[int, Numbers]:
+def _frame(table: AskedTable, columns: str | None) -> Measured:
+    """`series` of one variable, or of all."""
     import pandas as pd  # noqa: F401  # imported before the clock starts, as programs do it once
 
-    table.load()
-    with open_database(table.target.warehouse.url) as database:
-        place: dict[str, Any] = {"latitude": table.place.latitude, "longitude": table.place.longitude}
-        started = time.perf_counter()
-        frame = database.series(**place, end=str(table.months[-1]), columns=columns)
-        seconds = time.perf_counter() - started
-    _require_hours(table, frame)
-    return len(frame), {"seconds": seconds}
+    frame, seconds = _series(table, columns)
+    if len(frame) != table.hours or not np.isfinite(frame[_COLUMN].to_numpy()).all():
+        raise CannotRunError(f"{len(frame):,} hours were read, of {table.hours:,}")
+    return Measured(len(frame), {"seconds": seconds})
 
 
-def frame_row_by_row(table: AskedTable) -> tuple[int, Numbers]:
+def _frame_row_by_row(table: AskedTable) -> Measured:
     """The same hours of one variable, as a table made from one Python tuple per row.
 
     Raises:
@@ -143,26 +130,16 @@ def frame_row_by_row(table: AskedTable) -> tuple[int, Numbers]:
     """
     import pandas as pd
 
-    table.load()
     parameters = {"location_id": table.place.location_id, "end": table.months[-1].end}
     started = time.perf_counter()
     with table.target.warehouse.connect() as connection:
         rows = connection.execute(_ROW_BY_ROW, parameters).fetchall()
-    frame = pd.DataFrame(rows, columns=["time", COLUMN]).set_index("time")
+    frame = pd.DataFrame(rows, columns=["time", _COLUMN]).set_index("time")
     seconds = time.perf_counter() - started
-    with open_database(table.target.warehouse.url) as database:
-        expected = database.series(
-            latitude=table.place.latitude, longitude=table.place.longitude, end=str(table.months[-1]), columns=COLUMN
-        )
-    if not np.array_equal(frame[COLUMN].to_numpy(np.float32), expected[COLUMN].to_numpy(), equal_nan=True):
+    expected, _ = _series(table, _COLUMN)
+    if not np.array_equal(frame[_COLUMN].to_numpy(np.float32), expected[_COLUMN].to_numpy(), equal_nan=True):
         raise CannotRunError("series gives other values than the rows")
-    return len(frame), {"seconds": seconds}
-
-
-def _require_hours(table: AskedTable, frame: pd.DataFrame) -> None:
-    wanted = sum(month.hours for month in table.months)
-    if len(frame) != wanted or not np.isfinite(frame[COLUMN].to_numpy()).all():
-        raise CannotRunError(f"{len(frame):,} hours were read, of {wanted:,}")
+    return Measured(len(frame), {"seconds": seconds})
 
 
 # --- Years of one variable of one place over HTTP: requests due at a fixed rate, and as many as can be answered ---
@@ -191,28 +168,23 @@ class ServedYears:
         self._requests = requests
         self._stack = stack
         self._random = random.Random(1)  # noqa: S311  # the same places and years in each run
-        self._running: ServeProcess | None = None
 
-    def at_rate(self) -> tuple[int, Numbers]:
-        """Requests for any place and year, due at a fixed rate; return their number, and their latencies."""
+    def at_rate(self) -> Measured:
+        """Requests for any place and year, due at a fixed rate."""
         return self._load(self._paths(), _WITH_RATE, rate=DUE_RATE)
 
-    def at_most(self) -> tuple[int, Numbers]:
+    def at_most(self, **headers: str) -> Measured:
         """As many as can be answered, from a few clients that send the next request after each answer."""
-        return self._load(self._paths(), _AT_ONCE)
+        return self._load(self._paths(), _AT_ONCE, headers={name.replace("_", "-"): of for name, of in headers.items()})
 
-    def compressed(self) -> tuple[int, Numbers]:
-        """The same from clients that accept gzip."""
-        return self._load(self._paths(), _AT_ONCE, headers={"Accept-Encoding": "gzip"})
-
-    def same(self) -> tuple[int, Numbers]:
+    def same(self) -> Measured:
         """The same for one place and year."""
         return self._load(self._paths()[:1] * self._requests, _AT_ONCE)
 
-    def unchanged(self) -> tuple[int, Numbers]:
+    def unchanged(self) -> Measured:
         """Requests for one place and year from clients that already have the answer."""
         path = self._paths()[0]
-        with self._server().get(path) as response:
+        with self._server.get(path) as response:
             tag = response.headers["ETag"]
         if not tag:
             raise CannotRunError("the answer has no ETag")
@@ -224,16 +196,13 @@ class ServedYears:
         choices = [(self._random.choice(places), self._random.choice(spans)) for _ in range(self._requests)]
         return tuple(_path(place.latitude, place.longitude, *span) for place, span in choices)
 
+    @cached_property
     def _server(self) -> ServeProcess:
-        if self._running is None:
-            self._table.load()
-            running = self._stack.enter_context(
-                serve_process(self._table.target.warehouse, self._table.folder / "served")
-            )
-            self._require_values(running)
-            make_load(HttpLoad(running.port, self._paths()[:_WARM_UP], _AT_ONCE, _LIMIT_SECONDS))
-            self._running = running
-        return self._running
+        table = self._table
+        running = self._stack.enter_context(serve_process(table.target.warehouse, table.folder / "served"))
+        self._require_values(running)
+        make_load(HttpLoad(running.port, self._paths()[:_WARM_UP], _AT_ONCE, _LIMIT_SECONDS))
+        return running
 
     def _load(
         self,
@@ -243,16 +212,17 @@ class ServedYears:
         rate: float | None = None,
         headers: dict[str, str] | None = None,
         status: str = "200",
-    ) -> tuple[int, Numbers]:
-        server = self._server()
+    ) -> Measured:
+        server = self._server
         self._table.target.calm()
-        used = server.processor_seconds
+        used = processor_seconds(server.pid)
         psutil.cpu_percent()  # the next call returns the use since this one
         result = make_load(HttpLoad(server.port, paths, connections, _LIMIT_SECONDS, rate, headers or {}))
         busy = psutil.cpu_percent() / 100
         if set(result.outcomes) != {status}:
             raise CannotRunError(f"not all were answered with {status}: {result.outcomes}")
-        return len(paths), load_figures(result, server.processor_seconds - used) | {"busy_share": busy}
+        figures = load_figures(result, processor_seconds(server.pid) - used)
+        return Measured(len(paths), figures | {"busy_share": busy})
 
     def _require_values(self, server: ServeProcess) -> None:
         """Require that the answer has the table's values; otherwise, the suite cannot be measured."""
@@ -308,62 +278,63 @@ AT_MOST, GZIP, SAME, UNCHANGED = "HTTP, at most", "HTTP, at most, gzip", "HTTP, 
 _ROWS_A_REQUEST, _FEWEST, _MOST = 25, 40, 3000
 
 
+def _requests(rows: int) -> int:
+    return min(_MOST, max(_FEWEST, rows // _ROWS_A_REQUEST))
+
+
 class _Reached:
     """The objects shared by the cells of one run: the table, the box, and the server."""
 
-    def __init__(self, context: BenchContext, count: int, stack: ExitStack) -> None:
+    def __init__(self, context: BenchContext, count: int) -> None:
         self.table = AskedTable(context.target, context.folder, context.rows, count)
+        self.table.load()
         self.box = BoxOfMonth(self.table, context.rows)
-        self.served = ServedYears(self.table, _requests(context.rows), stack)
+        self.served = ServedYears(self.table, _requests(context.rows), context.stack)
 
 
-_QUESTIONS: dict[str, Question] = {
-    FRAME: lambda own: frame_of_one_column(own.table),
-    FRAME_OF_ALL: lambda own: frame_of_all_columns(own.table),
-    ROW_BY_ROW: lambda own: frame_row_by_row(own.table),
+_QUESTIONS: dict[str, Callable[[_Reached], Measured]] = {
+    FRAME: lambda own: _frame(own.table, _COLUMN),
+    FRAME_OF_ALL: lambda own: _frame(own.table, None),
+    ROW_BY_ROW: lambda own: _frame_row_by_row(own.table),
     FIELD: lambda own: own.box.field(),
     DATASET: lambda own: own.box.dataset(),
     AT_RATE: lambda own: own.served.at_rate(),
     AT_MOST: lambda own: own.served.at_most(),
-    GZIP: lambda own: own.served.compressed(),
+    GZIP: lambda own: own.served.at_most(Accept_Encoding="gzip"),
     SAME: lambda own: own.served.same(),
     UNCHANGED: lambda own: own.served.unchanged(),
 }
 
 
-@contextmanager
-def reach_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+def _reach_cells(context: BenchContext) -> list[PlannedCell]:
     """A cell for each way; the table is loaded and the server started for the first measurement."""
-    count = min(MOST_MONTHS, max(context.options.held))
+    count = months_asked(context)
     shared: list[_Reached] = []
-    with ExitStack() as stack:
 
-        def asked(question: Question) -> tuple[int, Numbers]:
-            if not shared:
-                shared.append(_Reached(context, count, stack))
-            return question(shared[0])
+    def asked(question: Callable[[_Reached], Measured]) -> Measured:
+        if not shared:
+            shared.append(_Reached(context, count))
+        return question(shared[0])
 
-        yield [
-            PlannedCell(
-                name, context.rows, {"months": count}, partial(lambda question: measured(asked(question)), question)
-            )
-            for name, question in _QUESTIONS.items()
-        ]
+    return [
+        PlannedCell(name, context.rows, {"months": count}, partial(asked, question))
+        for name, question in _QUESTIONS.items()
+    ]
 
 
-def reach_bytes(context: BenchContext) -> int:
+def _reach_bytes(context: BenchContext) -> int:
     """Bytes on disk for the table with its log, and for the box with its files."""
-    held = min(MOST_MONTHS, max(context.options.held)) + 12 * YEAR_SHARE
-    return context.rows * (held * TABLE_ROW_BYTES + BOX_SHARE * (TABLE_ROW_BYTES + FILE_ROW_BYTES))
+    held = months_asked(context) + 12 * YEAR_SHARE
+    return context.rows * (held * TABLE_ROW_BYTES + _BOX_SHARE * (TABLE_ROW_BYTES + FILE_ROW_BYTES))
 
 
-def reach_figures(entries: Entries) -> dict[str, float | None]:
+def _reach_figures(entries: Entries) -> dict[str, float | None]:
     """Rates and times; those of a series are None for a table with fewer than 85 years."""
     return {
-        "dataframe_rows_per_second": _of_85_years(entries, FRAME),
-        "dataframe_all_columns_rows_per_second": _of_85_years(entries, FRAME_OF_ALL),
-        "box_seconds": median_of(entries, FIELD, "seconds"),
-        "box_dataset_seconds": median_of(entries, DATASET, "seconds"),
+        "dataframe_rows_per_second": of_85_years(entries, FRAME, rate_of),
+        "dataframe_all_columns_rows_per_second": of_85_years(entries, FRAME_OF_ALL, rate_of),
+        "box_seconds": median_of(entries, FIELD),
+        "box_dataset_seconds": median_of(entries, DATASET),
         "http_requests_per_second": median_of(entries, AT_MOST, "requests_per_second"),
         "http_p99_ms": median_of(entries, AT_RATE, "p99_ms"),
         "http_p50_ms": median_of(entries, AT_RATE, "p50_ms"),
@@ -371,26 +342,28 @@ def reach_figures(entries: Entries) -> dict[str, float | None]:
     }
 
 
-def reach_ratios(entries: Entries) -> dict[str, float | None]:
+def _reach_ratios(entries: Entries) -> dict[str, float | None]:
     """The rate of one way as a multiple of that of another."""
+
+    def of_requests(above: str, below: str) -> float | None:
+        return ratio(*(median_of(entries, name, "requests_per_second") for name in (above, below)))
+
     return {
         "frame_to_row_by_row": rate_ratio(entries, FRAME, ROW_BY_ROW),
-        "gzip_to_plain": _rate_ratio(entries, GZIP, AT_MOST),
-        "same_to_different": _rate_ratio(entries, SAME, AT_MOST),
-        "unchanged_to_same": _rate_ratio(entries, UNCHANGED, SAME),
+        "gzip_to_plain": of_requests(GZIP, AT_MOST),
+        "same_to_different": of_requests(SAME, AT_MOST),
+        "unchanged_to_same": of_requests(UNCHANGED, SAME),
     }
 
 
-def _requests(rows: int) -> int:
-    return min(_MOST, max(_FEWEST, rows // _ROWS_A_REQUEST))
-
-
-def _rate_ratio(entries: Entries, above: str, below: str) -> float | None:
-    one, other = (median_of(entries, name, "requests_per_second") for name in (above, below))
-    return ratio(one, other)
-
-
-def _of_85_years(entries: Entries, name: str) -> float | None:
-    entry = entries.get(name)
-    is_whole = entry is not None and entry["parameters"]["months"] == MOST_MONTHS
-    return rate_of(entries, name) if is_whole else None
+REACH = Suite(
+    name="reach",
+    summary="a place as DataFrame, a box as DataArray, years over HTTP",
+    load="the same, and a month of a hundred times as many; 3,000 requests",
+    plan=_reach_cells,
+    rows=74_400,
+    repeats=3,
+    bytes=_reach_bytes,
+    ratios=_reach_ratios,
+    figures=_reach_figures,
+)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks.documents import RATES, document_parts, documents_of, package_rates, rates_text, with_parts
-from benchmarks.figures import draw_against_study, draw_summary
-from benchmarks.suites import SUITES
+from benchmarks.figures import FIGURES, save_chart
 from benchmarks.tables import all_tables, find_results
 from era5_pipeline.runtime.files import replacing
 
@@ -39,17 +38,15 @@ def write_report(folder: Path) -> list[Path]:
 
 def _figures(results: Results, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = {
-        "summary.png": draw_summary(results, folder / "summary.png"),
-        "study.png": draw_against_study(results, folder / "study.png"),
-    }
-    for suite in SUITES:
-        if suite.draw is not None:
-            drawn[f"{suite.name}.png"] = suite.draw(results, folder / f"{suite.name}.png")
-    for name, is_drawn in drawn.items():
-        if not is_drawn:
-            (folder / name).unlink(missing_ok=True)  # from earlier results
-    return [folder / name for name, is_drawn in drawn.items() if is_drawn]
+    written = []
+    for name, draw in FIGURES.items():
+        figure, path = draw(results), folder / f"{name}.png"
+        if figure is None:
+            path.unlink(missing_ok=True)  # from earlier results
+        else:
+            save_chart(figure, path)
+            written.append(path)
+    return written
 
 
 def _write(path: Path, text: str) -> Path:

@@ -49,16 +49,15 @@ _LIBRARIES = (
     *("asyncpg", "adbc-driver-postgresql", "duckdb", "chdb"),
 )
 _SETTINGS = (
+    *("shared_buffers", "wal_level", "max_wal_size", "fsync", "full_page_writes", "synchronous_commit"),
     *(
-        "shared_buffers",
-        "wal_level",
-        "max_wal_size",
-        "fsync",
-        "full_page_writes",
-        "synchronous_commit",
         "wal_compression",
+        "checkpoint_timeout",
+        "maintenance_work_mem",
+        "jit",
+        "autovacuum",
+        "max_parallel_workers_per_gather",
     ),
-    *("checkpoint_timeout", "maintenance_work_mem", "jit", "autovacuum", "max_parallel_workers_per_gather"),
     *("timescaledb.license",),
 )
 _GIT_SECONDS = 20
@@ -208,9 +207,7 @@ class BenchProgress:
 
     def _time_left(self) -> str:
         seconds = self.seconds_left()
-        if seconds is None:
-            return ""
-        return f"   about {duration(seconds)} left"
+        return "" if seconds is None else f"   about {duration(seconds)} left"
 
 
 def figure_of(entry: Mapping[str, Any]) -> str:
@@ -265,21 +262,18 @@ class ResultsFile:
         self._server = environment["server"]["version"]
         self.contents["environments"].setdefault(self._environment, dict(environment))
 
-    @property
-    def server(self) -> str:
-        """The server's version, which is part of a cell's identity."""
-        return self._server
-
     def repeats_of(self, suite: str, cell: PlannedCell) -> int:
         """The number of repeats of the same cell, with the same rows and parameters in the same environment."""
-        found = self._find(suite, cell.name)
+        found = self.entry(suite, cell.name)
         if found is None or found["reason"] is not None or not self._is_same(found, cell):
             return 0
         return len(found["repeats"])
 
     def entry(self, suite: str, name: str) -> dict[str, Any] | None:
         """The stored entry of a cell on this server."""
-        return self._find(suite, name)
+        key = (suite, name, self._server)
+        cells: list[dict[str, Any]] = self.contents["cells"]
+        return next((cell for cell in cells if (cell["suite"], cell["name"], cell["server"]) == key), None)
 
     def add(
         self, suite: str, cell: PlannedCell, measured: Measured, load_average: float | None = None
@@ -289,6 +283,7 @@ class ResultsFile:
         `load_average` is the machine's, of the minute before the repeat.
         """
         entry = self._entry(suite, cell)
+        series = {name: [_short(value) for value in values] for name, values in measured.series.items()}
         entry["reason"] = None
         entry["repeats"].append(
             {
@@ -296,7 +291,7 @@ class ResultsFile:
                 "rows": measured.rows,
                 "figures": {name: _short(value) for name, value in measured.figures.items()},
                 **({} if load_average is None else {"load_average": round(load_average, 2)}),
-                **({"series": _series(measured)} if measured.series else {}),
+                **({"series": series} if series else {}),
                 **({"notes": measured.notes} if measured.notes else {}),
             }
         )
@@ -318,10 +313,6 @@ class ResultsFile:
                 self.contents[name].setdefault(self._server, {})[suite] = dict(values)
                 self._write()
 
-    def _find(self, suite: str, name: str) -> dict[str, Any] | None:
-        key = (suite, name, self._server)
-        return next((cell for cell in self.contents["cells"] if _key(cell) == key), None)
-
     def _is_same(self, entry: dict[str, Any], cell: PlannedCell) -> bool:
         same = (entry["environment"], entry["planned_rows"], entry["parameters"])
         return same == (self._environment, cell.rows, json.loads(json.dumps(cell.parameters)))
@@ -329,7 +320,7 @@ class ResultsFile:
     def _entry(self, suite: str, cell: PlannedCell) -> dict[str, Any]:
         """The cell's entry; a new one replaces one with other parameters."""
         cells: list[dict[str, Any]] = self.contents["cells"]
-        found = self._find(suite, cell.name)
+        found = self.entry(suite, cell.name)
         if found is not None and self._is_same(found, cell):
             return found
         entry = {
@@ -406,10 +397,6 @@ def _empty() -> dict[str, Any]:
     return {"format": FORMAT, "environments": {}, "cells": [], "figures": {}, "ratios": {}}
 
 
-def _key(cell: Mapping[str, Any]) -> tuple[str, str, str]:
-    return cell["suite"], cell["name"], cell["server"]
-
-
 def _medians(repeats: list[dict[str, Any]]) -> dict[str, list[float]]:
     """The 10th percentile, median and 90th percentile of each figure that every repeat has."""
     names = set.intersection(*(set(repeat["figures"]) for repeat in repeats))
@@ -420,10 +407,6 @@ def _medians(repeats: list[dict[str, Any]]) -> dict[str, list[float]]:
         ]
         for name in sorted(names)
     }
-
-
-def _series(measured: Measured) -> dict[str, list[float]]:
-    return {name: [_short(value) for value in values] for name, values in measured.series.items()}
 
 
 def _short(value: float) -> float:

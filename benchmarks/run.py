@@ -6,8 +6,8 @@ import os
 import shutil
 import socket
 import time
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from benchmarks.cells import CannotRunError
@@ -21,12 +21,11 @@ from era5_pipeline.postgres.embedded.server import EmbeddedServer
 from era5_pipeline.runtime.files import temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from benchmarks.cells import PlannedCell
     from benchmarks.results import ResultsFile
-    from benchmarks.servers import Target
     from benchmarks.suite import Suite
 
 # --- Whether the disks have space for a run, checked before it starts ---
@@ -115,36 +114,13 @@ def wanted_repeats(cells: Sequence[PlannedCell], repeats: int) -> dict[str, int]
 _PREFIX = "bench-"
 
 
-@dataclass(frozen=True)
-class BenchPlan:
-    """Suites and sizes of one benchmark run.
-
-    `url` is the server; None: an embedded server started for this run. `rows` and `repeats` apply to all suites; None:
-    the defaults of each.
-    """
-
-    suites: tuple[Suite, ...]
-    url: str | None
-    rows: int | None
-    repeats: int | None
-    workers: tuple[int, ...]
-    options: BenchOptions
-
-    def rows_of(self, suite: Suite) -> int:
-        """The rows of one load in the suite."""
-        return suite.rows if self.rows is None else self.rows
-
-    def repeats_of(self, suite: Suite) -> int:
-        """The repeats of the suite's cells."""
-        return suite.repeats if self.repeats is None else self.repeats
-
-    def context(self, suite: Suite, folder: Path, server: Target | None) -> BenchContext:
-        """The parameters from which the suite plans its cells."""
-        return BenchContext(server, folder, self.rows_of(suite), self.workers, self.options, self.url is not None)
-
-
 def run_plan(
-    plan: BenchPlan, home: Path, results: ResultsFile, say: Callable[[str], None], now: Callable[[str], None]
+    suites: Sequence[Suite],
+    options: BenchOptions,
+    home: Path,
+    results: ResultsFile,
+    say: Callable[[str], None],
+    now: Callable[[str], None],
 ) -> None:
     """Run the suites one after another; each repeat is stored in `results` when it is done.
 
@@ -157,65 +133,46 @@ def run_plan(
     with temporary_folder(home, _PREFIX) as folder, ExitStack() as stack:
         # The server's user must be able to enter the folder, to read CSV files.
         folder.chmod(0o755)
-        needed = {suite.name: suite.bytes(plan.context(suite, folder, None)) for suite in plan.suites}
+        contexts = [BenchContext(None, folder / suite.name, options.rows or suite.rows, options) for suite in suites]
+        plans = list(zip(suites, contexts, (options.repeats or suite.repeats for suite in suites), strict=True))
+        needed = {suite.name: suite.bytes(context) for suite, context, _ in plans}
         require_space(needed, {"files and tables": folder})
-        wanted = {}
-        for suite in plan.suites:
-            with suite.plan(plan.context(suite, folder, None)) as cells:
-                wanted[suite.name] = wanted_repeats(cells, plan.repeats_of(suite))
+        wanted = {suite.name: wanted_repeats(suite.plan(context), repeats) for suite, context, repeats in plans}
         progress = BenchProgress(wanted, say, now)
         warehouse: Warehouse | None = None
-        for suite in plan.suites:
+        for suite, context, repeats in plans:
             if not suite.own_server and warehouse is None:
-                now("starting a server" if plan.url is None else "connecting")
-                warehouse = stack.enter_context(_open_warehouse(plan.url, folder))
-                if plan.url is not None:
+                now("starting a server" if options.url is None else "connecting")
+                warehouse = Warehouse(options.url or stack.enter_context(EmbeddedServer(folder / "server").lease()))
+                if options.url is not None:
                     require_space(needed, _server_folders(warehouse))
-            with _new_folder(folder, suite.name) as files:
-                _run_suite(plan, suite, files, None if suite.own_server else warehouse, results, progress)
+            _run_suite(suite, context, repeats, None if suite.own_server else warehouse, results, progress)
 
 
 def _run_suite(
-    plan: BenchPlan,
     suite: Suite,
-    folder: Path,
+    context: BenchContext,
+    repeats: int,
     warehouse: Warehouse | None,
     results: ResultsFile,
     progress: BenchProgress,
 ) -> None:
     with ExitStack() as stack:
+        context.folder.mkdir()
+        stack.callback(shutil.rmtree, context.folder, ignore_errors=True)
+        server = None
         if warehouse is None:
-            server, environment = None, describe_own(folder)
+            environment = describe_own(context.folder)
         else:
-            server = stack.enter_context(new_target(warehouse, syncs=plan.rows_of(suite) >= SYNCED_ROWS))
+            server = stack.enter_context(new_target(warehouse, syncs=context.rows >= SYNCED_ROWS))
             with server.connect() as connection:
-                environment = describe_environment(connection, folder)
-        environment["server"]["is_own"] = plan.url is None or warehouse is None
+                environment = describe_environment(connection, context.folder)
+        environment["server"]["is_own"] = context.options.url is None or warehouse is None
         results.use_environment(environment)
-        cells = stack.enter_context(suite.plan(plan.context(suite, folder, server)))
-        run_cells(suite.name, cells, plan.repeats_of(suite), results, progress)
+        cells = suite.plan(replace(context, server=server, stack=stack))
+        run_cells(suite.name, cells, repeats, results, progress)
         entries = {cell.name: entry for cell in cells if (entry := results.entry(suite.name, cell.name)) is not None}
         results.set_summary(suite.name, suite.figures(entries), suite.ratios(entries))
-
-
-@contextmanager
-def _new_folder(parent: Path, name: str) -> Iterator[Path]:
-    """A folder for the suite's files, removed at the end."""
-    folder = parent / name
-    folder.mkdir()
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _open_warehouse(url: str | None, folder: Path) -> Iterator[Warehouse]:
-    if url is not None:
-        yield Warehouse(url)
-        return
-    with EmbeddedServer(folder / "server").lease() as own:
-        yield Warehouse(own)
 
 
 def _server_folders(warehouse: Warehouse) -> dict[str, Path]:

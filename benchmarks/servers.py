@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import pq, sql
 
-from benchmarks.cells import CannotRunError, Numbers
+from benchmarks.cells import CannotRunError, Measured
 from era5_pipeline.postgres.connect import DAGSTER_SUFFIX, Warehouse, ensure_database
 from era5_pipeline.postgres.embedded.data_folder import PORT, SocketFolder
 from era5_pipeline.postgres.embedded.processes import binaries, server_account
@@ -22,15 +22,16 @@ from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.postgres.server_version import describe_server
 from era5_pipeline.postgres.urls import with_database
 from era5_pipeline.runtime.supervisor import LogFile, terminate_with_parent
+from era5_pipeline.warehouse.layouts import LAYOUTS
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, CopyInto, LocationSpan, Replacement, Shares
 from era5_pipeline.warehouse.layouts.variable_columns import add_columns, missing_variables
 from era5_pipeline.warehouse.schema import ensure_schema
+from era5_pipeline.warehouse.space import read_space
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.postgres.embedded.processes import Account
@@ -68,8 +69,13 @@ class Target:
         with server_errors("measuring"), self.warehouse.connect() as connection:
             yield connection
 
+    @property
+    def layout(self) -> Layout:
+        """The server's default layout."""
+        return LAYOUTS[self.offered[0]]
+
     def make_table(self, layout: Layout, variables: Iterable[Variable] = ()) -> None:
-        """Create an empty `weather` in this layout, with columns for these variables too.
+        """Create an empty `weather` in this layout, with columns for these variables too; the ledger is empty.
 
         Raises:
             CannotRunError: if the server does not offer it.
@@ -81,6 +87,24 @@ class Target:
             layout.create(connection)
             missing = missing_variables(connection, (variable.column for variable in variables))
             add_columns(connection, missing, timeout_seconds=0, on_wait=lambda _: None)
+            connection.execute("TRUNCATE era5.ledger, era5.load_attempt")
+
+    def require_rows(self, wanted: int) -> int:
+        """Require that this many rows are visible in the table; return their number.
+
+        Raises:
+            CannotRunError: with both numbers, if there are others.
+        """
+        with self.connect() as connection:
+            row = connection.execute("SELECT count(*) FROM weather").fetchone()
+        if row != (wanted,):
+            raise CannotRunError(f"{row[0] if row else 0:,} of {wanted:,} rows are visible through the table")
+        return wanted
+
+    def bytes(self) -> int:
+        """The bytes of the table with its indexes."""
+        with self.connect() as connection:
+            return read_space(connection).bytes
 
     def calm(self) -> None:
         """Flush what earlier work left in memory to disk, so that the measurement does not wait for it.
@@ -98,26 +122,36 @@ class Target:
         layout: Layout,
         month: Month,
         method: AbstractContextManager[CopyInto],
+        rows: int,
         *,
         spans: tuple[LocationSpan, ...] = (EVERYWHERE,),
         variables: Iterable[Variable] = (),
-    ) -> tuple[int, Numbers]:
+    ) -> Measured:
         """Load the month with a copy method into a new table of the layout, like a normal load but without the ledger.
 
-        The table has columns for `variables` in addition to the default ones.
+        The table has columns for `variables` in addition to the default ones. It has `rows` rows afterwards. There are
+        two times: until the rows are visible and settled (`seconds`), and of the COPY alone (`copy_seconds`; the
+        longest if there are several connections).
 
-        Returns the rows found afterwards, and two times: until the rows are visible and settled (`seconds`), and of the
-        COPY alone (`copy_seconds`; the longest if there are several connections).
+        Raises:
+            CannotRunError: if the table has other rows.
         """
         self.make_table(layout, variables)
         self.calm()
-        started = time.monotonic()
+        copies = [0.0]
+
+        def timed(*arguments: Any, **options: Any) -> int:  # noqa: ANN401  # those of `copy`
+            started = time.perf_counter()
+            try:
+                return copy(*arguments, **options)
+            finally:
+                copies.append(time.perf_counter() - started)
+
+        started = time.perf_counter()
         with method as copy:
-            timed = _Timed(copy)
             self.replace(layout, month, timed, spans=spans)
-        seconds = time.monotonic() - started
-        with self.connect() as connection:
-            return count_rows(connection), {"seconds": seconds, "copy_seconds": timed.seconds}
+        seconds = time.perf_counter() - started
+        return Measured(self.require_rows(rows), {"seconds": seconds, "copy_seconds": max(copies)})
 
     def replace(
         self,
@@ -134,28 +168,6 @@ class Target:
         with self.connect() as connection:
             layout.replace(connection, replacement)
             layout.settle(connection, month, replaced=replaced, is_whole=True)
-
-
-class _Timed:
-    """A copy method that records its run time."""
-
-    def __init__(self, copy: CopyInto) -> None:
-        self._copy = copy
-        self.seconds = 0.0
-
-    def __call__(
-        self,
-        connection: psycopg.Connection[Any],
-        table: sql.Identifier,
-        *,
-        freeze: bool,
-        span: LocationSpan = EVERYWHERE,
-    ) -> int:
-        started = time.monotonic()
-        try:
-            return self._copy(connection, table, freeze=freeze, span=span)
-        finally:
-            self.seconds = max(self.seconds, time.monotonic() - started)
 
 
 @contextmanager
@@ -204,22 +216,6 @@ def _drop_abandoned(connection: psycopg.Connection[Any]) -> None:
 
 def _drop(connection: psycopg.Connection[Any], name: str) -> None:
     connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
-
-
-def count_rows(connection: psycopg.Connection[Any]) -> int:
-    """The number of rows visible in the table."""
-    row = connection.execute("SELECT count(*) FROM weather").fetchone()
-    return int(row[0]) if row else 0
-
-
-def require_rows(found: int, flat: FlatMonth) -> None:
-    """Require that all rows of the month are in the table.
-
-    Raises:
-        CannotRunError: with both numbers, if some are missing.
-    """
-    if found != flat.rows:
-        raise CannotRunError(f"{found:,} rows are in the table, of {flat.rows:,}")
 
 
 # --- A PostgreSQL server with given settings, in a temporary folder: started, measured, and discarded ---

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import Counter
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from psycopg import sql
 
-from benchmarks.cells import CannotRunError, Measured, PlannedCell, rate_of, ratio
+from benchmarks.cells import CannotRunError, Meanwhile, Measured, PlannedCell, rate_ratio, rate_ratios, seconds_of
 from benchmarks.generated import GeneratedHours
-from benchmarks.methods import Batch, PipelineLoader, pipeline_copy
+from benchmarks.methods import Batch, flat_batch, pipeline_copy, send_file
 from benchmarks.servers import SYNCED_ROWS, ServerTemplate
-from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES
+from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, Suite, disk
 from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.monitor.activity import find_bottleneck, percent, wait_shares, watch
 from era5_pipeline.postgres.doctor.server_facts import Machine
 from era5_pipeline.warehouse.layouts.layout import WEATHER, weather_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import psycopg
 
-    from benchmarks.cells import Entries
     from benchmarks.suite import BenchContext
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.monitor.activity import Report
@@ -64,37 +62,28 @@ SETTINGS: dict[str, dict[str, str]] = {
 TABLES = ("one table with a B-tree", "a new table for each batch")
 
 
-@contextmanager
-def settings_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+def _template(context: BenchContext) -> ServerTemplate:
+    return ServerTemplate(context.folder / "servers", syncs=context.rows >= SYNCED_ROWS)
+
+
+def _settings_cells(context: BenchContext) -> list[PlannedCell]:
     """A cell for each setting and each kind of table."""
-    hours = GeneratedHours(context.folder / "hours", context.rows)
-    template = ServerTemplate(context.folder / "servers", syncs=context.rows >= SYNCED_ROWS)
-    yield [
+    hours, template = GeneratedHours(context.folder / "hours", context.rows), _template(context)
+    return [
         PlannedCell(
             f"{name}, {table}",
             context.rows * BATCHES,
-            {"settings": settings, "table": table, "batches": BATCHES},
-            _SettingsCell(context, hours, template, name, table).measure,
+            {"settings": SETTINGS[name], "table": table, "batches": BATCHES},
+            _SettingsCell(context, hours, template, name, is_new=table == TABLES[1]).measure,
         )
-        for table in TABLES
-        for name, settings in SETTINGS.items()
+        for table, name in product(TABLES, SETTINGS)
     ]
 
 
-def settings_bytes(context: BenchContext) -> int:
+def _settings_bytes(context: BenchContext) -> int:
     """Bytes on disk for the table with its index, and up to 16 GB of log."""
     tables = context.rows * BATCHES * 2 * TABLE_ROW_BYTES
     return tables + min(tables, 16_000_000_000) + context.rows * _DISTINCT * FILE_ROW_BYTES
-
-
-def settings_ratios(entries: Entries) -> dict[str, float | None]:
-    """The rate with each setting over that with the defaults."""
-    return {
-        f"{name}, {table}": ratio(rate_of(entries, f"{name}, {table}"), rate_of(entries, f"default, {table}"))
-        for table in TABLES
-        for name in SETTINGS
-        if name != "default"
-    }
 
 
 @dataclass(frozen=True)
@@ -103,21 +92,27 @@ class _SettingsCell:
     hours: GeneratedHours
     template: ServerTemplate
     name: str
-    table: str
+    is_new: bool
 
     def measure(self) -> Measured:
         """Start a server, load all batches, and discard the server."""
-        files = self._files()
+        files = [self._file(number) for number in range(_DISTINCT)]
+        # Named like partitions, so that `era5 watch` recognises a load.
+        tables = [sql.Identifier(f"weather_2023_07_{number}") if self.is_new else WEATHER for number in range(BATCHES)]
         with self.template.server(SETTINGS[self.name]) as target, target.connect() as connection:
-            if self.table == TABLES[0]:
+            if not self.is_new:
                 self._create(connection, WEATHER)
                 connection.execute("CREATE INDEX ON weather (location_id, time)")
             target.calm()
-            before = _wal_bytes(connection)
+            before = _number(connection, _WAL_BYTES)
             with WaitSampler(target.warehouse) as sampler:
-                seconds = [self._load(connection, files[number % _DISTINCT], number) for number in range(BATCHES)]
-            wal_bytes = _wal_bytes(connection) - before
-            rows = self._count(connection)
+                seconds = [
+                    seconds_of(partial(self._load, connection, files[number % _DISTINCT], table))
+                    for number, table in enumerate(tables)
+                ]
+            wal_bytes = _number(connection, _WAL_BYTES) - before
+            counted = tables if self.is_new else [WEATHER]
+            rows = sum(_number(connection, sql.SQL("SELECT count(*) FROM {}").format(table)) for table in counted)
         wanted = self.hours.rows_per_batch * BATCHES
         if rows != wanted:
             raise CannotRunError(f"{rows:,} of {wanted:,} rows are in the tables")
@@ -126,19 +121,11 @@ class _SettingsCell:
         latencies = {"batch_p50_ms": p50, "batch_p95_ms": p95, "batch_p99_ms": p99}
         return Measured(rows, figures | latencies, notes=sampler.notes())
 
-    def _files(self) -> list[FlatMonth]:
-        """The distinct batches as Parquet files."""
-        found = []
-        for number in range(_DISTINCT):
-            folder = self.context.folder / f"batch-{number}"
-            folder.mkdir(exist_ok=True)
-            rows, path = self.hours.batch(number), folder / "batch.parquet"
-            if path.exists():
-                flat = replace(self.hours.flat, path=path, rows=rows.num_rows, bytes=path.stat().st_size)
-            else:
-                flat = PipelineLoader().prepare(Batch(rows, self.hours.flat, folder))
-            found.append(flat)
-        return found
+    def _file(self, number: int) -> FlatMonth:
+        """One of the distinct batches, as a Parquet file."""
+        folder = self.context.folder / f"batch-{number}"
+        folder.mkdir(exist_ok=True)
+        return flat_batch(Batch(self.hours.batch(number), self.hours.flat, folder))
 
     def _create(self, connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
         connection.execute(weather_table(sql.SQL("")))
@@ -147,57 +134,37 @@ class _SettingsCell:
         if self.name == _UNLOGGED:
             connection.execute(sql.SQL("ALTER TABLE {} SET UNLOGGED").format(table))
 
-    def _load(self, connection: psycopg.Connection[Any], flat: FlatMonth, number: int) -> float:
-        """Load a batch in a transaction; return its seconds."""
-        is_new = self.table == TABLES[1]
-        # Named like a partition, so that `era5 watch` recognises a load.
-        table = sql.Identifier(f"weather_2023_07_{number}") if is_new else WEATHER
-        started = time.monotonic()
+    def _load(self, connection: psycopg.Connection[Any], flat: FlatMonth, table: sql.Identifier) -> None:
+        """Load a batch in a transaction."""
         with pipeline_copy(flat) as copy, connection.transaction():
-            if is_new:
+            if self.is_new:
                 self._create(connection, table)
-            copy(connection, table, freeze=is_new)
-        return time.monotonic() - started
-
-    def _count(self, connection: psycopg.Connection[Any]) -> int:
-        tables = [f"weather_2023_07_{number}" for number in range(BATCHES)] if self.table == TABLES[1] else ["weather"]
-        total = 0
-        for table in tables:
-            row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone()
-            total += int(row[0]) if row else 0
-        return total
+            copy(connection, table, freeze=self.is_new)
 
 
-def _wal_bytes(connection: psycopg.Connection[Any]) -> int:
-    row = connection.execute("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')").fetchone()
+_WAL_BYTES = sql.SQL("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')")
+
+
+def _number(connection: psycopg.Connection[Any], query: sql.SQL | sql.Composed) -> int:
+    row = connection.execute(query).fetchone()
     return int(row[0]) if row else 0
 
 
-class WaitSampler:
+class WaitSampler(Meanwhile):
     """Samples the waits of the loading sessions while the context is open, as `era5 watch` does."""
 
     def __init__(self, warehouse: Warehouse) -> None:
+        super().__init__()
         self._warehouse = warehouse
         self._reports: list[Report] = []
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        try:
+    def run(self) -> None:
+        """Watch the sessions."""
+        with suppress(Era5Error):  # the measurement itself reports problems of the server
             for report in watch(self._warehouse, interval_seconds=_REPORT_SECONDS):
                 self._reports.append(report)
-                if self._stopped.is_set():
+                if self.stopped.is_set():
                     return
-        except Era5Error:  # the measurement itself reports problems of the server
-            return
 
     def notes(self) -> dict[str, str]:
         """The name of the bottleneck, and the largest shares of waits; empty if no load was seen."""
@@ -212,16 +179,33 @@ class WaitSampler:
         }
 
 
+SETTINGS_SUITE = Suite(
+    name="settings",
+    summary="settings of the server, alone and together",
+    load="40 batches of 100,000 rows",
+    plan=_settings_cells,
+    rows=100_000,
+    repeats=3,
+    bytes=_settings_bytes,
+    own_server=True,
+    ratios=rate_ratios(
+        {
+            f"{name}, {table}": (f"{name}, {table}", f"default, {table}")
+            for table, name in product(TABLES, SETTINGS)
+            if name != "default"
+        }
+    ),
+)
+
+
 # --- The nine steps of "Loading 60x faster": a half-hour INSERT made fast, one change at a time, on its own tables ---
 #
 # The schema is that of the article (Mircea Cadariu, 2024), with the key of the first two steps corrected: there, a
 # bigint column referred to a uuid. `--rows` are the readings: 27,405,000 in the article (15,000 meters, 1,827 days).
 
 
-ARTICLE_ROWS = 27_405_000
 DAYS = 1827
 _SERIES = "generate_series('2019-02-01'::date, '2024-02-01'::date, '1 day'::interval) seq"
-_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -253,12 +237,10 @@ STEPS = (
 )
 
 
-@contextmanager
-def ladder_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
+def _ladder_cells(context: BenchContext) -> list[PlannedCell]:
     """A cell for each step."""
-    template = ServerTemplate(context.folder / "servers", syncs=context.rows >= SYNCED_ROWS)
-    meters = max(1, round(context.rows / DAYS))
-    yield [
+    template, meters = _template(context), max(1, round(context.rows / DAYS))
+    return [
         PlannedCell(
             f"{number}. {step.name}",
             meters * DAYS,
@@ -267,17 +249,6 @@ def ladder_cells(context: BenchContext) -> Iterator[Sequence[PlannedCell]]:
         )
         for number, step in enumerate(STEPS, 1)
     ]
-
-
-def ladder_bytes(context: BenchContext) -> int:
-    """Bytes on disk for the table, its index and the log."""
-    return context.rows * 3 * TABLE_ROW_BYTES
-
-
-def ladder_ratios(entries: Entries) -> dict[str, float | None]:
-    """The speed-up of each step over the first one, here."""
-    first = f"1. {STEPS[0].name}"
-    return {name: ratio(rate_of(entries, name), rate_of(entries, first)) for name in entries}
 
 
 @dataclass(frozen=True)
@@ -300,16 +271,15 @@ class _Climb:
             connection.execute(f"INSERT INTO meters SELECT {key} FROM generate_series(1, {self.meters}) seq".encode())
             csv = self._csv(connection) if self.step.by_copy else None
             target.calm()
-            started = time.monotonic()
             if csv is None:
-                connection.execute(self._insert().encode())
+                seconds = seconds_of(lambda: connection.execute(self._insert().encode()))
             else:
-                _copy(connection, csv)
-            seconds = time.monotonic() - started
-            row = connection.execute("SELECT count(*) FROM readings").fetchone()
-        if row != (self.meters * DAYS,):
-            raise CannotRunError(f"{row} readings are in the table, of {self.meters * DAYS:,}")
-        return Measured(self.meters * DAYS, {"seconds": seconds})
+                copy = sql.SQL("COPY readings FROM STDIN (FORMAT csv)")
+                seconds = seconds_of(partial(send_file, connection, copy, csv))
+            rows = _number(connection, sql.SQL("SELECT count(*) FROM readings"))
+        if rows != self.meters * DAYS:
+            raise CannotRunError(f"{rows:,} readings are in the table, of {self.meters * DAYS:,}")
+        return Measured(rows, {"seconds": seconds})
 
     def _tables(self) -> list[str]:
         step = self.step
@@ -341,8 +311,15 @@ class _Climb:
         return path
 
 
-def _copy(connection: psycopg.Connection[Any], path: Path) -> None:
-    statement = "COPY readings FROM STDIN (FORMAT csv)"
-    with path.open("rb") as file, connection.cursor() as cursor, cursor.copy(statement) as copy:
-        while chunk := file.read(_CHUNK_BYTES):
-            copy.write(chunk)
+LADDER = Suite(
+    name="ladder",
+    summary="the nine steps of Loading 60x faster",
+    load="2,740,500 rows (`--rows 27405000` for the article's)",
+    plan=_ladder_cells,
+    rows=2_740_500,
+    repeats=1,
+    bytes=disk(3, 0),
+    own_server=True,
+    # The speed-up of each step over the first one, here.
+    ratios=lambda entries: {name: rate_ratio(entries, name, f"1. {STEPS[0].name}") for name in entries},
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,10 @@ from benchmarks.cells import CannotRunError, Entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from benchmarks.cells import PlannedCell
     from benchmarks.servers import Target
-    from benchmarks.tables import Results
     from era5_pipeline.model.variables import Variable
 
 
@@ -26,13 +25,19 @@ _MOST_MONTHS = 6  # the number generated, of equal length
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """The options of `era5 bench run` for particular suites.
+    """The options of `era5 bench run`.
 
+    `url` is the server; None: an embedded server started for this run. `rows` and `repeats` apply to all suites; None:
+    the defaults of each. `workers` are ascending numbers of connections. The others are for particular suites.
     `batches`: for sustained, per cell; `held`: for scale, the numbers of months in the table; `variables`: for layouts;
     `methods`: only these ways to load; `dask_scheduler`: for pipeline, a cluster to compare with; `months` and
     `failing`: for orchestration, how many are backfilled and how many of them fail first.
     """
 
+    url: str | None = None
+    rows: int | None = None
+    repeats: int | None = None
+    workers: tuple[int, ...] = (1, 2)
     batches: int = 60
     held: tuple[int, ...] = (1, 12, 120, 1020)
     variables: tuple[Variable, ...] | None = None
@@ -46,16 +51,14 @@ class BenchOptions:
 class BenchContext:
     """A database to measure in, a folder for files, and the sizes; `server` is None for suites with their own.
 
-    `rows` are those of one load; `workers` are ascending numbers of connections. `is_given`: the server is the user's
-    instead of this run's.
+    `rows` are those of one load. `stack` ends with the suite.
     """
 
     server: Target | None
     folder: Path
     rows: int
-    workers: tuple[int, ...]
     options: BenchOptions
-    is_given: bool = False
+    stack: ExitStack = field(default_factory=ExitStack)
 
     @property
     def target(self) -> Target:
@@ -71,7 +74,7 @@ class BenchContext:
     @property
     def some_workers(self) -> int:
         """The smallest number of workers above one, for suites that compare several with one; at most six."""
-        return min(_MOST_MONTHS, min((count for count in self.workers if count > 1), default=2))
+        return min(_MOST_MONTHS, min((count for count in self.options.workers if count > 1), default=2))
 
 
 # --- The definition of a suite: a name, default sizes, and the plan of its cells ---
@@ -82,21 +85,26 @@ TABLE_ROW_BYTES = 100
 FILE_ROW_BYTES = 120
 
 
+def disk(tables: float, files: float) -> Callable[[BenchContext], int]:
+    """The disk space of a suite that has this many tables, with their log, and files of `rows` rows at a time."""
+    return lambda context: int(context.rows * (tables * TABLE_ROW_BYTES + files * FILE_ROW_BYTES))
+
+
 @dataclass(frozen=True)
 class Suite:
     """A suite, as an entry of the table of all suites (`suites.py`).
 
-    `plan` gives the cells while its context is open; it is also called just to count them, so nothing slow may happen
-    before the first measurement. `rows` is the default of `--rows`, `load` says what one load is with it, `bytes` is
-    the disk space for that many at a time. `own_server`: it starts its own servers. `ratios` and `figures` are
-    calculated from the results of its cells; figures are its findings by name, so that readers need not know its
-    cells; `at_least` and `at_most` are the targets of some. `draw` draws the suite from a file of results.
+    `plan` gives the cells; it is also called just to count them, so nothing slow may happen before the first
+    measurement. `rows` is the default of `--rows`, `load` says what one load is with it, `bytes` is the disk space for
+    that many at a time. `own_server`: it starts its own servers. `ratios` and `figures` are calculated from the results
+    of its cells; figures are its findings by name, so that readers need not know its cells; `at_least` and `at_most`
+    are the targets of some.
     """
 
     name: str
     summary: str
     load: str
-    plan: Callable[[BenchContext], AbstractContextManager[Sequence[PlannedCell]]]
+    plan: Callable[[BenchContext], Sequence[PlannedCell]]
     rows: int
     repeats: int
     bytes: Callable[[BenchContext], int]
@@ -105,4 +113,3 @@ class Suite:
     figures: Callable[[Entries], Mapping[str, float | None]] = lambda _: {}
     at_least: Mapping[str, float] = field(default_factory=dict)
     at_most: Mapping[str, float] = field(default_factory=dict)
-    draw: Callable[[Results, Path], bool] | None = None

@@ -93,16 +93,16 @@ def _options(
     pass
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command line, by default with the process's own arguments.
+def main(arguments: list[str] | None = None, command: typer.Typer = app) -> None:
+    """Run the command line, by default `era5` with the process's own arguments.
 
     An expected error prints message and remedy, and sets the exit code.
     """
     with escaped_output():
-        _main(arguments)
+        _main(arguments, command)
 
 
-def _main(arguments: list[str] | None) -> None:
+def _main(arguments: list[str] | None, command: typer.Typer) -> None:
     interrupts = _Interrupts()
     # Commands import hundreds of thousands of objects that stay to the end. By default, at each 700 new objects, the
     # garbage collector took a twentieth of the CPU of `era5 demo` (21.7 s, and 20.5 s with this).
@@ -116,7 +116,7 @@ def _main(arguments: list[str] | None) -> None:
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     try:
         with machine_limits("the command"):
-            app(arguments)
+            command(arguments)
     except Era5Error as error:
         if is_caused_by(error, KeyboardInterrupt):
             sys.exit(_INTERRUPTED)

@@ -5,33 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from benchmarks.asking import (
-    ALL_HOURS,
-    MEANS_OF_HOURS,
-    MEANS_OF_MONTHS,
-    NETCDF,
-    WITH,
-    WITHOUT,
-    YEAR,
-    ask_figures,
-    ask_ratios,
-)
-from era5_pipeline_tests.commands import InProcess, new_home
+from benchmarks.asking import ALL_HOURS, ASK, MEANS_OF_HOURS, MEANS_OF_MONTHS, NETCDF, WITH, WITHOUT, YEAR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from era5_pipeline.postgres.connect import Warehouse
-
-
-@pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[InProcess]:
-    with new_home() as home:
-        here = InProcess(capsys, monkeypatch, home.path)
-        here.set(ERA5_HOME=str(home.path / "home"))
-        yield here
+    from era5_pipeline_tests.commands import InProcess
 
 
 def entry(months: int = 1020, **seconds: float) -> dict[str, Any]:
@@ -62,11 +40,11 @@ def test_questions_on_a_small_table(here: InProcess, warehouse: Warehouse) -> No
 
 def test_figures_are_of_85_years_only() -> None:
     whole = {ALL_HOURS: entry(seconds=1.1), MEANS_OF_HOURS: entry(seconds=0.5)}
-    assert ask_figures(whole)["years85_all_hours_seconds"] == 1.1
-    assert ask_figures(whole)["years85_yearly_means_seconds"] == 0.5
-    assert ask_figures(whole | {MEANS_OF_MONTHS: entry(seconds=0.1)})["years85_yearly_means_seconds"] == 0.1
-    assert ask_figures(whole)["climate_seconds"] is None
-    assert ask_figures({ALL_HOURS: entry(12, seconds=1.1)})["years85_all_hours_seconds"] is None
+    assert ASK.figures(whole)["years85_all_hours_seconds"] == 1.1
+    assert ASK.figures(whole)["years85_yearly_means_seconds"] == 0.5
+    assert ASK.figures(whole | {MEANS_OF_MONTHS: entry(seconds=0.1)})["years85_yearly_means_seconds"] == 0.1
+    assert ASK.figures(whole)["climate_seconds"] is None
+    assert ASK.figures({ALL_HOURS: entry(12, seconds=1.1)})["years85_all_hours_seconds"] is None
 
 
 def test_ratios() -> None:
@@ -76,6 +54,6 @@ def test_ratios() -> None:
         WITH: entry(seconds=2.05),
         WITHOUT: entry(seconds=2.0),
     }
-    assert ask_ratios(found) == {"netcdf_to_table": 125.0, "monthly_cost": 0.025}
-    assert ask_ratios({}) == {"netcdf_to_table": None, "monthly_cost": None}
-    assert ask_ratios(found | {WITH: {**found[WITH], "reason": "there are none"}})["monthly_cost"] is None
+    assert ASK.ratios(found) == {"netcdf_to_table": 125.0, "monthly_cost": 0.025}
+    assert ASK.ratios({}) == {"netcdf_to_table": None, "monthly_cost": None}
+    assert ASK.ratios(found | {WITH: {**found[WITH], "reason": "there are none"}})["monthly_cost"] is None

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from benchmarks.asking import ALL_HOURS
-from benchmarks.documents import document_parts, layout_of, package_rates, rates_text, with_parts
+from benchmarks.documents import document_parts, package_rates, rates_text, with_parts
 from benchmarks.engines import Duckdb, OfWarehouse, Polars
 from benchmarks.everywhere import ON_FAR_S3, ON_S3
 from benchmarks.lake import MANY_ALONE, MANY_BOTH, of_decades
 from benchmarks.pipeline import STAGES
 from benchmarks.reaching import AT_RATE
-from benchmarks.tables import Results, find_results
+from benchmarks.tables import Results, find_results, layout_of
 from era5_pipeline.planning.estimates import measured_rates
 from era5_pipeline.warehouse.layouts import LAYOUTS
 from era5_pipeline_tests.commands import ROOT
@@ -43,6 +43,10 @@ def results_of(*cells: dict[str, Any]) -> Results:
     return Results(Path("x"), {"environments": {"e": environment}, "cells": list(cells), "ratios": {}})
 
 
+def lines_of(part: str, *cells: dict[str, Any]) -> list[str]:
+    return (document_parts(results_of(*cells))[part] or "").splitlines()
+
+
 def test_a_part_of_which_nothing_is_measured_keeps_its_text() -> None:
     text = "a <!-- bench: headline -->2 M<!-- end --> b\n<!-- bench: ask -->\nMeasured by hand\n<!-- end -->\nc\n"
     parts = document_parts(results_of(cell("copy", "our loader, regular", seconds=0.001)))
@@ -59,7 +63,7 @@ def test_a_part_of_which_nothing_is_measured_keeps_its_text() -> None:
 
 def test_figures_of_a_load_over_http_are_those_of_clients() -> None:
     at_rate = cell("reach", AT_RATE, seconds=9.0, requests_per_second=199.5, p50_ms=9, p99_ms=32, server_cpu_ms=2.2)
-    lines = document_parts(results_of(at_rate))["reach"] or []
+    lines = lines_of("reach", at_rate)
     wanted = (
         "200 requests/s; 9 ms in the middle; 32 ms at the 99th percentile; 2.2 ms of the server's processor a request"
     )
@@ -71,15 +75,15 @@ def test_the_load_of_the_machine_stands_beside_its_figures() -> None:
         "repeats": [{"at": "2026-01-02T00:00:00+00:00", "load_average": load} for load in (0.3, 9.0, 0.5)]
     }
     cells = cell("pipeline", "netCDF to rows, all workers at once", seconds=1.0), alone
-    assert (document_parts(results_of(*cells))["pipeline"] or [])[-1] == "| load average of the minute before | 0.5 |"
-    assert "load average" not in (document_parts(results_of(cells[0]))["pipeline"] or [""])[-1]
+    assert lines_of("pipeline", *cells)[-1] == "| load average of the minute before | 0.5 |"
+    assert "load average" not in lines_of("pipeline", cells[0])[-1]
 
 
 def test_each_backfill_has_a_column() -> None:
     cells = [
         cell("orchestration", f"backfill of {n} months", rows=0, seconds=n, seconds_per_month=1.5) for n in (24, 1020)
     ]
-    lines = document_parts(results_of(*cells))["orchestration"] or []
+    lines = lines_of("orchestration", *cells)
     assert f"|  | backfill of 24 months, {PLAIN} | backfill of 1020 months, {PLAIN} |" in lines
     assert "| seconds per month | 1.5 | 1.5 |" in lines
 
@@ -99,7 +103,7 @@ def test_the_plan_for_the_globe_is_made_of_visits_to_files_on_s3() -> None:
         cell("lake", ON_FAR_S3, seconds_per_visit=0.2, **visit),
     ]
     assert document_parts(results_of(cells[0]))["executors"] is None
-    text = "\n".join(document_parts(results_of(*cells))["executors"] or [])
+    text = document_parts(results_of(*cells))["executors"] or ""
     # 361 blocks open 372 files of each of 1,020 months: 379,440 visits of 0.2 s are 21.08 hours.
     assert "379,440 times: 4.6 million requests, 2.3 TB, 21.1 core-hours" in text
     assert "| 1 | 361 | 21.1 h | 0.03 GB/s | 60 |" in text
@@ -111,14 +115,12 @@ def test_choosing_says_what_a_month_costs_when_the_lake_has_many() -> None:
     def loads(name: str, first: float, last: float) -> dict[str, Any]:
         return cell("lake", name, seconds=1.0, first_months_ms=first, last_months_ms=last)
 
-    lines = document_parts(results_of(loads(MANY_ALONE, 20.0, 30.0), loads(MANY_BOTH, 50.0, 61.0)))["lake"] or []
+    lines = lines_of("lake", loads(MANY_ALONE, 20.0, 30.0), loads(MANY_BOTH, 50.0, 61.0))
     assert (
         "A month of a few places takes 50 ms to load into a new warehouse and lake, 61 ms after 1,020 months; "
         "without a lake 20 and 30 ms."
     ) in lines
-    assert not any(
-        "A month of" in line for line in document_parts(results_of(loads(MANY_BOTH, 5.0, 6.0)))["lake"] or []
-    )
+    assert not any("A month of" in line for line in lines_of("lake", loads(MANY_BOTH, 5.0, 6.0)))
 
 
 def test_choosing_says_when_to_ask_the_warehouse_and_when_the_lake() -> None:
@@ -130,7 +132,7 @@ def test_choosing_says_when_to_ask_the_warehouse_and_when_the_lake() -> None:
         for engine, place, trends in ((OfWarehouse, 20.0, 900.0), (Duckdb, 700.0, 500.0), (Polars, 800.0, 200.0))
         for name in (engine.name, of_decades(engine))
     ]
-    lines = document_parts(results_of(*cells))["lake"] or []
+    lines = lines_of("lake", *cells)
     assert lines[0] == f"`partitions`, {PLAIN}, fsync off: a year of 1,000 rows, milliseconds warm (cold):"
     assert "20 ms in the warehouse (`partitions`), and 700 ms by the fastest engine on the lake (DuckDB)" in lines[-2]
     assert lines[-2].endswith("places are asked of the warehouse.")

@@ -14,12 +14,11 @@ from benchmarks.generated import GeneratedHours
 from benchmarks.methods import (
     COLUMNS,
     METHODS,
+    PG_BULKLOAD,
+    PSYCOPG_ROWS,
     TABLE_KINDS,
-    WRITERS,
     Batch,
-    BulkloadTool,
     LoadMethod,
-    ParallelCopyTool,
     make_study_table,
     methods_of,
     require_known,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from benchmarks.servers import Target
     from era5_pipeline.postgres.connect import Warehouse
 
-ALL = (*METHODS, ParallelCopyTool(2), *(BulkloadTool(writer) for writer in WRITERS))
+ALL = (*METHODS, *methods_of("tool", (2,)))
 # From 23:00 UTC of one day to the next, around a change of the clocks where the machine may stand.
 FIRST = 1679788800  # 2023-03-26 00:00 UTC
 
@@ -90,14 +89,13 @@ def test_every_way_loads_the_same_rows_again_and_again(method: LoadMethod, batch
                 make_study_table(connection, kind)
             with method.session(url) as session:
                 try:
-                    method.load(session, method.prepare(batch))
+                    notes = method.load(session, method.prepare(batch))
                 except CannotRunError as error:
                     if "the server cannot read files" in str(error):
                         pytest.skip(str(error))
                     raise
-                notes = method.notes(session)
             assert all(isinstance(text, str) and text for text in notes.values())
-            if isinstance(method, BulkloadTool) and kind == "hypertable":
+            if method.name.startswith(PG_BULKLOAD) and kind == "hypertable":
                 # It writes past the chunks: this is what the suite reports as null.
                 assert len(found(target)) < len(wanted)
                 continue
@@ -105,11 +103,10 @@ def test_every_way_loads_the_same_rows_again_and_again(method: LoadMethod, batch
 
 
 def test_what_was_not_committed_is_not_there(batch: Batch, target: Target) -> None:
-    method = next(method for method in METHODS if method.name == "psycopg rows")
     with target.connect() as connection:
         make_study_table(connection, "regular")
-    with method.session(target.warehouse.url) as session:
-        method.load(session, method.prepare(batch))
+    with PSYCOPG_ROWS.session(target.warehouse.url) as session:
+        PSYCOPG_ROWS.load(session, PSYCOPG_ROWS.prepare(batch))
         session.execute("DELETE FROM weather")
         session.rollback()
     assert len(found(target)) == batch.rows.num_rows

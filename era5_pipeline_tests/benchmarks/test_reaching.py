@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from benchmarks.reaching import (
     AT_MOST,
     AT_RATE,
@@ -15,26 +13,15 @@ from benchmarks.reaching import (
     FRAME,
     FRAME_OF_ALL,
     GZIP,
+    REACH,
     ROW_BY_ROW,
     SAME,
     UNCHANGED,
-    reach_figures,
-    reach_ratios,
 )
-from era5_pipeline_tests.commands import InProcess, new_home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from era5_pipeline.postgres.connect import Warehouse
-
-
-@pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[InProcess]:
-    with new_home() as home:
-        here = InProcess(capsys, monkeypatch, home.path)
-        here.set(ERA5_HOME=str(home.path / "home"))
-        yield here
+    from era5_pipeline_tests.commands import InProcess
 
 
 def entry(rows: int = 745_128, months: int = 1020, **figures: float) -> dict[str, Any]:
@@ -76,7 +63,7 @@ def test_figures() -> None:
         AT_MOST: entry(3000, requests_per_second=250.0, p99_ms=70.0),
         AT_RATE: entry(3000, requests_per_second=199.0, p99_ms=80.0, p50_ms=12.0),
     }
-    figures = reach_figures(found)
+    figures = REACH.figures(found)
     assert figures["dataframe_rows_per_second"] == 1_490_256
     assert figures["dataframe_all_columns_rows_per_second"] is None
     assert figures["box_seconds"] == 1.5
@@ -84,7 +71,7 @@ def test_figures() -> None:
     # The rate is that of clients who wait for answers, the latency that of requests which are due.
     assert (figures["http_requests_per_second"], figures["http_p99_ms"]) == (250.0, 80.0)
     failed = found | {AT_RATE: {**found[AT_RATE], "reason": "not all were answered"}}
-    assert reach_figures(failed)["http_p99_ms"] is None
+    assert REACH.figures(failed)["http_p99_ms"] is None
 
 
 def test_ratios() -> None:
@@ -96,10 +83,10 @@ def test_ratios() -> None:
         SAME: entry(requests_per_second=220.0),
         UNCHANGED: entry(requests_per_second=880.0),
     }
-    assert reach_ratios(found) == {
+    assert REACH.ratios(found) == {
         "frame_to_row_by_row": 4.0,
         "gzip_to_plain": 0.75,
         "same_to_different": 1.1,
         "unchanged_to_same": 4.0,
     }
-    assert set(reach_ratios({}).values()) == {None}
+    assert set(REACH.ratios({}).values()) == {None}

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.cells import CannotRunError
 from benchmarks.generated import GeneratedHours, GeneratedMonths, area_of, scaled
 from benchmarks.layouts import COMPRESSED_AFTERWARDS
-from benchmarks.methods import PARALLEL_COPY, ParallelCopy, methods_of
+from benchmarks.methods import PARALLEL_COPY, methods_of, parallel_copy
 from benchmarks.others import MEAN_MONTH, GeneratedYear
 from benchmarks.processes import run_at_once
 from benchmarks.report import write_report
@@ -22,13 +22,12 @@ from benchmarks.suites import SUITES
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.compiled import is_available
-from era5_pipeline_tests.commands import InProcess, new_home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.commands import InProcess
     from era5_pipeline_tests.servers import Host
 
 ROWS = 120_000
@@ -38,15 +37,6 @@ OFFERED = {
     "columnstore": {"columnstore", "calendar hypertable", COMPRESSED_AFTERWARDS},
 }
 Cells = dict[str, dict[str, Any]]
-
-
-@pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[InProcess]:
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    with new_home() as home:
-        here = InProcess(capsys, monkeypatch, home.path)
-        here.set(ERA5_HOME=str(home.path / "home"))
-        yield here
 
 
 def run(here: InProcess, url: str, *arguments: str) -> dict[str, Any]:
@@ -231,12 +221,13 @@ def test_shares_of_an_hour_and_areas() -> None:
     assert 2 <= len(LocationSet.of_area(area_of(2))) <= 4
 
 
-def test_failure_of_parallel_copy_is_reported(tmp_path: Path) -> None:
+def test_failure_of_parallel_copy_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / PARALLEL_COPY
     program.write_text("#!/bin/sh\necho it is broken >&2\nexit 1\n")
     program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     with pytest.raises(CannotRunError, match="failed: it is broken"):
-        ParallelCopy(tmp_path / "x.csv", 2, str(program)).run("postgresql://")
+        parallel_copy("postgresql://", tmp_path / "x.csv", 2)
 
 
 def test_failure_of_a_process_is_reported() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import runpy
 import signal
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +58,17 @@ def test_bad_input_is_explained_before_anything_starts(
 def test_the_help_names_every_suite(here: InProcess) -> None:
     printed = " ".join(here.run("bench", "run", "--help").out.split())
     assert all(suite.name in printed for suite in SUITES)
+
+
+def test_the_usage_is_the_command_that_was_called(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "run", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_module("benchmarks", run_name="__main__")
+    (usage,) = [line.strip() for line in capsys.readouterr().out.splitlines() if "Usage:" in line]
+    assert usage.endswith(" run [OPTIONS] SUITE...")
+    assert " bench " not in usage
 
 
 def test_a_file_that_holds_something_else_is_not_overwritten(here: InProcess) -> None:
