@@ -579,57 +579,39 @@ _PARTS: dict[str, Callable[[Results], MeasuredLines]] = {
     "suites": _suites,
 }
 
-# --- The rates that `era5 plan` and `era5 doctor` use, as JSON in the package ---
+# --- The rates that `era5 plan` uses, as JSON in the package ---
 
 
 RATES = Path("era5_pipeline") / "planning" / "measured_rates.json"
-# Values that no suite measures yet, or that no committed file holds.
+# Values that no suite measures.
 _BY_HAND = Path(__file__).parent / "by_hand.json"
 
 
 def package_rates(results: Results) -> dict[str, Any] | None:
-    """The rates, from results or, without these, from measurements by hand; None if a layout has neither."""
+    """The rates, from results and measurements by hand; None without results of the suites layouts and pipeline.
+
+    Times are those of one month alone on plain PostgreSQL, stage by stage.
+    """
     layouts = {name: cell for _, found in _by_layout(results, "layouts").values() for name, cell in found.items()}
-    load = {layout: rate.median for layout in LAYOUTS if (rate := rate_of_cell(layouts.get(layout))) is not None}
-    # Where a month is loaded as finished batches, with the comparison that is part of it.
-    as_batches = {layout: cells.get(AS_BATCHES) for layout, (_, cells) in _by_layout(results, "limit").items()}
-    load |= {layout: rate.median for layout, cell in as_batches.items() if (rate := rate_of_cell(cell)) is not None}
-    pipeline = {layout: cells for layout, (_, cells) in _by_layout(results, "pipeline").items()}
-    loader, bytes_per_row = headline(results), median_of(layouts, "columnstore", "bytes_per_row")
-    at_once = {
-        layout: rate.median for layout, cells in pipeline.items() if (rate := rate_of_cell(cells.get(ALL_STAGES)))
-    }
-    flatten = _fastest(pipeline, FLATTEN, "seconds")
-    if loader is None or bytes_per_row is None or flatten is None or set(load) != set(LAYOUTS) or not at_once:
+    bytes_per_row = median_of(layouts, "columnstore", "bytes_per_row")
+    _, cells = _by_layout(results, "pipeline").get("partitions", ("", {}))
+    if bytes_per_row is None or STAGES not in cells:
         return None
-    own = {
-        "flatten_rows_per_second": flatten,
-        "compare_rows_per_second": _fastest(pipeline, STAGES, "compare_seconds"),
-        "generate_rows_per_second": _fastest(pipeline, STAGES, "generate_seconds"),
-    }
+    rows, medians = cells[STAGES]["rows"], cells[STAGES]["medians"]
+    flatten, load, compare, generate = (
+        medians[f"{stage}_seconds"][1] for stage in ("flatten", "load", "compare", "generate")
+    )
     by_hand = json.loads(_BY_HAND.read_text(encoding="utf-8"))
-    others = {name: entry for name, entry in by_hand.items() if own.get(name) is None}
     rates: dict[str, Any] = {
         "hardware": results.hardware,
         "measured": results.days,
-        "loader_rows_per_second": loader.median,
-        "load_rows_per_second": load,
-        # A plan with another layout goes by that of the same server.
-        "two_at_once_rows_per_second": at_once
-        | {"calendar hypertable": at_once.get("hypertable", min(at_once.values()))},
+        "load_rows_per_second": rows / (flatten + load + compare),
+        "compare_rows_per_second": rows / compare,
+        "generate_rows_per_second": rows / generate,
         "columnstore_bytes_per_row": bytes_per_row,
-        **{name: value for name, value in own.items() if value is not None},
-        **{name: entry["value"] for name, entry in others.items()},
+        **{name: entry["value"] for name, entry in by_hand.items()},
     }
-    return {**{name: _rounded(value) for name, value in rates.items()}, "by_hand": others}
-
-
-def _fastest(pipeline: Mapping[str, Entries], name: str, figure: str) -> float | None:
-    """The best rate of a step that does not depend on the server's layout."""
-    rates = [
-        cells[name]["rows"] / seconds for cells in pipeline.values() if (seconds := median_of(cells, name, figure))
-    ]
-    return max(rates, default=None)
+    return {**{name: _rounded(value) for name, value in rates.items()}, "by_hand": by_hand}
 
 
 def _rounded(value: Any) -> Any:  # noqa: ANN401  # a value of JSON
