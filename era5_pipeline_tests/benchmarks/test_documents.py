@@ -156,7 +156,12 @@ def test_the_rates_of_plans_are_those_of_the_newest_results_and_those_by_hand() 
         assert set(entry) == {"value", "measured", "command"}
         assert rates[name] == entry["value"]
     others = [one for one in committed.cells if one["name"] != STAGES]
-    seconds = {"flatten_seconds": 0.5, "load_seconds": 2.0, "compare_seconds": 0.5, "generate_seconds": 1.5}
+    seconds: dict[str, Any] = {
+        "flatten_seconds": 0.5,
+        "load_seconds": 2.0,
+        "compare_seconds": 0.5,
+        "generate_seconds": 1.5,
+    }
     stages = cell("pipeline", STAGES, rows=3_000_000, **seconds)
     newer = package_rates(Results(committed.path, {**committed.contents, "cells": [*others, stages]}))
     assert newer is not None
