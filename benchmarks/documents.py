@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.cells import median_of
 from benchmarks.engines import ENGINES
 from benchmarks.everywhere import ON_FAR_S3, ON_S3, visits_of_the_globe
-from benchmarks.pipeline import ALL_STAGES, AS_BATCHES, FLATTEN, STAGES
+from benchmarks.pipeline import STAGES
 from benchmarks.suites import SUITES
 from benchmarks.tables import load_text, rate_of_cell, short, templates
 from era5_pipeline.climate.everywhere import BLOCK_LOCATIONS
@@ -156,54 +156,35 @@ def _globe_on_s3(results: Results) -> dict[str, Any] | None:
 
 
 RATES = Path("era5_pipeline") / "planning" / "measured_rates.json"
-# Values that no suite measures yet, or that no committed file holds.
+# Values that no suite measures.
 _BY_HAND = Path(__file__).parent / "by_hand.json"
 
 
 def package_rates(results: Results) -> dict[str, Any] | None:
-    """The rates, from results or, without these, from measurements by hand; None if a layout has neither."""
+    """The rates, from results and measurements by hand; None without results of the suites layouts and pipeline.
+
+    Times are those of one month alone on plain PostgreSQL, stage by stage.
+    """
     layouts = {name: cell for cells in results.by_layout("layouts").values() for name, cell in cells.items()}
-    pipeline = results.by_layout("pipeline")
-    # Where a month is loaded as finished batches, with the comparison that is part of it.
-    as_batches = {layout: cells.get(AS_BATCHES) for layout, cells in results.by_layout("limit").items()}
-    load = _medians({layout: layouts.get(layout) for layout in LAYOUTS}) | _medians(as_batches)
-    at_once = _medians({layout: cells.get(ALL_STAGES) for layout, cells in pipeline.items()})
-    loader = results.rate("copy", "our loader, regular")
     bytes_per_row = median_of(layouts, "columnstore", "bytes_per_row")
-    flatten = _fastest(pipeline, FLATTEN, "seconds")
-    if loader is None or bytes_per_row is None or flatten is None or set(load) != set(LAYOUTS) or not at_once:
+    cells = results.by_layout("pipeline").get("partitions", {})
+    if bytes_per_row is None or STAGES not in cells:
         return None
-    own = {
-        "flatten_rows_per_second": flatten,
-        "compare_rows_per_second": _fastest(pipeline, STAGES, "compare_seconds"),
-        "generate_rows_per_second": _fastest(pipeline, STAGES, "generate_seconds"),
-    }
+    rows, medians = cells[STAGES]["rows"], cells[STAGES]["medians"]
+    flatten, load, compare, generate = (
+        medians[f"{stage}_seconds"][1] for stage in ("flatten", "load", "compare", "generate")
+    )
     by_hand = json.loads(_BY_HAND.read_text(encoding="utf-8"))
-    others = {name: entry for name, entry in by_hand.items() if own.get(name) is None}
     rates: dict[str, Any] = {
         "hardware": results.hardware,
         "measured": results.days,
-        "loader_rows_per_second": loader.median,
-        "load_rows_per_second": load,
-        # A plan with another layout goes by that of the same server.
-        "two_at_once_rows_per_second": at_once
-        | {"calendar hypertable": at_once.get("hypertable", min(at_once.values()))},
+        "load_rows_per_second": rows / (flatten + load + compare),
+        "compare_rows_per_second": rows / compare,
+        "generate_rows_per_second": rows / generate,
         "columnstore_bytes_per_row": bytes_per_row,
-        **{name: value for name, value in own.items() if value is not None},
-        **{name: entry["value"] for name, entry in others.items()},
+        **{name: entry["value"] for name, entry in by_hand.items()},
     }
-    return {**{name: _rounded(value) for name, value in rates.items()}, "by_hand": others}
-
-
-def _medians(cells: Mapping[str, Cell | None]) -> dict[str, float]:
-    """The median rates of those cells that were measured."""
-    return {name: rate.median for name, cell in cells.items() if (rate := rate_of_cell(cell)) is not None}
-
-
-def _fastest(pipeline: Mapping[str, Entries], name: str, figure: str) -> float | None:
-    """The best rate of a step that does not depend on the server's layout."""
-    rates = (rate_of_cell(cells.get(name), figure) for cells in pipeline.values())
-    return max((rate.median for rate in rates if rate), default=None)
+    return {**{name: _rounded(value) for name, value in rates.items()}, "by_hand": by_hand}
 
 
 def _rounded(value: Any) -> Any:  # noqa: ANN401  # a value of JSON

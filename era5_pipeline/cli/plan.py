@@ -27,11 +27,8 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.source_kinds import SourceChoice  # typer evaluates annotations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
-
-    from rich.console import Console
-    from rich.table import Table
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
@@ -69,12 +66,9 @@ def plan(
     lon: LongitudeOption = None,
     cell: CellOption = "nearest",
     store: StoreOption = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Compare what each source would take for the same months and places.")
-    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object with the same numbers.")] = False,
 ) -> None:
-    """Estimate a load before it starts: months, requests, rows, bytes, hours, free disk.
+    """Estimate a load before it starts: months, requests, rows, bytes, time, free disk.
 
     The command contacts no service, and starts and writes nothing. Estimates use what this warehouse has measured so
     far, otherwise documented figures. Only of a Zarr store (--store) it reads the metadata and axes, a few kilobytes,
@@ -86,7 +80,6 @@ def plan(
       era5 plan --from 2023-01 --to 2023-12 --area 60/-10/35/30 --variables t2m,tp
       era5 plan --from 1940 --to 2024 --source point --place Jakarta
       era5 plan --from 1940 --to 2024 --store s3://bucket/era5.zarr --area -5/106/-8/108
-      era5 plan --from 1940 --to 2024 --area -5/106/-8/108 --compare
       era5 plan --from 1991 --to 2020 --calendar-month 7 --area -5/106/-8/108
       era5 plan --from 1940-01 --to 2024-12 --json | jq .table_bytes
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
@@ -106,9 +99,6 @@ def plan(
             "no months to plan are given", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
         )
     months = months_between(from_, to, parse_calendar_months(calendar_month or ()))
-    if compare:
-        _compare(settings, months, as_json=as_json)
-        return
     load = Load.of(settings, months)
     planned = plan_of(load, settings, read_current_contents(settings), datetime.now(tz=UTC))
     if as_json:
@@ -119,14 +109,13 @@ def plan(
 
 def plan_of(load: "Load", settings: "Settings", contents: "CurrentContents", now: "datetime") -> "Plan":
     """Plan the load into a warehouse with these contents, for the disks and file settings in `settings`."""
-    from era5_pipeline.planning.comparison import opened_chunks
     from era5_pipeline.planning.current_contents import read_disk_space
     from era5_pipeline.planning.disk_space import StoragePolicy
     from era5_pipeline.planning.load_plan import make_plan
 
     count_chunks = None
     if load.kind.is_chunked:
-        load, count_chunks = opened_chunks(settings, load)
+        load, count_chunks = _opened_chunks(settings, load)
     return make_plan(
         load,
         contents,
@@ -138,45 +127,29 @@ def plan_of(load: "Load", settings: "Settings", contents: "CurrentContents", now
     )
 
 
-def _compare(settings: "Settings", months: "Sequence[Month]", *, as_json: bool) -> None:
-    """Print what each source would take, as a table or JSON."""
-    from datetime import UTC, datetime
+def _opened_chunks(settings: "Settings", load: "Load") -> "tuple[Load, Callable[[Sequence[Month]], ChunkPlan]]":
+    """Look at the Zarr store of the settings: the load with its places and variables, and a counter of chunks.
 
-    from rich.filesize import decimal
-    from rich.table import Table
+    Reads metadata and axes, and asks for the size of one object of each variable.
+    """
+    from dataclasses import replace
 
-    from era5_pipeline.planning.comparison import compare_sources
+    from era5_pipeline.sources.open_source import source_of
+    from era5_pipeline.sources.zarr.chunk_plan import area_of, plan_chunks, stored_rates
+    from era5_pipeline.sources.zarr.source import ZarrSource
 
-    offers = compare_sources(settings, months, datetime.now(tz=UTC))
-    if as_json:
-        typer.echo(json.dumps([offer.to_json() for offer in offers], indent=1))
-        return
-    rows = [("source", "requests", "download", "wait", "")]
-    rows += [
-        (
-            offer.source,
-            "?" if offer.requests is None else f"{offer.requests:,}",
-            "?" if offer.bytes is None else decimal(offer.bytes),
-            offer.wait,
-            "; ".join(offer.notes),
-        )
-        for offer in offers
-    ]
-    table = Table.grid(padding=(0, 2))
-    for justify in ("left", "right", "right"):
-        table.add_column(justify=justify, no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    _print_grid(terminal(highlight=False), table)
-
-
-def _print_grid(console: "Console", table: "Table", *lines: str) -> None:
-    """Print the lines, then the table, without the spaces that rich adds at the end of each line."""
-    with console.capture() as printed:
-        for line in lines:
-            console.print(line, markup=False)
-        console.print(table)
-    typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
+    source = source_of(settings)
+    assert isinstance(source, ZarrSource)  # noqa: S101  # for type checkers
+    with source.opened() as (store, layout):
+        axes = layout.axes_of(source.request.area)
+        rates = stored_rates(store, layout, axes, load.months)
+    held = replace(
+        load,
+        variables=tuple(array.variable for array in layout.arrays),
+        area=source.request.area or area_of(axes),
+        any_area=False,
+    )
+    return held, lambda months: plan_chunks(layout, axes, months, rates)
 
 
 def _print(planned: "Plan", settings: "Settings") -> None:
@@ -193,8 +166,13 @@ def _print(planned: "Plan", settings: "Settings") -> None:
         table.add_row()
     for row in _disk_rows(planned, is_embedded=settings.database_url is None):
         table.add_row(*row)
-    said = planned.contents.reason if planned.contents.months is not None else ""
-    _print_grid(console, table, _heading(planned), *([said] if said else []))
+    # Without the spaces that rich adds at the end of each line.
+    with console.capture() as printed:
+        console.print(_heading(planned), markup=False)
+        if planned.contents.months is not None and planned.contents.reason:
+            console.print(planned.contents.reason, markup=False)
+        console.print(table)
+    typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
     for warning in planned.warnings:
         lines = textwrap.fill(f"warning: {warning}", console.width)
         console.print(lines, markup=False, style="yellow", soft_wrap=True)
@@ -265,15 +243,7 @@ def _size_rows(planned: "Plan") -> "Iterator[_Row]":
         yield from _chunk_rows(planned.chunks)
     else:
         yield "requests", "none", ""
-    hours = counted(size.hours, "hour")
-    yield "fields", f"{size.fields:,}", f"{counted(len(load.variables), 'variable')} x {hours}"
-    yield "rows", f"{size.rows:,}", f"{counted(load.locations, 'location')} x {hours}"
-    empty = size.fields * load.locations - size.values
-    yield (
-        "values",
-        f"{size.values:,}",
-        f"{empty:,} fewer than fields x locations: rain and snow begin at 1940-01-01 07:00" if empty else "",
-    )
+    yield "rows", f"{size.rows:,}", f"{counted(load.locations, 'location')} x {counted(size.hours, 'hour')}"
 
 
 def _chunk_rows(chunks: "ChunkPlan") -> "Iterator[_Row]":
@@ -294,7 +264,7 @@ def _byte_rows(planned: "Plan") -> "Iterator[_Row]":
     from rich.filesize import decimal
 
     def row(label: str, figure: "Figure", words: str = "") -> "_Row":
-        return label, decimal(round(figure.value or 0.0)), figure.known_from + words
+        return label, decimal(round(figure.value)), figure.known_from + words
 
     size = planned.bytes
     if planned.load.kind.is_service:
@@ -312,40 +282,17 @@ def _byte_rows(planned: "Plan") -> "Iterator[_Row]":
 
 
 def _time_rows(planned: "Plan") -> "Iterator[_Row]":
-    seconds, raw = planned.seconds, planned.load.kind.raw_stage
-    if not planned.load.kind.has_own_files:
-        yield raw, _duration(seconds.raw.value), seconds.raw.known_from
-    if guesses := planned.guesses:
-        unit, words = (
-            ("minutes_per_request", "minutes a request, two at once")
-            if planned.load.kind.is_queued
-            else ("megabytes_per_second", "MB/s")
-        )
-        yield "", "", "; ".join(f"{_duration(g['hours'] * 3600)} at {g[unit]:g}" for g in guesses) + f" {words}"
-    yield "flatten", _duration(seconds.flatten.value), seconds.flatten.known_from
-    yield "load", _duration(seconds.load.value), seconds.load.known_from
-    yield "compare", _duration(seconds.compare.value), seconds.compare.known_from
-    yield "record", _duration(seconds.record.value), seconds.record.known_from
-    is_known = seconds.raw.value is not None
-    label = "in all" if is_known else f"without {raw}"
-    yield (
-        label,
-        _duration(seconds.one_after_another if is_known else seconds.work),
-        "one month after another (era5 load)",
-    )
-    if seconds.at_once > 1:
-        both = _duration(seconds.two_at_once if is_known else seconds.work_at_once)
-        yield (
-            "",
-            both,
-            f"two at once (a backfill in era5 up): as documented, a gain of {seconds.gain - 1:.0%} on two cores",
-        )
+    seconds, kind = planned.seconds, planned.load.kind
+    words = f"load {_duration(seconds.load.value)} ({seconds.load.known_from})"
+    if not kind.has_own_files:
+        words = f"{kind.raw_stage} {_duration(seconds.raw.value)} ({seconds.raw.known_from}); {words}"
+    yield "time", _duration(seconds.all), words
 
 
 def _disk_rows(planned: "Plan", *, is_embedded: bool) -> "Iterator[_Row]":
     from rich.filesize import decimal
 
-    disks, table = planned.disks, decimal(round(planned.bytes.table.value or 0.0))
+    disks, table = planned.disks, decimal(round(planned.bytes.table.value))
     storage = planned.storage
     files = f"{decimal(round(storage.home_bytes))} of raw and Parquet files"
     if not storage.keeps_all_here:
@@ -362,9 +309,7 @@ def _disk_rows(planned: "Plan", *, is_embedded: bool) -> "Iterator[_Row]":
         yield "", "?", f"for the table's {table}: on the server's machine"
 
 
-def _duration(seconds: float | None) -> str:
-    if seconds is None:
-        return "?"
+def _duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.0f} s" if seconds >= 1 else "under 1 s"
     if seconds < 3600:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import psycopg
 
-    from era5_pipeline.draw.file_formats import AnimationFile
     from era5_pipeline.draw.maps import DrawnMap
     from era5_pipeline.draw.projections import ProjectionChoice
     from era5_pipeline.maps.fields import MainPart
@@ -450,13 +449,11 @@ def write_animation(frames: HourFrames, path: Path, look: MapLook, *, shown_path
         dpi=_MP4_DPI if is_mp4 else _GIF_DPI,
     )
     painter = FramePainter(drawn)
-    with ExitStack() as stack:
-        if is_mp4:
-            file: AnimationFile = Mp4File(path, painter.palette, look.fps)
-        else:
-            file = GifFile(stack.enter_context(path.open("wb")), painter.palette, look.fps)
-        stack.callback(file.stop)
-        total = len(frames.hours)
+    file: GifFile | Mp4File = (
+        Mp4File(path, painter.palette, look.fps) if is_mp4 else GifFile(path, painter.palette, look.fps)
+    )
+    total = len(frames.hours)
+    with closing(file):
         for number in range(total):
             shown = frames.field(number)
             file.add(painter.paint(shown.values, shown.when + (_NO_DATA if frames.is_empty[number] else "")))

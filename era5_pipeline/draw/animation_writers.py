@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, BinaryIO
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 from PIL import GifImagePlugin, Image
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 class GifFile:
     """An animation that repeats forever; the format counts time in hundredths of a second."""
 
-    def __init__(self, file: BinaryIO, palette: ByteArray, fps: int) -> None:
+    def __init__(self, path: Path, palette: ByteArray, fps: int) -> None:
         """Begin a file with these colours, (256, 3)."""
-        self._file = file
+        self._file = path.open("wb")
         self._palette = palette
         self._milliseconds = 10 * max(round(100 / fps), 1)
         self._last: ByteArray | None = None
@@ -54,8 +54,9 @@ class GifFile:
         self._file.write(b";")
         self._file.flush()
 
-    def stop(self) -> None:
-        """Do nothing: there is no program to stop, and the caller removes the unfinished file."""
+    def close(self) -> None:
+        """Close the file; the caller removes an unfinished one."""
+        self._file.close()
 
     @property
     def bytes_written(self) -> int | None:
@@ -116,7 +117,7 @@ class Mp4File:
         if self._program.wait() != 0:
             raise self._error()
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End the program if it is still running."""
         if self._program is not None:
             self._program.kill()
@@ -136,7 +137,7 @@ class Mp4File:
             *("-r", str(self._fps), "-i", "pipe:0", "-an", "-c:v", "libx264", "-preset", "veryfast", "-crf", "20"),
             *("-pix_fmt", "yuv420p", "-movflags", "+faststart", str(self._path)),
         )
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `stop`
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `close`
         # In its own session: an interrupt reaches only this process, which then ends the program.
         return subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=self._said, start_new_session=True

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import numpy as np
-    import numpy.typing as npt
 
 
 # The name of matplotlib's format, by suffix.
@@ -33,7 +30,7 @@ def picture_format(path: Path) -> str:
     return name
 
 
-# --- Files of animations: the formats, by suffix, and their common interface ---
+# --- Files of animations: the formats, by suffix ---
 
 
 GIF, MP4 = ".gif", ".mp4"
@@ -41,27 +38,6 @@ ANIMATION_SUFFIXES = (GIF, MP4)
 USUAL_FPS = 12
 # Programs play a GIF of more than 50 frames a second at 10.
 _FASTEST = 50
-
-
-class AnimationFile(Protocol):
-    """A file that takes one frame after another."""
-
-    def add(self, frame: npt.NDArray[np.uint8]) -> None:
-        """Write a frame: colour numbers of the palette, (height, width)."""
-        ...
-
-    def finish(self) -> None:
-        """Write the end of the file."""
-        ...
-
-    def stop(self) -> None:
-        """Abandon the file; after `finish`, do nothing."""
-        ...
-
-    @property
-    def bytes_written(self) -> int | None:
-        """Bytes so far; None if unknown before the end."""
-        ...
 
 
 def is_animation(path: Path) -> bool:

@@ -11,6 +11,7 @@ from matplotlib.legend_handler import HandlerTuple
 from matplotlib.patches import Patch
 
 from era5_pipeline.draw.colour_scales import widened
+from era5_pipeline.draw.projections import stretch
 from era5_pipeline.maps.styles import FAINT, INK, NO_DATA, NO_DATA_ON_LAND, number_text, power_of
 from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES
 
@@ -25,16 +26,13 @@ if TYPE_CHECKING:
 
     FloatArray = npt.NDArray[np.floating]
 
-# --- The window of a map: which degrees it shows, and how large it is drawn ---
+# --- The window of a map: which degrees it shows ---
 
 
-# Inches.
-_MAP_WIDEST, _MAP_TALLEST = 9.0, 6.5
 # In degrees: a smaller area, such as a point, is shown with its surroundings.
 _SMALLEST_WINDOW = 2.0
-# Limits of the map's shape: width to height, and height of a degree of latitude to width of one of longitude.
+# The limit of the map's shape: width to height.
 _WIDEST_RATIO = 2.6
-_HIGHEST_STRETCH = 4.0
 
 
 def cells_window(field: FieldMap) -> Window:
@@ -54,28 +52,14 @@ def cells_window(field: FieldMap) -> Window:
 def map_window(field: FieldMap) -> Window:
     """The area to draw: the cells, widened for a very small or very long area."""
     west, east, south, north = cells_window(field)
-    stretch = _stretch(south, north)
-    tall = max(north - south, _SMALLEST_WINDOW, (east - west) / stretch / _WIDEST_RATIO)
+    longer = stretch(south, north)
+    tall = max(north - south, _SMALLEST_WINDOW, (east - west) / longer / _WIDEST_RATIO)
     south, north = widened(south, north, tall)
     # The window ends at the poles.
     south, north = max(south - max(north - 90.0, 0.0), -90.0), min(north + max(-90.0 - south, 0.0), 90.0)
-    wide = min(max(east - west, _SMALLEST_WINDOW * stretch, tall * stretch / _WIDEST_RATIO), 360.0)
+    wide = min(max(east - west, _SMALLEST_WINDOW * longer, tall * longer / _WIDEST_RATIO), 360.0)
     west, east = widened(west, east, wide)
     return west, east, south, north
-
-
-def _stretch(south: float, north: float) -> float:
-    """Length of a degree of latitude on the map, as a multiple of one of longitude."""
-    return min(1.0 / max(float(np.cos(np.deg2rad((south + north) / 2))), 1e-6), _HIGHEST_STRETCH)
-
-
-def map_size(window: Window) -> tuple[float, float]:
-    """Width and height of the map, in inches."""
-    west, east, south, north = window
-    ratio = (east - west) / ((north - south) * _stretch(south, north))
-    if ratio * _MAP_TALLEST >= _MAP_WIDEST:
-        return _MAP_WIDEST, _MAP_WIDEST / ratio
-    return _MAP_TALLEST * ratio, _MAP_TALLEST
 
 
 # --- The colour bar of a map: its labels, their common power of ten, and pointed ends ---

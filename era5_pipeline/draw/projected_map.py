@@ -1,4 +1,4 @@
-"""A map in a projection on axes in metres: land, cells, coastlines, borders, graticule and outline."""
+"""A map in a projection: land, cells, coastlines, borders, graticule and outline."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 
-from era5_pipeline.draw.figures import latitude_label, longitude_label
+from era5_pipeline.draw.figures import DPI, latitude_label, longitude_label
 from era5_pipeline.draw.map_parts import draw_pale, draw_stipples, spacing_of, stipple_points
 from era5_pipeline.draw.outlines import borders, coastlines, land
 from era5_pipeline.draw.projections import NearestCells, densified, pixel_centres
 from era5_pipeline.maps.styles import INK, NO_DATA, NO_DATA_ON_LAND
-from era5_pipeline.model.grid import EARTH_RADIUS_KM, STEP_DEGREES
+from era5_pipeline.model.grid import STEP_DEGREES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ Side = Literal["left", "below", "above", "inside"]
 
 @dataclass(frozen=True)
 class GraticuleLabel:
-    """The text of a meridian or parallel, and its position: on a side of a point of the border, or inside (metres)."""
+    """The text of a meridian or parallel, and its position: on a side of a point of the border, or inside."""
 
     text: str
     side: Side
@@ -56,14 +56,14 @@ class GraticuleLabel:
 
 @dataclass(frozen=True)
 class Graticule:
-    """The lines inside a map, (n, 2) each, in metres, and their labels."""
+    """The lines inside a map, (n, 2) each, and their labels."""
 
     lines: list[Metres]
     labels: list[GraticuleLabel]
 
     @classmethod
     def of(cls, projection: MapProjection, label_width: float) -> Graticule:
-        """Lines at round degrees; labels of meridians are at least `label_width` (metres) apart.
+        """Lines at round degrees; labels of meridians are at least `label_width` apart on the map.
 
         In a polar map wider than a half-disc they are inside, since the border is on all sides.
         """
@@ -105,7 +105,7 @@ def _inside(low: float, high: float, step: float) -> list[float]:
     return [step * number for number in range(first, last + 1)]
 
 
-# --- Shores, land and borders of a window on a projected map, as lines and polygons in metres ---
+# --- Shores, land and borders of a window on a projected map, as lines and polygons ---
 
 
 def projected_coastlines(projection: MapProjection) -> list[Metres]:
@@ -128,14 +128,14 @@ def projected_land(projection: MapProjection) -> list[tuple[bool, Metres]]:
 
 def _projected(projection: MapProjection, lines: Sequence[FloatArray]) -> list[Metres]:
     """The lines on the map, in one call of PROJ."""
-    if not lines:
-        return []
+    if not lines or projection.has_degrees:
+        return [line.astype(np.float64) for line in lines]
     curved = [densified(line) for line in lines]
     ends = np.cumsum([len(line) for line in curved])
     return np.split(projection.forward(np.concatenate(curved)), ends[:-1])
 
 
-# --- A map in a projection on axes in metres: land, cells, coastlines, borders, graticule and outline ---
+# --- A map in a projection: land, cells, coastlines, borders, graticule and outline ---
 #
 # The axes cover exactly the bounds of the outline, and a whole number of pixels, so that each pixel of the figure is
 # one of `NearestCells`. Outside the outline the figure is white.
@@ -143,8 +143,9 @@ def _projected(projection: MapProjection, lines: Sequence[FloatArray]) -> list[M
 
 # All lengths in inches.
 _WIDEST, _TALLEST = 9.0, 6.5
-# Dots per inch: 1,980 pixels across the widest map. In Equal Earth, each cell from 62 S to 62 N then has a pixel.
-PROJECTED_DPI = 220
+# Dots per inch: 1,980 pixels across the widest map. In Equal Earth, each cell from 62 S to 62 N then has a pixel. Plate
+# carree needs no more than other figures.
+_PROJECTED_DPI = 220
 _LABEL_WIDTH = 0.6
 _LABEL_GAP = 3.0  # points
 # By the side of a label: gaps to the right and upwards, and how it is aligned there.
@@ -154,24 +155,41 @@ _PLACES: dict[Side, tuple[int, int, Literal["right", "center"], Literal["center"
     "above": (0, 1, "center", "bottom"),
     "inside": (0, 0, "center", "center"),
 }
-_LINE_WIDTH = 0.5  # points
+_LINE_WIDTH, _LINE_WIDTH_IN_DEGREES = 0.5, 0.6  # points; the pixels of plate carree are larger
+# On a wider small map (degrees), borders are too dense.
+_WIDEST_SMALL_WITH_BORDERS = 90.0
 
 
-def projected_size(projection: MapProjection, dpi: float) -> tuple[float, float]:
-    """Width and height of the map in inches: a whole number of pixels each."""
-    west, east, south, north = projection.bounds
-    width = min(_WIDEST, _TALLEST * (east - west) / (north - south))
-    height = width * (north - south) / (east - west)
-    return max(round(width * dpi), 1) / dpi, max(round(height * dpi), 1) / dpi
+def projected_size(projection: MapProjection, dpi: float | None) -> tuple[float, float, float]:
+    """Width and height of the map in inches, a whole number of pixels each, and dots per inch."""
+    dpi = dpi or (DPI if projection.has_degrees else _PROJECTED_DPI)
+    width = min(_WIDEST, _TALLEST * projection.shape)
+    return max(round(width * dpi), 1) / dpi, max(round(width / projection.shape * dpi), 1) / dpi, dpi
 
 
 def draw_projected(
-    axes: Axes, projection: MapProjection, field: FieldMap, colours: tuple[Colormap, Normalize]
+    axes: Axes,
+    projection: MapProjection,
+    field: FieldMap,
+    colours: tuple[Colormap, Normalize],
+    *,
+    is_small: bool = False,
 ) -> AxesImage:
-    """Draw a field on axes that are empty, between land and lines."""
+    """Draw a field on axes that are empty, between land and lines.
+
+    A small map shows the average of the cells within a pixel, and has no graticule; a wide one has no borders.
+    """
     west, east, south, north = projection.bounds
     box = axes.get_window_extent()
-    x, y = pixel_centres(west, east, round(box.width)), pixel_centres(north, south, round(box.height))
+    if projection.has_degrees:
+        # Cells of one size, as an image of them: it is drawn faster than one of the map's pixels.
+        x, y = _grid_points(west, east), _grid_points(south, north)[::-1]
+        half = STEP_DEGREES / 2
+        extent = x[0] - half, x[-1] + half, y[-1] - half, y[0] + half
+        x, y = np.clip(x, west, east), np.clip(y, south, north)
+    else:
+        x, y = pixel_centres(west, east, round(box.width)), pixel_centres(north, south, round(box.height))
+        extent = west, east, south, north
     cells = NearestCells.find(projection, field.latitudes, field.longitudes, x, y)
     axes.set_axis_off()
     axes.set_xlim(west, east)
@@ -183,9 +201,9 @@ def draw_projected(
     _clip(axes, _land(projection), outline)
     image = axes.imshow(
         np.ma.masked_invalid(cells.pixels_of(field.values)),
-        extent=(west, east, south, north),
+        extent=extent,
         origin="upper",
-        interpolation="nearest",
+        interpolation="auto" if is_small else "nearest",
         aspect="auto",
         cmap=colours[0],
         norm=colours[1],
@@ -193,18 +211,20 @@ def draw_projected(
     )
     if field.stippled is not None:
         draw_pale(axes, image, cells.pixels_of(field.stippled.astype(np.float32)) == 1.0)
-    inches = box.width / axes.figure.dpi
-    graticule = Graticule.of(projection, _LABEL_WIDTH * (east - west) / inches)
-    marks = stipple_points(field, spacing_of(np.rad2deg((east - west) / (1000.0 * EARTH_RADIUS_KM)), inches))
+    degrees, inches = projection.degrees_across, box.width / axes.figure.dpi
+    graticule = Graticule([], []) if is_small else Graticule.of(projection, _LABEL_WIDTH * (east - west) / inches)
+    marks = stipple_points(field, spacing_of(degrees, inches))
     draw_stipples(axes, projection.forward(_within(marks, projection)))
-    coast, inland = projected_coastlines(projection), projected_borders(projection)
+    coast = projected_coastlines(projection)
+    inland = [] if is_small and degrees > _WIDEST_SMALL_WITH_BORDERS else projected_borders(projection)
+    line = _LINE_WIDTH_IN_DEGREES if projection.has_degrees and not is_small else _LINE_WIDTH
     # A pale line underneath keeps coast and borders visible on dark colours.
     for lines, colour, width, alpha in (
         (graticule.lines, INK, 0.4, 0.15),
-        (inland, "white", 2.0 * _LINE_WIDTH, 0.25),
-        (inland, INK, 0.5 * _LINE_WIDTH, 0.6),
-        (coast, "white", 3 * _LINE_WIDTH, 0.3),
-        (coast, INK, _LINE_WIDTH, 1.0),
+        (inland, "white", 2.0 * line, 0.25),
+        (inland, INK, 0.5 * line, 0.6),
+        (coast, "white", 3 * line, 0.3),
+        (coast, INK, line, 1.0),
     ):
         drawn = LineCollection(lines, colors=colour, linewidths=width, alpha=alpha, zorder=2.0)
         _clip(axes, drawn, outline)
@@ -225,6 +245,14 @@ def draw_projected(
         if label.side == "inside":
             drawn_label.set_path_effects([withStroke(linewidth=2.0, foreground="white", alpha=0.7)])
     return image
+
+
+def _grid_points(low: float, high: float) -> Metres:
+    """The coordinates of the grid whose cells cover an interval of degrees."""
+    near = 1e-6
+    first, last = np.floor(low / STEP_DEGREES + 0.5 + near), np.ceil(high / STEP_DEGREES - 0.5 - near)
+    points: Metres = np.arange(first, last + 1) * STEP_DEGREES
+    return points
 
 
 def _land(projection: MapProjection) -> PolyCollection:

@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     Metres = npt.NDArray[np.float64]
     FloatArray = npt.NDArray[np.floating]
 
-# --- A projection of the globe about a central meridian: degrees to metres on the map and back, and its outline ---
+# --- A projection of the globe about a central meridian: degrees to places on the map and back, and its outline ---
 #
 # PROJ does the arithmetic, on a sphere, as ERA5's model does. Equal Earth and Robinson are pseudocylindrical: parallels
 # are straight and horizontal. In polar stereographic they are circles about the pole, and meridians are straight. In
-# all of them the window's border in degrees is the border on the map, once its sides are curved.
+# all of them the window's border in degrees is the border on the map, once its sides are curved. A map in plate carree
+# has degrees in place of metres.
 
 
-ProjectionName = Literal["equal-earth", "robinson", "polar-stereographic"]
+ProjectionName = Literal["plate-carree", "equal-earth", "robinson", "polar-stereographic"]
 
 _PROJ_NAMES: dict[ProjectionName, str] = {
     "equal-earth": "eqearth",
@@ -36,6 +37,8 @@ _PROJ_NAMES: dict[ProjectionName, str] = {
 }
 # The longest step (degrees) of a meridian that is drawn as a straight line.
 LONGEST_STEP = 1.0
+# The most that a degree of latitude is longer than one of longitude in plate carree.
+_HIGHEST_STRETCH = 4.0
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,11 @@ class MapProjection:
     name: ProjectionName
     centre: float
     window: Window
+
+    @property
+    def has_degrees(self) -> bool:
+        """Return True for plate carree, in which meridians and parallels are straight and a cell is a rectangle."""
+        return self.name == "plate-carree"
 
     @property
     def pole(self) -> int:
@@ -74,13 +82,17 @@ class MapProjection:
         Longitudes outside the window are not wrapped into it: what leaves the map on one side does not come back on the
         other.
         """
+        if self.has_degrees:
+            return degrees.astype(np.float64)
         x, y = self._proj()(np.asarray(degrees[:, 0], dtype=np.float64) - self.centre, degrees[:, 1])
         return np.stack([x, y], axis=1)
 
     def inverse(self, x: Metres, y: Metres) -> tuple[Metres, Metres]:
         """Longitudes and latitudes of points on the map, of any shape; NaN where the map does not show the globe."""
-        east_of_centre, latitudes = self._proj()(x, y, inverse=True, errcheck=False)
-        longitudes = east_of_centre + self.centre
+        longitudes, latitudes = x, y
+        if not self.has_degrees:
+            east_of_centre, latitudes = self._proj()(x, y, inverse=True, errcheck=False)
+            longitudes = east_of_centre + self.centre
         west, east, south, north = self.window
         # Rounding must not cut off points on the border.
         near = 1e-6
@@ -100,9 +112,21 @@ class MapProjection:
 
     @property
     def bounds(self) -> tuple[float, float, float, float]:
-        """West, east, south and north end of the map, in metres."""
+        """West, east, south and north end of the map."""
         (west, south), (east, north) = self.outline.min(axis=0), self.outline.max(axis=0)
         return float(west), float(east), float(south), float(north)
+
+    @property
+    def shape(self) -> float:
+        """Width of the map to its height; plate carree is true in the middle, unless that is near a pole."""
+        west, east, south, north = self.bounds
+        return (east - west) / ((north - south) * (stretch(south, north) if self.has_degrees else 1.0))
+
+    @property
+    def degrees_across(self) -> float:
+        """The width of the map in degrees."""
+        west, east, _, _ = self.bounds
+        return east - west if self.has_degrees else float(np.rad2deg((east - west) / (1000.0 * EARTH_RADIUS_KM)))
 
     def _proj(self) -> pyproj.Proj:
         import pyproj  # noqa: PLC0415  # not needed for plate carree
@@ -110,6 +134,11 @@ class MapProjection:
         # `over`: longitudes beyond 180 degrees are not wrapped.
         middle: dict[str, Any] = {"lat_0": 90.0 * self.pole} if self.pole else {}
         return pyproj.Proj(proj=_PROJ_NAMES[self.name], R=1000.0 * EARTH_RADIUS_KM, over=True, **middle)
+
+
+def stretch(south: float, north: float) -> float:
+    """The length of a degree of latitude in plate carree, as a multiple of one of longitude."""
+    return min(1.0 / max(float(np.cos(np.deg2rad((south + north) / 2))), 1e-6), _HIGHEST_STRETCH)
 
 
 def densified(line: Degrees) -> Metres:
@@ -142,24 +171,24 @@ _NARROWEST_SECTOR = 0.5
 
 def choose_projection(
     choice: ProjectionChoice, cells: Window, widened: Window, centre: float | None = None
-) -> MapProjection | None:
-    """The projection for a map of these cells (degrees); None for plate carree.
+) -> MapProjection:
+    """The projection for a map of these cells (degrees).
 
     `auto` is Equal Earth for an area wider than 180 degrees and at least 90 high, polar stereographic for one that is
-    entirely beyond 60 degrees north or south, otherwise plate carree. If a smaller area is projected, the map shows
-    `widened`. `centre` is the central meridian (degrees east), by default that of the window.
+    entirely beyond 60 degrees north or south, otherwise plate carree. Of a smaller area the map shows `widened`.
+    `centre` is the central meridian (degrees east), by default that of the window; in plate carree it rotates a map of
+    all longitudes.
     """
     west, east, south, north = cells
     is_globe = east - west > _WIDEST_FLAT and north - south >= _LOWEST_GLOBE
     if choice == "auto":
         is_polar = max(south, -north) >= _POLAR - _HALF
         choice = "equal-earth" if is_globe else "polar-stereographic" if is_polar else "plate-carree"
-    if choice == "plate-carree":
-        return None
     is_polar = choice == "polar-stereographic"
-    window = _polar_window(cells, widened) if is_polar else cells if is_globe else widened
+    whole = cells if is_globe and choice != "plate-carree" else widened
+    window = _polar_window(cells, widened) if is_polar else whole
     west, east, south, north = window
-    if centre is None:
+    if centre is None or (choice == "plate-carree" and east - west < 360.0):
         centre = (west + east) / 2
     window = centred_window(window, centre)
     return MapProjection(choice, centre, _to_the_pole(window) if is_polar else window)
@@ -213,19 +242,14 @@ class NearestCells:
 
     @classmethod
     def find(
-        cls, projection: MapProjection | None, latitudes: FloatArray, longitudes: FloatArray, x: Metres, y: Metres
+        cls, projection: MapProjection, latitudes: FloatArray, longitudes: FloatArray, x: Metres, y: Metres
     ) -> NearestCells:
-        """Find the cells of a grid, latitudes (n,) and longitudes (m,) ascending, at columns x (w,) and rows y (h,).
-
-        x and y are coordinates of the map: metres, or degrees in plate carree (None).
-        """
+        """Find the cells of a grid, latitudes (n,) and longitudes (m,) ascending, at columns x (w,) and rows y (h,)."""
         index = np.full((len(y), len(x)), -1, dtype=np.int32)
         # In bands: the coordinates of all pixels would take 32 bytes each.
         for first in range(0, len(y), 256):
             band = slice(first, first + 256)
-            there, up = np.meshgrid(x, y[band])
-            if projection is not None:
-                there, up = projection.inverse(there, up)
+            there, up = projection.inverse(*np.meshgrid(x, y[band]))
             shown = np.isfinite(there)
             row = np.rint((up[shown] - float(latitudes[0])) / STEP_DEGREES).astype(np.int32)
             column = np.rint((there[shown] - float(longitudes[0])) / STEP_DEGREES).astype(np.int32) % N_LONGITUDES

@@ -56,11 +56,11 @@ class MonthDiskUse:
     @classmethod
     def of(cls, load: Load, size: Size, estimated: Bytes, flat_format: FlatFormat) -> MonthDiskUse:
         """The space for a month of this size, with estimated bytes."""
-        raw = estimated.raw.value or 0.0
+        raw = estimated.raw.value
         # Files of several step types come as one ZIP, whose members are unpacked before flattening.
         is_zip = size.files > 1 and not load.kind.has_daily_files
         row = _CSV_KEY_BYTES + _CSV_VALUE_BYTES * len(load.variables)
-        flat = float(row * size.rows) if flat_format == "csv" else estimated.parquet.value or 0.0
+        flat = float(row * size.rows) if flat_format == "csv" else estimated.parquet.value
         return cls(raw, raw if is_zip else 0.0, flat)
 
     @property
@@ -96,7 +96,7 @@ def require_room(settings: Settings, month: Month) -> None:
         from era5_pipeline.netcdf.grib import temporary_bytes  # noqa: PLC0415  # imports xarray, which is slow
 
         use = replace(use, decoded=temporary_bytes(size.values))
-    disks, table = read_disk_space(settings), estimated.table.value or 0.0
+    disks, table = read_disk_space(settings), estimated.table.value
     free, table_free = disks.home_free_bytes, None if disks.is_one else disks.table_free_bytes
     in_table = table if disks.is_one else 0.0
     table_fits = table_free is None or table <= table_free
@@ -204,7 +204,7 @@ def storage_of(policy: StoragePolicy, months: int, total: Bytes, largest: MonthD
     """The storage of a load of `months` months with `total` bytes; `largest` is the space of the largest month."""
     at_once = min(months, MONTHS_AT_ONCE)
     work = at_once * (largest.raw + largest.unpacked + largest.flat)
-    kept = {"all": total.home, "flat": total.parquet.value or 0.0, "none": 0.0}[policy.keep]
+    kept = {"all": total.home, "flat": total.parquet.value, "none": 0.0}[policy.keep]
     if policy.store is not None:
         return Storage(policy, at_once, work, kept, work, kept + at_once * (largest.raw + largest.flat))
     # Kept files of months in progress must not be counted twice.

@@ -6,7 +6,7 @@ The rates and their origin are here; which months are counted, in `load_plan`.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil
 from pathlib import Path
@@ -46,22 +46,19 @@ class BytesPerValue:
 
 @dataclass(frozen=True)
 class MeasuredRates:
-    """Rates in rows per second, by layout where they depend on it, of months with the default variables.
+    """Documented rates, with those who measured them in `measured_rates.json`.
 
-    `loader` is the rate that is quoted where one is: with all its preparation, into a plain table. `load` is that of
-    whole months to the settled table, `two_at_once` that of all stages after the raw files, for two months at once on
-    two cores. `record_seconds` and `series_seconds` are seconds per month: of Dagster's runs, and of all stages in one
-    run for small months. `columnstore_key_bytes` are the bytes of time and location in a row of the
-    columnstore. `cds` is for files of the CDS, `stored` for the store of the source arco, presumably compressed with
-    LZ4, `generated` for generated fields.
+    `load` are rows per second of a month after its raw files: flattened, loaded into plain tables and compared;
+    `compare` those of the comparison alone, whose time is not in the ledger; `generate` those of generated fields.
+    `record_seconds` are what each month costs besides, in Dagster's records; `series_seconds` those of small months in
+    one run.
+    `columnstore_key_bytes` are the bytes of time and location in a row of the columnstore. `cds` is for files of the
+    CDS, `stored` for the store of the source arco, presumably compressed with LZ4, `generated` for generated fields.
     """
 
-    loader: float
-    flatten: float
+    load: float
     compare: float
     generate: float
-    load: dict[str, float]
-    two_at_once: dict[str, float]
     record_seconds: float
     series_seconds: float
     columnstore_key_bytes: float
@@ -77,12 +74,9 @@ def measured_rates() -> MeasuredRates:
     row, keys = found["columnstore_bytes_per_row"], found["columnstore_key_bytes_per_row"]
     generated = found["generated_bytes_per_value"] | {"columnstore": (row - keys) / len(DEFAULT_VARIABLES)}
     return MeasuredRates(
-        loader=found["loader_rows_per_second"],
-        flatten=found["flatten_rows_per_second"],
+        load=found["load_rows_per_second"],
         compare=found["compare_rows_per_second"],
         generate=found["generate_rows_per_second"],
-        load=found["load_rows_per_second"],
-        two_at_once=found["two_at_once_rows_per_second"],
         record_seconds=found["record_seconds_per_month"],
         series_seconds=found["series_seconds_per_month"],
         columnstore_key_bytes=keys,
@@ -92,6 +86,9 @@ def measured_rates() -> MeasuredRates:
     )
 
 
+# Nobody can measure these in advance; used until a month of the source is in the ledger.
+_MINUTES_PER_REQUEST, _MINUTES_PER_SERIES = 30, 2
+_MEGABYTES_PER_SECOND = 50
 # A point series is not compressed (docs/sources.md, "Point series"): float32, and eight bytes of time for each hour.
 # One month of it is float32, four bytes of time for each hour, and a header.
 _SERIES_VALUE_BYTES, _SERIES_HOUR_BYTES, _SLICE_HOUR_BYTES, _SLICE_BYTES = 4, 8, 4, 2_000
@@ -101,9 +98,9 @@ _BYTES_PER_FILE = 90_000
 
 @dataclass(frozen=True)
 class Figure:
-    """Bytes or seconds, with their origin in words. `value` is None if unknown."""
+    """Bytes or seconds, with their origin in words."""
 
-    value: float | None
+    value: float
     known_from: str
 
 
@@ -123,44 +120,20 @@ class Bytes:
     @property
     def home(self) -> float:
         """Raw and Parquet files together."""
-        return (self.raw.value or 0.0) + (self.parquet.value or 0.0)
+        return self.raw.value + self.parquet.value
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Seconds of each stage, one month after another: `raw` includes the queue, `record` is Dagster's share.
-
-    `at_once` is how many months are processed at a time, at most 2; `gain` is the speed-up of the other stages from
-    that.
-    """
+    """Seconds of the raw files, including the queue, and of all stages after them, one month after another."""
 
     raw: Figure
-    flatten: Figure
     load: Figure
-    compare: Figure
-    record: Figure
-    at_once: int
-    gain: float
 
     @property
-    def work(self) -> float:
-        """Seconds of all stages after the raw files, one month after another."""
-        return sum(figure.value or 0.0 for figure in (self.flatten, self.load, self.compare, self.record))
-
-    @property
-    def work_at_once(self) -> float:
-        """Seconds of all stages after the raw files, two months at once on two cores."""
-        return self.work / self.gain
-
-    @property
-    def one_after_another(self) -> float | None:
-        """Seconds of the load by `era5 load`; None while the download is unknown."""
-        return None if self.raw.value is None else self.raw.value + self.work
-
-    @property
-    def two_at_once(self) -> float | None:
-        """Seconds of the load by a backfill, which downloads two months while it loads two others."""
-        return None if self.raw.value is None else max(self.raw.value / self.at_once, self.work_at_once)
+    def all(self) -> float:
+        """Seconds of the whole load."""
+        return self.raw.value + self.load.value
 
 
 def heap_bytes_per_row(variables: Sequence[Variable]) -> float:
@@ -263,64 +236,49 @@ def _documented_table(load: Load, size: Size, layout: str | None, columnstore: f
 
 
 def estimate_seconds(
-    load: Load, size: Size, months: int, comparable: Sequence[LedgerEntry], layout: str | None
+    load: Load, size: Size, months: int, comparable: Sequence[LedgerEntry], download: float
 ) -> Seconds:
-    """Estimate the seconds of `size`, spread over `months` months, from the ledger's `comparable` months."""
+    """Estimate the seconds of `size`, spread over `months` months, from the ledger's `comparable` months.
 
-    def stage(name: str, rows_per_second: float) -> Figure:
-        measured = _measured(((e.seconds.get(name), e.rows) for e in comparable), size.rows, _rows_per_second)
-        return measured or documented(rows_per_second)
-
-    def documented(rows_per_second: float) -> Figure:
-        return Figure(size.rows / rows_per_second, f"as documented: {_rows_per_second(1 / rows_per_second)}")
-
+    `download` are the bytes to download.
+    """
     rates = measured_rates()
-    layout = layout or min(rates.load, key=lambda name: rates.load[name])  # the slowest
-    load_rate = rates.load[layout]
-    # Small months are one run.
-    at_once = 1 if _is_one_run(load, size, months) else min(2, months) or 1
-    # Two at once do not take longer: a benchmark in which they did had other work beside it.
-    one_after_another = 1 / (1 / rates.flatten + 1 / load_rate + 1 / rates.compare)
+    # `era5 load` runs small months of files, and those of a series, together.
+    is_one_run = load.kind.is_series or (load.kind.has_own_files and size.values < months * SMALL_MONTH_VALUES)
+    each = rates.series_seconds if is_one_run else rates.record_seconds
+    stages = ((e.seconds.get("flat"), e.seconds.get("load"), e.rows) for e in comparable)
+    rows = _measured(((flat + rest, n) for flat, rest, n in stages if flat and rest), size.rows, _rows_per_second)
+    if rows is None:
+        rows = Figure(size.rows / rates.load, f"as documented: {_rows_per_second(1 / rates.load)} in plain tables")
+    else:
+        rows = replace(rows, value=rows.value + size.rows / rates.compare)
     return Seconds(
-        raw=_raw_seconds(load, size, months, comparable),
-        flatten=stage("flat", rates.flatten),
-        load=stage("load", load_rate),
-        compare=documented(rates.compare),
-        record=_record_seconds(months, is_one_run=_is_one_run(load, size, months)),
-        at_once=at_once,
-        gain=max(1.0, rates.two_at_once[layout] / one_after_another) if at_once > 1 else 1.0,
+        raw=_raw_seconds(load, size, months, comparable, download),
+        load=Figure(rows.value + months * each, f"{rows.known_from}, and {each:g} s a month"),
     )
 
 
-def _is_one_run(load: Load, size: Size, months: int) -> bool:
-    """Return True if the months are so small that `era5 load` runs them together."""
-    return load.kind.is_series or (load.kind.has_own_files and size.values < months * SMALL_MONTH_VALUES)
-
-
-def _record_seconds(months: int, *, is_one_run: bool) -> Figure:
-    if is_one_run:
-        seconds = measured_rates().series_seconds
-        return Figure(months * seconds, f"as documented: about {seconds:g} s a month, in one run")
-    seconds = measured_rates().record_seconds
-    return Figure(months * seconds, f"as documented: about {seconds:g} s a month, of Dagster's runs")
-
-
-def _raw_seconds(load: Load, size: Size, months: int, comparable: Sequence[LedgerEntry]) -> Figure:
-    if months == 0:
-        return Figure(0.0, "nothing to load")
-    if load.kind.has_own_files:
+def _raw_seconds(load: Load, size: Size, months: int, comparable: Sequence[LedgerEntry], download: float) -> Figure:
+    kind = load.kind
+    if kind.has_own_files:
         return Figure(0.0, "the files are there already")
-    if load.kind.is_generated:
+    if kind.is_generated:
         rate = measured_rates().generate
         return _measured(((e.seconds.get("raw"), e.rows) for e in comparable), size.rows, _rows_per_second) or Figure(
             size.rows / rate, f"as documented: {_rows_per_second(1 / rate)}"
         )
-    queue = ", the queue included" if load.kind.is_queued else ""
-    decides = "; the queue decides" if load.kind.is_queued else ""
+    queue = ", the queue included" if kind.is_queued else ""
     measured = _measured(
         ((e.seconds.get("raw"), 1) for e in comparable), months, lambda rate: f"{rate / 60:,.1f} minutes a month{queue}"
     )
-    return measured or Figure(None, f"not known before the first month{decides}")
+    if measured is not None:
+        return measured
+    until = "assumed until a month is measured here"
+    if not kind.is_queued:
+        return Figure(download / 1e6 / _MEGABYTES_PER_SECOND, f"{until}: {_MEGABYTES_PER_SECOND} MB/s")
+    minutes = _MINUTES_PER_SERIES if kind.is_series else _MINUTES_PER_REQUEST
+    turns = ceil(size.requests / kind.requests_at_once)
+    return Figure(turns * minutes * 60.0, f"{until}: {minutes} minutes a request, {kind.requests_at_once} at once")
 
 
 def _bytes_per_row(rate: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
@@ -36,10 +35,6 @@ if TYPE_CHECKING:
 State = Literal["loaded", "incomplete", "other", "elsewhere", "missing", "early", "future"]
 TO_LOAD: tuple[State, ...] = ("incomplete", "other", "elsewhere", "missing")
 
-# Guesses for the download, until a month has been measured.
-_MINUTES_PER_REQUEST = (10, 30, 60)
-_MINUTES_PER_SERIES = (1, 2, 10)
-_MEGABYTES_PER_SECOND = (10, 50, 200)
 # Any month with 31 days.
 _LONGEST_MONTH = Month(2020, 1)
 
@@ -88,18 +83,6 @@ class Plan:
         if self.has_requests_for_several:
             return self.load.months_a_request * fields_of(_LONGEST_MONTH, len(self.load.variables))
         return self.load.fields_of_largest_request(self.largest.fields)
-
-    @property
-    def guesses(self) -> tuple[dict[str, float], ...]:
-        """Hours of the download under named assumptions; empty if they are known."""
-        if self.seconds.raw.value is not None:
-            return ()
-        if self.load.kind.is_queued:
-            turns = math.ceil(self.size.requests / self.load.kind.requests_at_once)
-            minutes = _MINUTES_PER_SERIES if self.load.kind.is_series else _MINUTES_PER_REQUEST
-            return tuple({"minutes_per_request": n, "hours": turns * n / 60} for n in minutes)
-        megabytes = (self.bytes.download.value or 0.0) / 1e6
-        return tuple({"megabytes_per_second": n, "hours": megabytes / n / 3600} for n in _MEGABYTES_PER_SECOND)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as a JSON value, as `era5 plan --json` prints it; null means unknown."""
@@ -156,60 +139,43 @@ class Plan:
             "fields_allowed_per_request": MAX_FIELDS if has_limit else None,
             "rows": self.size.rows,
             "values": self.size.values,
-            "download_bytes": _rounded(self.bytes.download.value),
-            "raw_bytes": _rounded(self.bytes.raw.value),
-            "parquet_bytes": _rounded(self.bytes.parquet.value),
-            "table_bytes": _rounded(self.bytes.table.value),
-            "table_bytes_in_columnstore": _rounded(self.bytes.columnstore),
+            "download_bytes": round(self.bytes.download.value),
+            "raw_bytes": round(self.bytes.raw.value),
+            "parquet_bytes": round(self.bytes.parquet.value),
+            "table_bytes": round(self.bytes.table.value),
+            "table_bytes_in_columnstore": round(self.bytes.columnstore),
         }
 
     def _hours(self) -> dict[str, Any]:
         seconds = self.seconds
         return {
             "hours": {
-                "raw": _hours(seconds.raw.value),
-                "flatten": _hours(seconds.flatten.value),
-                "load": _hours(seconds.load.value),
-                "compare": _hours(seconds.compare.value),
-                "record": _hours(seconds.record.value),
-                "all_but_raw": _hours(seconds.work),
-                "all_but_raw_two_at_once": _hours(seconds.work_at_once),
-                "all": _hours(seconds.one_after_another),
-                "all_two_at_once": _hours(seconds.two_at_once),
+                "raw": seconds.raw.value / 3600,
+                "all_but_raw": seconds.load.value / 3600,
+                "all": seconds.all / 3600,
             },
-            "download_guesses": list(self.guesses),
             "known_from": {
                 "download_bytes": self.bytes.download.known_from,
                 "raw_bytes": self.bytes.raw.known_from,
                 "parquet_bytes": self.bytes.parquet.known_from,
                 "table_bytes": self.bytes.table.known_from,
                 "raw_hours": seconds.raw.known_from,
-                "flatten_hours": seconds.flatten.known_from,
-                "load_hours": seconds.load.known_from,
-                "compare_hours": seconds.compare.known_from,
-                "record_hours": seconds.record.known_from,
+                "all_but_raw_hours": seconds.load.known_from,
             },
         }
 
     def _disk_space(self) -> dict[str, Any]:
+        store = self.storage.store_bytes
         return {
             "keep": self.storage.policy.keep,
             "store": self.storage.policy.store,
             "months_at_once": self.storage.months_at_once,
-            "home_needed_bytes": _rounded(self.storage.home_bytes),
+            "home_needed_bytes": round(self.storage.home_bytes),
             "home_free_bytes": self.disks.home_free_bytes,
-            "store_needed_bytes": _rounded(self.storage.store_bytes),
+            "store_needed_bytes": None if store is None else round(store),
             "table_free_bytes": self.disks.table_free_bytes,
             "warnings": list(self.warnings),
         }
-
-
-def _rounded(value: float | None) -> int | None:
-    return None if value is None else round(value)
-
-
-def _hours(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds / 3600
 
 
 # --- Warnings about a planned load: what does not fit or cannot be loaded yet, and what to do ---
@@ -239,7 +205,7 @@ def _it(months: Sequence[Month]) -> str:
 
 
 def _disk_warnings(plan: Plan) -> Iterator[str]:
-    disks, table = plan.disks, plan.bytes.table.value or 0.0
+    disks, table = plan.disks, plan.bytes.table.value
     in_table = table if disks.is_one else 0.0
     needed = plan.storage.home_bytes + in_table
     smaller = "a smaller --area, fewer --variables, or fewer months at a time"
@@ -327,7 +293,7 @@ def make_plan(
         largest=largest,
         largest_home_bytes=largest_bytes.home,
         bytes=all_bytes,
-        seconds=estimate_seconds(load, size, len(sizes), comparable, contents.layout),
+        seconds=estimate_seconds(load, size, len(sizes), comparable, all_bytes.download.value),
         storage=storage_of(policy, len(sizes), all_bytes, room),
         chunks=chunks,
     )

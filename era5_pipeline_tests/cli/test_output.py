@@ -142,7 +142,6 @@ def test_a_pipe_has_100_columns_unless_it_is_said_how_many(
         ("places", "Paris"),
         ("variables", "temp"),
         ("plan", "--from", "1940", "--to", "2024", "--source", "cds"),
-        ("plan", "--from", "2020", "--area", "50/0/50/0", "--compare"),
     ],
     ids=" ".join,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,12 +25,11 @@ PALETTE = np.random.default_rng(0).permutation(256 * 3).astype(np.uint8).reshape
 
 
 def written(path: Path, frames: np.ndarray, fps: int = 12) -> None:
-    with path.open("wb") as file:
-        gif = GifFile(file, PALETTE, fps)
+    with closing(GifFile(path, PALETTE, fps)) as gif:
         for frame in frames:
             gif.add(frame)
         gif.finish()
-        assert gif.bytes_written == file.tell()
+        assert gif.bytes_written == path.stat().st_size
 
 
 def read_back(path: Path) -> tuple[np.ndarray, list[int]]:
@@ -89,7 +89,7 @@ def test_frames_come_back_in_order_with_even_sizes(tmp_path: Path) -> None:
         film.add(np.full(SHAPE, grey, dtype=np.uint8))
     assert film.bytes_written is None
     film.finish()
-    film.stop()
+    film.close()
     command = ["ffmpeg", "-loglevel", "error", "-i", str(tmp_path / "a.mp4"), "-f", "rawvideo", "-pix_fmt", "gray", "-"]
     raw = subprocess.run(command, check=True, capture_output=True).stdout
     frames = np.frombuffer(raw, dtype=np.uint8).reshape(5, 52, 102)
@@ -106,7 +106,7 @@ def fill(film: Mp4File, frames: int) -> None:
             film.add(noise.integers(0, 256, (400, 400)).astype(np.uint8))
         film.finish()
     finally:
-        film.stop()
+        film.close()
 
 
 def test_a_folder_that_is_not_there_is_said_in_its_words(tmp_path: Path) -> None:
@@ -125,5 +125,5 @@ def test_the_program_ends_where_the_film_is_given_up(tmp_path: Path) -> None:
     program = film._program
     assert program is not None
     assert program.poll() is None
-    film.stop()
+    film.close()
     assert program.poll() is not None

@@ -14,7 +14,7 @@ from era5_pipeline_tests.draw.test_projected_map import field_of
 def test_a_region_has_its_box_on_the_world(area: str) -> None:
     drawn = draw_map(field_of(area))
     axes, bar, world = drawn.figure.axes
-    west, east, south, north = drawn.window
+    west, east, south, north = drawn.projection.window
     boxes = [patch for patch in world.patches if isinstance(patch, Rectangle)]
     middle = (west + east) / 2
     assert len(boxes) == (2 if area == "-12/175/-22/-175" else 1)

@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from PIL import Image
 
-from era5_pipeline.draw.map_parts import map_window
-from era5_pipeline.draw.maps import centred_field, map_figure, preview_map
+from era5_pipeline.draw.maps import map_figure, preview_map
 from era5_pipeline.maps.styles import NO_DATA, NO_DATA_ON_LAND, TEXT_OF_PREVIEW, style_of, variable_title
-from era5_pipeline.model import grid
 from era5_pipeline_tests.draw.test_projected_map import field_of
 from era5_pipeline_tests.draw.variables_of_each_kind import KINDS, USUAL, usual_field
 
@@ -26,27 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from era5_pipeline.model.variables import Variable
-
-GLOBE = field_of("global", "longitude")
-
-
-@given(st.floats(-180, 360))
-def test_a_centred_field_has_each_value_at_its_longitude(centre: float) -> None:
-    found = centred_field(GLOBE, centre)
-    east = np.diff(found.longitudes)
-    np.testing.assert_array_equal(east, np.float32(grid.STEP_DEGREES))
-    shown = found.values[100] * 3
-    off = (shown - found.longitudes + 180.0) % 360.0 - 180.0
-    assert np.abs(off).max() < 1e-3
-    west, east_end, _, _ = map_window(found)
-    assert east_end - west == 360.0
-    assert abs((west + east_end) / 2 - centre) <= 0.125
-
-
-def test_a_region_stays_where_it_is() -> None:
-    region = field_of("10/90/-10/120")
-    assert centred_field(region, 0.0) is region
-
 
 TIME = datetime(2018, 12, 4, 4, tzinfo=UTC)
 

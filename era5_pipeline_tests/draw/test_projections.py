@@ -135,19 +135,18 @@ PACIFIC = (100.0, 300.0, -60.0, 60.0)
         (GLOBE, "equal-earth"),
         (PACIFIC, "equal-earth"),
         ((-180.0, 180.0, 0.0, 90.0), "equal-earth"),
-        ((-180.0, 180.0, -30.0, 30.0), None),  # a band
-        ((-90.0, 90.0, -90.0, 90.0), None),  # half the globe
-        ((-11.0, 3.0, 49.0, 61.0), None),
+        ((-180.0, 180.0, -30.0, 30.0), "plate-carree"),  # a band
+        ((-90.0, 90.0, -90.0, 90.0), "plate-carree"),  # half the globe
+        ((-11.0, 3.0, 49.0, 61.0), "plate-carree"),
         ((9.875, 34.125, 75.875, 81.125), "polar-stereographic"),  # Svalbard
         ((169.875, 210.125, 74.875, 85.125), "polar-stereographic"),  # across the date line
         ((-180.0, 180.0, -90.0, -59.875), "polar-stereographic"),
         ((19.875, 31.125, 59.875, 70.125), "polar-stereographic"),
-        ((3.875, 32.125, 56.875, 72.125), None),  # Scandinavia begins before 60 degrees
+        ((3.875, 32.125, 56.875, 72.125), "plate-carree"),  # Scandinavia begins before 60 degrees
     ],
 )
-def test_the_globe_is_drawn_in_equal_earth_and_regions_as_they_were(window: Window, name: str | None) -> None:
-    found = choose_projection("auto", window, GLOBE)
-    assert (found and found.name) == name
+def test_the_globe_is_drawn_in_equal_earth_and_regions_as_they_were(window: Window, name: str) -> None:
+    assert choose_projection("auto", window, GLOBE).name == name
 
 
 @pytest.mark.parametrize(
@@ -165,25 +164,30 @@ def test_longitudes_are_those_within_half_a_turn_of_the_centre(
     choice: ProjectionChoice, centre: float | None, window: Window, expected: tuple[float, float]
 ) -> None:
     found = choose_projection(choice, window, window, centre)
-    assert found is not None
     assert found.window[:2] == expected
     assert found.window[2:] == window[2:]
 
 
 def test_a_small_area_is_shown_with_its_surroundings() -> None:
     found = choose_projection("robinson", (10.0, 10.25, 50.0, 50.25), (9.0, 11.0, 49.0, 51.0))
-    assert found is not None
     assert found.window == (9.0, 11.0, 49.0, 51.0)
 
 
-def test_plate_carree_is_no_projection() -> None:
-    assert choose_projection("plate-carree", GLOBE, GLOBE, 150.0) is None
+def test_a_meridian_is_in_the_middle_of_plate_carree_if_it_has_all_longitudes() -> None:
+    assert choose_projection("plate-carree", GLOBE, GLOBE, 150.0).window == (-30.0, 330.0, -90.0, 90.0)
+    band = (-180.0, 100.0, -60.0, 60.0)
+    assert choose_projection("plate-carree", band, band, 150.0).window == band
+
+
+def test_a_degree_of_latitude_is_longer_in_plate_carree_by_what_it_is_in_the_middle() -> None:
+    for (south, north), times in (((-10.0, 10.0), 1.0), ((55.0, 65.0), 2.0), ((80.0, 90.0), 4.0)):
+        window = (10.0, 30.0, south, north)
+        shape = MapProjection("plate-carree", 20.0, window).shape
+        assert shape == pytest.approx(20.0 / (north - south) / times)
 
 
 def polar(window: Window, centre: float | None = None) -> MapProjection:
-    found = choose_projection("polar-stereographic", window, window, centre)
-    assert found is not None
-    return found
+    return choose_projection("polar-stereographic", window, window, centre)
 
 
 def stereographic(longitude: float, latitude: float, centre: float, pole: int) -> tuple[float, float]:
@@ -218,7 +222,6 @@ def test_a_polar_map_of_all_longitudes_is_a_disc_to_the_pole_and_another_is_a_se
 def test_a_narrow_polar_area_is_shown_with_its_surroundings() -> None:
     """A wedge at the pole would be as thin as a line."""
     found = choose_projection("auto", (0.0, 2.0, 85.0, 90.0), (-3.0, 5.0, 85.0, 90.0))
-    assert found is not None
     west, east, south, north = found.bounds
     assert 0.4 < (east - west) / (north - south) < 1.0
     assert (found.window[0] + found.window[1]) / 2 == 1.0
@@ -239,9 +242,7 @@ PROJ = {"equal-earth": "eqearth", "robinson": "robin"}
 
 
 def chosen(name: ProjectionName, centre: float | None) -> MapProjection:
-    found = choose_projection(name, GLOBE, GLOBE, centre)
-    assert found is not None
-    return found
+    return choose_projection(name, GLOBE, GLOBE, centre)
 
 
 def cells_of(projection: MapProjection) -> NearestCells:
@@ -328,7 +329,8 @@ def test_cells_outside_of_a_small_grid_have_no_value() -> None:
 
 def test_plate_carree_has_the_nearest_cell_too() -> None:
     x, y = np.array([9.9, 10.1, 10.13, 200.1]), np.array([-89.95, 45.1])
-    index = NearestCells.find(None, LATITUDES, LONGITUDES, x, y).index
+    projection = choose_projection("plate-carree", GLOBE, GLOBE, 150.0)
+    index = NearestCells.find(projection, LATITUDES, LONGITUDES, x, y).index
     longitude, latitude = (field.ravel()[index] for field in fields())
     np.testing.assert_array_equal(longitude[0], [10.0, 10.0, 10.25, -160.0])
     np.testing.assert_array_equal(latitude[:, 0], [-90.0, 45.0])

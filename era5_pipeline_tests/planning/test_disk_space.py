@@ -157,7 +157,7 @@ def test_files_that_are_not_kept_are_needed_for_the_months_in_work_alone() -> No
     # A ZIP of two step types is unpacked besides.
     assert MONTHS_AT_ONCE * one < none.home_bytes < 2 * MONTHS_AT_ONCE * one
     flat = plan_of(StoragePolicy("flat")).storage
-    assert flat.home_bytes == pytest.approx((plan_of().bytes.parquet.value or 0) + none.home_bytes)
+    assert flat.home_bytes == pytest.approx(plan_of().bytes.parquet.value + none.home_bytes)
 
 
 @pytest.mark.parametrize("keep", ["all", "flat", "none"])

@@ -23,7 +23,6 @@ from era5_pipeline.planning.estimates import measured_rates
 from era5_pipeline.planning.extent import Load, Size
 from era5_pipeline.planning.load_plan import TO_LOAD, make_plan
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.warehouse.layouts import LAYOUTS
 from era5_pipeline.warehouse.ledger_entry import Addition, LedgerEntry, LedgerFile
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.space import MonthSpace, Space, read_space
@@ -137,8 +136,8 @@ def test_a_plan_of_all_of_era5() -> None:
     assert value["table_bytes"] == value["table_bytes_in_columnstore"]
     # Between the ZIP of smooth fields and values that do not compress at all.
     assert 5.7e9 / 772_450_560 < value["download_bytes"] / size.rows < 4 * 6
-    assert value["hours"]["load"] == pytest.approx(size.rows / measured_rates().load["columnstore"] / 3600)
-    assert value["hours"]["all"] is None
+    assert value["hours"]["all_but_raw"] == pytest.approx((size.rows / measured_rates().load + 1020) / 3600)
+    assert value["hours"]["all"] == pytest.approx(value["hours"]["raw"] + value["hours"]["all_but_raw"])
 
 
 def test_months_of_a_small_area_are_requested_together() -> None:
@@ -164,7 +163,7 @@ def test_a_plan_is_the_sum_of_its_months(load: Load) -> None:
     for name in ("download", "raw", "parquet", "table"):
         total = sum(getattr(part.bytes, name).value for part in parts)
         assert getattr(whole.bytes, name).value == pytest.approx(total)
-    assert whole.seconds.work == pytest.approx(sum(part.seconds.work for part in parts))
+    assert whole.seconds.load.value == pytest.approx(sum(part.seconds.load.value for part in parts))
     assert whole.bytes.columnstore == pytest.approx(sum(part.bytes.columnstore for part in parts))
 
 
@@ -199,7 +198,7 @@ def test_rows_and_bytes_grow_with_the_area(load: Load) -> None:
     ratio = N_LOCATIONS / load.locations
     assert plan_of(around).size.rows == pytest.approx(plan_of(load).size.rows * ratio)
     here, there = plan_of(load).bytes, plan_of(around).bytes
-    assert there.table.value == pytest.approx((here.table.value or 0) * ratio)
+    assert there.table.value == pytest.approx(here.table.value * ratio)
     if load.source == "arco":  # which downloads whole fields
         assert there.download.value == pytest.approx(here.download.value)
 
@@ -322,15 +321,14 @@ def test_measured_rates_take_precedence_over_documented_ones() -> None:
     assert plan.bytes.parquet.known_from.startswith("measured here on 2 months")
     assert plan.bytes.table.value == pytest.approx(size.rows * 50)
     seconds = plan.seconds
-    assert seconds.flatten.value == pytest.approx(size.rows / 1e6)
-    assert seconds.load.value == pytest.approx(size.rows / 5e5)
-    assert_says(seconds.load.known_from, "measured here on 3 months", "0.5 million rows/s")
+    rates = measured_rates()
+    # The ledger has no time of the comparison.
+    of_rows = size.rows / 1e6 + size.rows / 5e5 + size.rows / rates.compare
+    assert seconds.load.value == pytest.approx(of_rows + 9 * rates.record_seconds)
+    assert_says(seconds.load.known_from, "measured here on 3 months", "0.3 million rows/s", "1 s a month")
     assert seconds.raw.value == pytest.approx(9 * 1800)
     assert_says(seconds.raw.known_from, "measured here on 3 months", "30.0 minutes a month", "queue")
-    assert plan.guesses == ()
-    assert seconds.one_after_another == pytest.approx(9 * 1800 + seconds.work)
-    assert seconds.two_at_once == pytest.approx(9 * 900)
-    assert seconds.compare.known_from.startswith("as documented")
+    assert seconds.all == pytest.approx(9 * 1800 + seconds.load.value)
 
 
 @pytest.mark.parametrize(
@@ -348,8 +346,7 @@ def test_months_that_are_not_comparable_measure_nothing(other: dict[str, Any]) -
     space = Space(months={entry.month: MonthSpace(entry.rows, 1, entry.rows * 50)})
     plan = plan_of(load_of("2024-02", "2024-03", area=JAVA), entry, layout="partitions", space=space).to_json()
     texts = plan["known_from"].values()
-    assert not any("measured" in text for text in texts)
-    assert plan["hours"]["raw"] is None
+    assert not any("measured here on" in text for text in texts)
 
 
 def test_months_that_share_chunks_use_the_rate_of_the_whole_table() -> None:
@@ -359,40 +356,30 @@ def test_months_that_share_chunks_use_the_rate_of_the_whole_table() -> None:
     assert plan.bytes.table.value == pytest.approx(80 * plan.size.rows)
 
 
-def test_the_download_is_guessed_until_it_was_measured() -> None:
+def test_the_time_of_the_download_is_assumed_until_it_was_measured() -> None:
     plan = plan_of(load_of("2024-01", "2024-05"))
     # Five requests, two at once: three rounds.
-    assert plan.guesses == tuple({"minutes_per_request": n, "hours": 3 * n / 60} for n in (10, 30, 60))
-    assert_says(plan.seconds.raw.known_from, "not known", "queue")
+    assert plan.seconds.raw.value == 3 * 30 * 60
+    assert_says(plan.seconds.raw.known_from, "assumed until a month is measured", "30 minutes a request, 2 at once")
     arco = plan_of(load_of("2024-01", source="arco"))
     assert (arco.size.files, plan_of(load_of("2024-01", source="cds")).size.files) == (31, 2)
-    at_ten = arco.guesses[0]
-    assert at_ten["hours"] * 3600 * at_ten["megabytes_per_second"] * 1e6 == pytest.approx(arco.bytes.download.value)
-    assert plan_of(load_of("2024-01", source="files")).guesses == ()
-
-
-def test_two_months_at_once_take_no_longer_but_not_half() -> None:
-    for layout in LAYOUTS:
-        seconds = plan_of(load_of("2024-01", "2024-12", source="sample", area=JAVA), layout=layout).seconds
-        assert seconds.work / 2 < seconds.work_at_once <= seconds.work
-        assert seconds.two_at_once is not None
-        assert seconds.one_after_another is not None
-        assert seconds.two_at_once < seconds.one_after_another
-    one = plan_of(load_of("2024-01", source="sample")).seconds
-    assert (one.work_at_once, one.two_at_once) == (one.work, max(one.raw.value or 0, one.work))
+    assert arco.seconds.raw.value == pytest.approx(arco.bytes.download.value / 50e6)
+    assert plan_of(load_of("2024-01", source="files")).seconds.raw.value == 0
+    sample = plan_of(load_of("2024-01", source="sample"))
+    assert sample.seconds.raw.value == pytest.approx(sample.size.rows / measured_rates().generate)
 
 
 def test_small_months_of_files_are_planned_as_one_run() -> None:
-    places = Area.parse("10.75/106.25/10.75/106.75")
-    small = plan_of(load_of("1940-01", "1940-12", source="files", area=places)).seconds
-    assert small.at_once == 1
-    assert small.record.value == pytest.approx(12 * measured_rates().series_seconds)
-    assert_says(small.record.known_from, "in one run")
-    large = plan_of(load_of("1940-01", "1940-12", source="files")).seconds
-    assert large.at_once == 2
-    assert large.record.value == pytest.approx(12 * measured_rates().record_seconds)
+    places, rates = Area.parse("10.75/106.25/10.75/106.75"), measured_rates()
+
+    def of_each_month(source: SourceName, **more: Any) -> float:
+        plan = plan_of(load_of("1940-01", "1940-12", source=source, **more))
+        return (plan.seconds.load.value - plan.size.rows / rates.load) / 12
+
+    assert of_each_month("files", area=places) == pytest.approx(rates.series_seconds)
+    assert of_each_month("files") == pytest.approx(rates.record_seconds)
     # Only the user's own files and series are: a service delivers months one by one.
-    assert plan_of(load_of("1940-01", "1940-12", source="cds", area=places)).seconds.at_once == 2
+    assert of_each_month("cds", area=places) == pytest.approx(rates.record_seconds)
 
 
 def test_a_plan_with_nothing_to_load_is_all_zero() -> None:
@@ -400,7 +387,7 @@ def test_a_plan_with_nothing_to_load_is_all_zero() -> None:
     value = plan.to_json()
     assert (value["months_loaded"], value["months_to_load"], value["first_to_load"]) == (1, 0, None)
     assert {value[n] for n in ("requests", "fields", "rows", "download_bytes", "parquet_bytes", "table_bytes")} == {0}
-    assert (value["hours"]["all"], value["download_guesses"], value["warnings"]) == (0, [], [])
+    assert (value["hours"]["all"], value["warnings"]) == (0, [])
 
 
 def test_a_load_that_does_not_fit_on_the_disks_gets_warnings() -> None:
@@ -410,7 +397,7 @@ def test_a_load_that_does_not_fit_on_the_disks_gets_warnings() -> None:
         return "\n".join(plan_of(load, layout="partitions", disks=DiskSpace(int(home), int(table), is_one)).warnings)
 
     plan = plan_of(load, layout="partitions")
-    home, table = plan.bytes.home, plan.bytes.table.value or 0.0
+    home, table = plan.bytes.home, plan.bytes.table.value
     assert warnings(home + 1, table + 1, is_one=False) == ""
     assert warnings(home + table + 1, home + table + 1, is_one=True) == ""
     # Each would fit alone.
@@ -423,11 +410,6 @@ def test_a_load_that_does_not_fit_on_the_disks_gets_warnings() -> None:
     assert "disk of the embedded server" in small
     assert small.count("--area") == small.count("--variables") == 2
     assert plan_of(load, disks=DiskSpace()).warnings == ()
-
-
-def test_every_layout_has_a_documented_rate() -> None:
-    rates = measured_rates()
-    assert set(rates.load) == set(rates.two_at_once) == set(LAYOUTS)
 
 
 @pytest.mark.parametrize("names", ["t2m", "t2m,tp", "t2m,u10,v10", "t2m,u10,v10,tcc,tp", ALL])
@@ -456,7 +438,7 @@ def test_real_files_are_not_larger_than_estimated(name: str, kind: str, era5_sam
         values = sum(variable.size for variable in file.variables.values() if variable.ndim == 3)
         files = math.ceil(file.dimensions["valid_time"].size / 744)
     size = Size(files=files, **{f"{kind}_values": values})
-    estimated = estimates.estimate_bytes(load_of("2024-01"), size, (), None, None).raw.value or 0.0
+    estimated = estimates.estimate_bytes(load_of("2024-01"), size, (), None, None).raw.value
     assert path.stat().st_size <= estimated <= 2 * path.stat().st_size
 
 
@@ -468,7 +450,7 @@ def test_a_plan_of_a_place_is_one_request_for_all_months() -> None:
     plan = plan_of(load)
     assert (plan.size.requests, plan.size.rows, plan.load.locations) == (1, 745_128, 1)
     assert plan.bytes.download.value == 761_664 * (5 * 4 + 8)
-    assert [guess["minutes_per_request"] for guess in plan.guesses] == [1, 2, 10]
+    assert plan.seconds.raw.value == 2 * 60
     value = plan.to_json()
     assert (value["requests"], value["points"], value["area"]) == (1, "-6.25/106.75", None)
     assert value["fields_allowed_per_request"] is None

@@ -13,24 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, Area, latitudes_of, longitudes_of
-from era5_pipeline.model.months import FIRST_YEAR, Month
-from era5_pipeline.model.times import hour_of, hours_of_month, time_of
-from era5_pipeline.sources.zarr.layout import ChunkGrid, Geometry
+from era5_pipeline.model.grid import N_LONGITUDES, Area, latitudes_of, longitudes_of
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.times import hours_of_month, time_of
 from era5_pipeline.sources.zarr.reading import blocks_of, hours_of_unit, positions_of, unit_hours, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from era5_pipeline.model.variables import Variable
     from era5_pipeline.netcdf.cds_files import Axes
-    from era5_pipeline.sources.zarr.layout import Layout
-    from era5_pipeline.sources.zarr.presets import Preset
+    from era5_pipeline.sources.zarr.layout import Geometry, Layout
     from era5_pipeline.sources.zarr.reading import Block
     from era5_pipeline.sources.zarr.store import ReadOnlyStore
-
-# Requests under way at the same time: zarr's default.
-REQUESTS_AT_ONCE = 10
 
 
 @dataclass(frozen=True)
@@ -176,15 +170,3 @@ def stored_rates(store: ReadOnlyStore, layout: Layout, axes: Axes, months: Seque
         size = store.size_of(key)
         rates[array.name] = None if size is None else size / array.bytes_of(array.shard)
     return rates
-
-
-def preset_geometry(preset: Preset, variables: Sequence[Variable], end: Month) -> Geometry:
-    """The geometry of a preset, as documented: all hours from 1940 to the end of a month, the globe from the north."""
-    arrays = tuple(ChunkGrid(one, one.short_name, preset.chunk, preset.chunk, 4) for one in variables)
-    return Geometry(
-        arrays=arrays,
-        hours=range(hour_of(Month(FIRST_YEAR, 1).start), hour_of(end.end)),
-        first_position=0,
-        latitude_index=np.arange(N_LATITUDES, dtype=np.int32)[::-1],
-        longitude_index=np.arange(N_LONGITUDES, dtype=np.int32),
-    )

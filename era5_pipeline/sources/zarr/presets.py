@@ -1,6 +1,6 @@
 """Addresses of public Zarr stores of ERA5, from their documentation; and the address, user and token of a request.
 
-Nobody has tried these presets against the services: they are what the documentation said on `READ_ON`.
+Nobody has tried these presets against the services: they are what the documentation said on 2026-11-25.
 """
 
 from __future__ import annotations
@@ -14,25 +14,15 @@ from era5_pipeline.model.errors import SourceError, UsageError
 if TYPE_CHECKING:
     from era5_pipeline.model.settings import Settings
 
-# The day on which the documentation was read.
-READ_ON = "2026-11-25"
-
 
 @dataclass(frozen=True)
 class Preset:
-    """A public store that wants a token: its address, and what its documentation says of its contents.
-
-    `user` is the name that goes with the token; None: the token alone (Bearer). `chunk` is hours x latitudes x
-    longitudes. `lacks` are columns of the default ones that it does not have.
-    """
+    """A public store that wants a token; `user` is the name that goes with it, None: the token alone (Bearer)."""
 
     name: str
     title: str
     url: str
-    chunk: tuple[int, int, int]
     user: str | None = None
-    lacks: tuple[str, ...] = ()
-    note: str = ""
 
 
 PRESETS: dict[str, Preset] = {
@@ -42,17 +32,12 @@ PRESETS: dict[str, Preset] = {
             "edh",
             "Earth Data Hub of Destination Earth",
             "https://data.earthdatahub.destine.eu/era5/era5-single-levels-atmosphere-v0.zarr",
-            (1080, 60, 60),
             user="edh",
-            note="values are documented as rounded",
         ),
         Preset(
             "ecmwf-arco",
             "ECMWF's ARCO data lake, chunks of long series",
             "https://arco.datastores.ecmwf.int/cadl-arco-geo-002/arco/reanalysis_era5_single_levels/sfc/geoChunked.zarr",
-            (67_584, 4, 4),
-            lacks=("snowfall",),
-            note="documented as beta: it may be closed at any moment",
         ),
     )
 }

@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
-from era5_pipeline.model.grid import Area
+from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import hours_of_month
 from era5_pipeline.model.variables import DEFAULT_VARIABLES, in_table_order
 from era5_pipeline.netcdf.cds_files import Axes
 from era5_pipeline.sources.source import Request, due_months
-from era5_pipeline.sources.zarr.chunk_plan import plan_chunks, preset_geometry, stored_rates
-from era5_pipeline.sources.zarr.presets import PRESETS, StoreAccess
+from era5_pipeline.sources.zarr.chunk_plan import plan_chunks, stored_rates
+from era5_pipeline.sources.zarr.layout import ChunkGrid, Geometry
+from era5_pipeline.sources.zarr.presets import StoreAccess
 from era5_pipeline.sources.zarr.source import ZarrSource
 from era5_pipeline_tests.arco_store import Web, served
 from era5_pipeline_tests.zarr_stores import BOXES, HOURLY, SHARDED, hours_between, write_store
@@ -92,8 +94,10 @@ def test_the_documented_chunks_of_ecmwf_make_few_requests_for_a_place() -> None:
     """As docs of the service count them: 60 objects for five variables at 16 places since 1940."""
     variables = tuple(variable for variable in DEFAULT_VARIABLES if variable.column != "snowfall")
     months = [Month.from_number(n) for n in range(Month(1940, 1).number, Month(2026, 4).number + 1)]
-    geometry = preset_geometry(PRESETS["ecmwf-arco"], variables, months[-1])
+    hours = range(hours_of_month(months[0]).start, hours_of_month(months[-1]).stop)
+    arrays = tuple(ChunkGrid(one, one.short_name, (67_584, 4, 4), (67_584, 4, 4), 4) for one in variables)
+    latitudes, longitudes = np.arange(N_LATITUDES, dtype=np.int32)[::-1], np.arange(N_LONGITUDES, dtype=np.int32)
+    geometry = Geometry(arrays, hours, 0, latitudes, longitudes)
     plan = plan_chunks(geometry, Axes.of(Area(90.0, -179.75, 89.25, -179.0)), months, {})
     assert plan.requests == 60
     assert plan.decoded_bytes == 60 * 4 * 67_584 * 16
-    assert geometry.hours.stop == hours_of_month(months[-1]).stop
