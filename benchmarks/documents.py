@@ -71,6 +71,7 @@ def document_parts(results: Results) -> dict[str, str | None]:
         by_connections=lambda: _by_connections(results),
         best_setting=lambda names: _best_setting(results, names),
         least=_least,
+        rate_of=rate_of_cell,
         fsync_of=lambda cells: _fsync_of(results, cells),
         fewest_given=lambda cells: min(
             values[1] for cell in cells.values() for name, values in cell["medians"].items() if name.startswith("given")
