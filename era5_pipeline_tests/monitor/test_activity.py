@@ -271,13 +271,15 @@ def test_a_load_that_is_sent_no_rows_waits_for_the_loader(warehouse: Warehouse, 
 def test_rows_of_a_months_first_load_are_shown_on_every_layout(warehouse: Warehouse, large: FlatMonth) -> None:
     """The columnstore shows no progress of it: its bytes are unknown, not zero, and its rows are those it reports."""
     with loading(warehouse, large, pause=True, batches=False):
-        report = report_that(warehouse, lambda report: (report.loaders[0].rows or 0) > 60_000)
+        report = report_that(
+            warehouse,
+            lambda report: (report.loaders[0].rows or 0) > 60_000 and find_bottleneck(report).kind == "loader",
+        )
         shown = ask(warehouse.url, "SELECT count(*) FROM pg_stat_progress_copy WHERE datname = current_database()")
         (loader,) = report.loaders
         assert (loader.month, loader.phase) == (JULY, "COPY")
         assert loader.rows == pytest.approx(65_536, abs=UNREPORTED_ROWS + BUFFER_BYTES / ROW_BYTES)
         assert (loader.bytes is None) == (not shown)
-        assert find_bottleneck(report).kind == "loader"
 
 
 def test_a_blocking_lock_is_reported_with_its_holder(warehouse: Warehouse, large: FlatMonth) -> None:
@@ -353,11 +355,12 @@ def test_a_second_load_of_a_month_waits_for_the_first(warehouse: Warehouse, larg
 def test_all_connections_of_a_shared_month_are_loaders(database_url: str, large: FlatMonth) -> None:
     warehouse = Warehouse(database_url)
     with loading(warehouse, large, pause=True, workers=2):
-        report = report_that(warehouse, lambda report: len(report.loaders) == 3)
+        report = report_that(
+            warehouse, lambda report: len(report.loaders) == 3 and find_bottleneck(report).kind == "loader"
+        )
         assert {loader.month for loader in report.loaders} == {JULY}
         # The first connection waits for the two workers.
         assert sorted(loader.phase for loader in report.loaders) == ["COPY", "COPY", "idle"]
-        assert find_bottleneck(report).kind == "loader"
 
 
 @pytest.mark.parametrize(
