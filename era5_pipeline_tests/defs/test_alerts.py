@@ -55,7 +55,7 @@ class Watched:
         self.cursor = data.cursor
         assert not data.run_requests
         assert SECRET not in str(data)
-        return [str(one.error) for one in data.dagster_run_reactions if one.error is not None]
+        return [str(one.error) for one in data.dagster_run_reactions or () if one.error is not None]
 
     def lost_run(self, month: str, **tags: str) -> str:
         """Make a run whose process was lost, as the daemon reports it."""
