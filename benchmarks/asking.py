@@ -165,7 +165,7 @@ _TOLERANCE = 1e-3  # in any unit; the table computes its float32 in other steps 
 def _from_connecting(
     table: AskedTable, read: Callable[[psycopg.Connection[Any]], Any], times: int = 1
 ) -> tuple[Any, Numbers]:
-    """What is read, with the seconds from a new connection on, and those of reading it again on that connection."""
+    """Read; return the answer, the seconds with a new connection, and the median of `times` reads on the same one."""
     import pandas as pd  # noqa: F401  # imported before the clock starts, as programs do it once
 
     started = time.perf_counter()

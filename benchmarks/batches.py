@@ -45,7 +45,7 @@ _A_BATCH = "an hour of the globe"
 
 @dataclass(frozen=True)
 class _Batches:
-    """What the cells of these suites share: the database, and the batches, which are generated on first use."""
+    """The database and the batches shared by the cells of these suites; batches are generated on first use."""
 
     context: BenchContext
 

@@ -133,7 +133,7 @@ def _fsync_of(results: Results, cells: Entries) -> str:
 
 
 def _globe_on_s3(results: Results) -> dict[str, Any] | None:
-    """What the trends at every place of the globe take from a lake of 1940 to 2024, by that of visits to a file."""
+    """Estimate the cost of all trends from a lake of 1940 to 2024 by the measured cost of a visit to a file."""
     cells = next((of for of in results.by_layout("lake").values() if ON_S3 in of and ON_FAR_S3 in of), None)
     if cells is None:
         return None

@@ -120,7 +120,7 @@ class Results:
         return rate_of_cell(self.main_cells(suite).get(name), figure)
 
     def fastest(self, suite: str, names: Iterable[str]) -> list[tuple[str, Rate]]:
-        """Those of the ways that were measured with a regular table, the fastest first."""
+        """Rank these methods by their rate into a regular table, fastest first; those not measured are left out."""
         found = [(name, self.rate(suite, f"{name}, regular")) for name in names]
         return sorted([(name, rate) for name, rate in found if rate], key=lambda one: -one[1].median)
 

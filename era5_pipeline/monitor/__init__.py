@@ -1,1 +1,1 @@
-"""What the sessions that load wait for (`era5 watch`), metrics for Prometheus, and what differs (`era5 verify`)."""
+"""Loading sessions (`era5 watch`), metrics for Prometheus, and a check of the loaded months (`era5 verify`)."""

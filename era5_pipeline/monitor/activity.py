@@ -1,4 +1,4 @@
-"""What the sessions that load wait for, sampled ten times a second; how fast they are, and what limits them.
+"""Wait events, speed and bottleneck of the sessions that load, sampled ten times a second.
 
 The queries write nothing; for the display see `cli.watch`.
 """

@@ -33,7 +33,7 @@ def blocks_of(text: str, language: str, first_line: str = "") -> list[str]:
 
 
 def page_of(engine: str) -> str:
-    """What docs/lake-engines.md says of an engine."""
+    """The section of docs/lake-engines.md about an engine."""
     page = (ROOT / "docs" / "lake-engines.md").read_text(encoding="utf-8")
     (text,) = re.findall(rf"^## {engine}\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE)
     return str(text)

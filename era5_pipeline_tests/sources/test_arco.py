@@ -1,4 +1,4 @@
-"""What the source `arco` adds to `zarr`, on stores in the layout of ARCO-ERA5: the globe, an hour a chunk."""
+"""The source `arco`, where it differs from `zarr`, on stores like ARCO-ERA5: the globe, an hour a chunk."""
 
 from __future__ import annotations
 
