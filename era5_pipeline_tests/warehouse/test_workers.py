@@ -101,12 +101,13 @@ def test_one_cut_connection_stops_all_connections(
 
     def listen(stage: Stage, done: int, total: int, unit: str) -> None:
         if not cut.is_set():
-            cut.set()
             with psycopg.connect(partitions.url, autocommit=True) as connection:
-                connection.execute(
+                ended = connection.execute(
                     "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
                     "WHERE datname = current_database() AND application_name = 'era5 2023-07 worker 2'"
-                )
+                ).fetchall()
+            if ended:  # none before that worker has connected
+                cut.set()
 
     with listening(listen), pytest.raises(TransientError):
         load_month(partitions, large, workers=2)
