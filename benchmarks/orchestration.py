@@ -164,13 +164,13 @@ def _times(pid: int) -> Iterator[tuple[int, Any, str]]:
 
 
 def _kind_of(words: str) -> str:
-    from era5_pipeline.defs.dagster_internals import DAEMON_MODULE  # imports Dagster: half a second
+    from era5_pipeline.defs.instance.services import DAEMON  # imports Dagster: half a second
 
     # Words in a command line, by kind; the first match counts. Without a match, it is `era5 up` itself.
     kinds = (
         ("runs", ("multiprocessing.spawn", "multiprocessing.forkserver")),
-        ("webserver", ("defs.web_server",)),
-        ("daemon", (DAEMON_MODULE,)),
+        ("webserver", ("defs.instance.web_server",)),
+        ("daemon", (DAEMON,)),
         ("code server", ("code-server", "code_server", "api grpc")),
     )
     return next((kind for kind, signs in kinds if any(sign in words for sign in signs)), "era5 up")

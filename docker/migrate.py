@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
-from era5_pipeline.defs.instance import open_instance
+from era5_pipeline.defs.instance.open_instance import open_instance
 from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.model.settings import read_settings
 from era5_pipeline.postgres.connect import open_warehouse

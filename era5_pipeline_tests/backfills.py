@@ -16,7 +16,7 @@ from dagster._grpc.client import DagsterGrpcClient
 
 from benchmarks.cells import CannotRunError
 from benchmarks.orchestration import ASSETS, BackfillRun, WebApi
-from era5_pipeline.defs.run_launcher import run_processes
+from era5_pipeline.defs.instance.run_launcher import run_processes
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.postgres.embedded.processes import first_number
@@ -36,7 +36,7 @@ psutil: Any = _psutil  # it comes without types
 # Generous: the daemon looks at backfills every 30 s, and other tests run at the same time.
 SECONDS = 240.0
 # The services of `era5 up`, by words of their command lines.
-SERVICES = {"daemon": "dagster._daemon", "code server": "code-server", "web": "defs.web_server"}
+SERVICES = {"daemon": "dagster._daemon", "code server": "code-server", "web": "defs.instance.web_server"}
 VICTIMS = ("supervisor", *SERVICES, "run", "postmaster", "all")
 _CODE = """
 {

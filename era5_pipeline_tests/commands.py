@@ -169,7 +169,7 @@ def as_nobody() -> Iterator[None]:
     for name in (
         "sqlite3",
         "era5_pipeline.defs.runner",
-        "era5_pipeline.defs.instance",
+        "era5_pipeline.defs.instance.open_instance",
         "era5_pipeline.stages",
     ):
         import_module(name)

@@ -125,7 +125,7 @@ def dagster_yaml(values: dict[str, Any]) -> dict[str, Any]:
         "run_storage": ("dagster_postgres.run_storage", "PostgresRunStorage"),
         "event_log_storage": ("dagster_postgres.event_log", "PostgresEventLogStorage"),
     }
-    monitoring, retries = daemon["runMonitoring"], daemon["runRetries"]
+    monitoring = daemon["runMonitoring"]
     assert values["computeLogManager"]["type"] == "NoOpComputeLogManager"
     return {
         "scheduler": {"module": "dagster.core.scheduler", "class": "DagsterDaemonScheduler"},
@@ -147,11 +147,7 @@ def dagster_yaml(values: dict[str, Any]) -> dict[str, Any]:
             "poll_interval_seconds": monitoring["pollIntervalSeconds"],
             "free_slots_after_run_end_seconds": monitoring["freeSlotsAfterRunEndSeconds"],
         },
-        "run_retries": {
-            "enabled": retries["enabled"],
-            "max_retries": retries["maxRetries"],
-            "retry_on_asset_or_op_failure": retries["retryOnAssetOrOpFailure"],
-        },
+        "run_retries": {"enabled": daemon["runRetries"]["enabled"]},
         "telemetry": values["telemetry"],
         **values["additionalInstanceConfig"],
     }

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from era5_pipeline.defs.instance import open_instance
+from era5_pipeline.defs.instance.open_instance import open_instance
 from era5_pipeline.defs.runner import MonthRun, run_month
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import DAGSTER_SUFFIX, Warehouse

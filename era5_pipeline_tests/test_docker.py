@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from era5_pipeline.defs.container_launcher import VERSION_LABEL
+from era5_pipeline.defs.instance.container_launcher import VERSION_LABEL
 from era5_pipeline.model.months import Month
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests.cli.test_up import TERMINATE

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from era5_pipeline import __version__
-from era5_pipeline.defs.services import LOCATION
+from era5_pipeline.defs.instance.services import LOCATION
 from era5_pipeline.model.settings import Settings
 from era5_pipeline_tests.commands import ROOT
 
@@ -186,11 +186,7 @@ def test_queue_monitoring_and_retries_of_the_chart_are_those_of_dagster_yaml() -
     assert (queue["module"], queue["class"]) == ("dagster", "QueuedRunCoordinator")
     assert queue["config"] == DAGSTER["run_coordinator"]["config"]
     assert more["concurrency"] == DAGSTER["concurrency"]
-    assert daemon["runRetries"] == {
-        "enabled": DAGSTER["run_retries"]["enabled"],
-        "maxRetries": DAGSTER["run_retries"]["max_retries"],
-        "retryOnAssetOrOpFailure": DAGSTER["run_retries"]["retry_on_asset_or_op_failure"],
-    }
+    assert daemon["runRetries"] == DAGSTER["run_retries"]
     monitoring = DAGSTER["run_monitoring"]
     shown = daemon["runMonitoring"]
     assert shown["pollIntervalSeconds"] == monitoring["poll_interval_seconds"]

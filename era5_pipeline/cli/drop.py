@@ -161,7 +161,7 @@ def _record_in_dagster(settings: "Settings", warehouse: "Warehouse", emptied: "S
 
         with terminal(stderr=True).status("recording in Dagster that they are removed"):
             import_dagster()
-            from era5_pipeline.defs.instance import open_instance
+            from era5_pipeline.defs.instance.open_instance import open_instance
             from era5_pipeline.defs.runner import record_dropped
 
             with open_instance(settings.home) as instance:

@@ -206,7 +206,7 @@ def _record_refused(
     _repeated_if_lost(record)
     if len(refused) <= _RECORDED_IN_DAGSTER:
         import_dagster()
-        from era5_pipeline.defs.instance import open_instance
+        from era5_pipeline.defs.instance.open_instance import open_instance
         from era5_pipeline.defs.runner import record_refused
 
         with open_instance(settings.home) as instance:
@@ -228,11 +228,11 @@ def _run_in_turn(
     from era5_pipeline.cli.bars import stage_bars
 
     import_dagster()
-    from era5_pipeline.defs.dagster_internals import STEP_LOGGER
-    from era5_pipeline.defs.instance import open_instance
+    from era5_pipeline.defs.instance.open_instance import open_instance
     from era5_pipeline.defs.runner import MonthRunner
 
-    logging.getLogger(STEP_LOGGER).setLevel(logging.ERROR)
+    # It logs each check of a skipped month as not executed.
+    logging.getLogger("dagster").setLevel(logging.ERROR)
     with ExitStack() as stack:
         instance = _repeated_if_lost(lambda: stack.enter_context(open_instance(settings.home)))
         turn = MonthRunner(
@@ -276,7 +276,7 @@ def import_dagster() -> None:
         return
     gc.disable()
     try:
-        import era5_pipeline.defs.instance
+        import era5_pipeline.defs.instance.open_instance
         import era5_pipeline.defs.runner  # noqa: F401
     finally:
         gc.freeze()

@@ -20,9 +20,9 @@ def up(
     import os
     import socket
 
-    from era5_pipeline.defs.instance import dagster_home, open_instance
-    from era5_pipeline.defs.run_launcher import end_runs
-    from era5_pipeline.defs.services import LOOPBACK, dagster_services, sole_services
+    from era5_pipeline.defs.instance.open_instance import dagster_home, open_instance
+    from era5_pipeline.defs.instance.run_launcher import end_runs
+    from era5_pipeline.defs.instance.services import LOOPBACK, dagster_services, sole_services
     from era5_pipeline.model.errors import UsageError
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.model.source_kinds import source_kind

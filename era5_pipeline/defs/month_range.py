@@ -1,8 +1,7 @@
 """The job `load_months`: months of a range in one run, which shares their common work.
 
-Months of a point series, or of a few places, take some kilobytes each: a run for each would take longer than the work.
-The records are the same: for every month a materialization of each asset, and its checks. A run of one month is in
-`assets`.
+The records of a run of Dagster take longer than a small month's work. Those of a range are the same: for every month a
+materialization of each asset, and its checks. A run of one month is in `assets`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,11 +12,11 @@ from dataclasses import dataclass
 import dagster as dg
 from pydantic import Field
 
-from era5_pipeline.defs import metadata, resources
+from era5_pipeline.defs import metadata
 from era5_pipeline.defs.assets import FLAT, LAKE, RAW, WEATHER
 from era5_pipeline.defs.failures import as_failures, record_failed_month, was_interrupted
+from era5_pipeline.defs.instance.storage import store_together
 from era5_pipeline.defs.resources import Era5Resource, StageResults
-from era5_pipeline.defs.storage import store_together
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, CheckResult
 from era5_pipeline.model.errors import Era5Error, NotYetAvailableError, RefusedError
 from era5_pipeline.model.months import Month, months_between
@@ -25,6 +24,7 @@ from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.words import counted
 from era5_pipeline.planning.current_contents import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse, open_warehouse
+from era5_pipeline.runtime.progress import ProgressLines, add_listener
 from era5_pipeline.sources.open_source import source_of
 from era5_pipeline.sources.source import Source
 from era5_pipeline.stages import run_flat, run_load, run_raw
@@ -69,12 +69,12 @@ class MonthRange(dg.Config):
 @dg.op(
     description="Loads months one after another, each in a transaction of its own.",
     out=dg.Out(dg.Nothing),
-    pool=resources.WAREHOUSE,
 )
 def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5Resource) -> None:
     """Load the months, and record each."""
     caller, failures = _caller.get(), dict[Month, Era5Error]()
     with ExitStack() as stack:
+        stack.enter_context(add_listener(ProgressLines(context.log.info)))
         with as_failures(context.retry_number):
             months = months_between(config.first, config.last, config.calendar_months)
             loading = stack.enter_context(_loading(era5.settings(), context.log.info))
@@ -99,7 +99,7 @@ def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5R
         raise _failure(failures)
 
 
-@dg.job(description="Loads months of a range in one run: for small months, of a point series or of a few places.")
+@dg.job(description="Loads months of a range in one run, one after another.")
 def load_months() -> None:
     """Load a range of months."""
     load_in_turn()

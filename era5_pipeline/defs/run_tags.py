@@ -36,9 +36,10 @@ HERE = {HOST: socket.gethostname()}
 
 # Dagster's documented tags.
 PARTITION, BACKFILL, PRIORITY = "dagster/partition", "dagster/backfill", "dagster/priority"
-MAX_RETRIES, WILL_RETRY = "dagster/max_retries", "dagster/will_retry"
+MAX_RETRIES, WILL_RETRY, REPEATED_BY = "dagster/max_retries", "dagster/will_retry", "dagster/auto_retry_run_id"
+RUN_KEY = "dagster/run_key"
 
-# Tags of a run in a command's process: its host, and no retries by the daemon, as the user repeats the command.
+# Tags of a run in a command's process: its host, and that `repeat_lost_runs` leaves it to the user.
 OWN_PROCESS = {**HERE, MAX_RETRIES: "0"}
 _BEFORE_BACKFILLS = 10_000
 

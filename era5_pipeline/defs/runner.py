@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import threading
+import time
 from bisect import bisect_left
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,7 +18,9 @@ import dagster as dg
 
 from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.code_location import defs
-from era5_pipeline.defs.dagster_internals import job_origin_at, recording_origin
+from era5_pipeline.defs.instance.dagster_internals import execute_here, job_origin_at
+from era5_pipeline.defs.instance.lost_runs import has_lost_connection, is_lost_connection
+from era5_pipeline.defs.instance.services import LOCATION, socket_path
 from era5_pipeline.defs.month_range import RangeCaller, called_by, load_in_turn, load_months
 from era5_pipeline.defs.resources import StageResults, collected_results
 from era5_pipeline.defs.run_tags import (
@@ -31,8 +35,6 @@ from era5_pipeline.defs.run_tags import (
     month_of,
     resource_config,
 )
-from era5_pipeline.defs.services import LOCATION, socket_path
-from era5_pipeline.defs.storage import not_waiting_once
 from era5_pipeline.model.errors import (
     Era5Error,
     MonthFailedError,
@@ -51,7 +53,6 @@ from era5_pipeline.sources.open_source import (
     months_together,
     request_ahead,
     request_together,
-    small_months,
 )
 from era5_pipeline.sources.source import due_months
 
@@ -61,8 +62,13 @@ if TYPE_CHECKING:
 
     from dagster_shared.error import SerializableErrorInfo
 
-    from era5_pipeline.defs.dagster_internals import RemoteJobOrigin
+    from era5_pipeline.defs.instance.dagster_internals import RemoteJobOrigin
     from era5_pipeline.model.months import Month
+
+
+# How long a month waits for Dagster's database, and how often it is tried: enough for a server that recovers.
+_PATIENCE_SECONDS, _PAUSE_SECONDS = 180.0, 1.0
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -98,16 +104,25 @@ def run_month(
 ) -> MonthRun:
     """Materialize raw, flat and weather of the month; `overrides` are fields of `Era5Resource`.
 
-    Errors of the month are returned in `errors` instead of being raised.
+    Errors of the month are returned in `errors` instead of being raised. A run that is lost with the connection to
+    Dagster's database is followed by another, once that answers.
     """
-    with _interrupts_raised(instance), recording_origin(instance, job_origin(instance)), collected_results() as results:
-        result = defs.resolve_job_def(load_month.name).execute_in_process(
-            partition_key=month.key,
-            instance=instance,
-            run_config=_run_config(overrides),
-            tags=OWN_PROCESS,  # the resource adds month and source
-            raise_on_error=False,
-        )
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            run = _run_once(instance, month, overrides)
+            if not run.errors or not has_lost_connection(instance, run.run_id):
+                return run
+        except Exception as error:
+            if not is_lost_connection(error) or time.monotonic() > until:
+                raise
+        _log.warning("%s: the connection to Dagster's database was lost: the month is run again", month)
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _run_once(instance: dg.DagsterInstance, month: Month, overrides: Mapping[str, object]) -> MonthRun:
+    with _interrupts_raised(), collected_results() as results:
+        result = _execute(instance, load_month.name, _run_config(overrides), {PARTITION: month.key})
     errors = [ErrorReport(check.description, check.remedy, RefusedError.exit_code) for check in results.failed_checks]
     for event in result.all_events:
         if event.event_type is dg.DagsterEventType.STEP_FAILURE:
@@ -125,7 +140,7 @@ def record_refused(
     Each comes with the fields of `Era5Resource` that its run would have had, and the error that refuses it.
     """
     for month, overrides, error in refused:
-        run = _create_run(instance, month, overrides)
+        run = _create_run(instance, load_month.name, _run_config(overrides), {PARTITION: month.key})
         instance.add_run_tags(run.run_id, missing_tags(run))
         instance.report_run_failed(run, f"{error.message}\n{error.remedy}")
 
@@ -136,20 +151,28 @@ def record_dropped(instance: dg.DagsterInstance, months: Iterable[Month]) -> Non
     In the web UI the months are "Failed", and not loaded any more; alerts and `failed_months` leave these runs alone.
     """
     for month in months:
-        run = _create_run(instance, month, {}, {MONTH: str(month), DROPPED: "true"})
+        run = _create_run(
+            instance, load_month.name, _run_config({}), {PARTITION: month.key, MONTH: str(month), DROPPED: "true"}
+        )
         instance.report_run_failed(run, "dropped by era5 drop")
 
 
 def _create_run(
-    instance: dg.DagsterInstance, month: Month, overrides: Mapping[str, object], tags: Mapping[str, str] | None = None
+    instance: dg.DagsterInstance, job: str, config: Mapping[str, Any], tags: Mapping[str, str]
 ) -> dg.DagsterRun:
-    """Store a run of the month that nothing is going to execute; it says which assets it was to materialize."""
-    with recording_origin(instance, job_origin(instance)):
-        return instance.create_run_for_job(
-            job_def=defs.resolve_job_def(load_month.name),
-            run_config=_run_config(overrides),
-            tags={**OWN_PROCESS, PARTITION: month.key, **(tags or {})},
-        )
+    """Store a run of this process, which the web UI can execute again; the resource adds month and source."""
+    return instance.create_run_for_job(
+        job_def=defs.resolve_job_def(job),
+        run_config=config,
+        tags={**OWN_PROCESS, **tags},
+        remote_job_origin=job_origin(instance, job),
+    )
+
+
+def _execute(
+    instance: dg.DagsterInstance, job: str, config: Mapping[str, Any], tags: Mapping[str, str]
+) -> dg.JobExecutionResult:
+    return execute_here(instance, defs.resolve_job_def(job), _create_run(instance, job, config, tags))
 
 
 def run_months_together(
@@ -172,17 +195,23 @@ def run_months_together(
         "last": str(months[-1]),
         "calendar_months": list(calendar_months_of(months) or ()),
     }
-    with (
-        _interrupts_raised(instance),
-        recording_origin(instance, job_origin(instance, load_months.name)),
-        called_by(caller),
-    ):
-        defs.resolve_job_def(load_months.name).execute_in_process(
-            instance=instance,
-            run_config={"ops": {load_in_turn.name: {"config": config}}, **_run_config(overrides)},
-            tags={**OWN_PROCESS, MONTHS: spans(months)},
-            raise_on_error=False,
+    with _interrupts_raised(), called_by(caller), _left_if_lost():
+        _execute(
+            instance,
+            load_months.name,
+            {"ops": {load_in_turn.name: {"config": config}}, **_run_config(overrides)},
+            {MONTHS: spans(months)},
         )
+
+
+@contextmanager
+def _left_if_lost() -> Iterator[None]:
+    """Let months be left to `run_month` if the connection to Dagster's database is lost in this context."""
+    try:
+        yield
+    except Exception as error:
+        if not is_lost_connection(error):
+            raise
 
 
 def _run_config(overrides: Mapping[str, object]) -> dict[str, Any]:
@@ -203,7 +232,7 @@ def job_origin(instance: dg.DagsterInstance, job: str = load_month.name) -> Remo
 
 
 @contextmanager
-def _interrupts_raised(instance: dg.DagsterInstance) -> Iterator[None]:
+def _interrupts_raised() -> Iterator[None]:
     """Raise KeyboardInterrupt at the end if a signal asked to stop: Dagster ends the run, but does not raise.
 
     Dagster replaces our signal handlers. Python also writes the number of each signal to this pipe, whatever the
@@ -224,8 +253,7 @@ def _interrupts_raised(instance: dg.DagsterInstance) -> Iterator[None]:
 
     previous = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     try:
-        with not_waiting_once(instance, is_stopped):
-            yield
+        yield
     except Exception as error:
         if is_stopped():  # the interrupted run could not be recorded
             raise KeyboardInterrupt from error
@@ -335,7 +363,7 @@ def _overrides(run: dg.DagsterRun) -> dict[str, Any]:
     }
 
 
-# --- Run months one after another in this process; small ones in one run, which is much faster ---
+# --- Run months one after another in this process: in one run, unless they arrive one by one ---
 
 
 # Exit codes of a service or a store of files that would refuse the other months too.
@@ -360,7 +388,6 @@ class MonthRunner:
     on_run: Callable[[MonthRun], None]
     on_unchanged: Callable[[Month], None]
     done: dict[int, MonthRun] = field(default_factory=dict)
-    _small: dict[frozenset[tuple[str, Any]], frozenset[Month]] = field(default_factory=dict)
     # True until a request for several months has failed; and the position after the months of the newest request.
     _asks_together: bool = True
     _requested_until: int = 0
@@ -447,36 +474,28 @@ class MonthRunner:
         """Run the months from there on in one run, unless the month before failed: these may fail too."""
         months = self._months_together(position)
         if len(months) > 1 and not (self._last is not None and self._last.errors):
-            run_months_together(
-                self.instance,
-                months,
-                overrides=self.wanted[position][1],
-                around=self.around,
-                on_run=lambda run: self._record(position + months.index(run.month), run),
-            )
+            with due_months(months):
+                run_months_together(
+                    self.instance,
+                    months,
+                    overrides=self.wanted[position][1],
+                    around=self.around,
+                    on_run=lambda run: self._record(position + months.index(run.month), run),
+                )
 
     def _months_together(self, position: int) -> list[Month]:
-        """The small, due months from there on that form a range, or calendar months of one, and are requested alike."""
+        """The due months from there on that form a range, or calendar months of one, and are requested alike."""
         first, overrides = self.wanted[position]
-        small = self._small_months(overrides)
-        if first not in small:
+        if source_kind(read_settings(**overrides).source_name).is_requested_by_month:
             return [first]
         months = [first]
         for offset, (month, own) in enumerate(self.wanted[position + 1 :], start=1):
-            if month not in small or month <= months[-1] or own != overrides or not self._is_due(position + offset):
+            if month <= months[-1] or own != overrides or not self._is_due(position + offset):
                 break
             months.append(month)
         # If this many are picked by calendar months, fewer are too.
         together = bisect_left(range(1, len(months) + 1), 1, key=lambda n: calendar_months_of(months[:n]) is None)
         return months[:together]
-
-    def _small_months(self, overrides: Mapping[str, Any]) -> frozenset[Month]:
-        """The small ones of the months with these overrides; cached, since finding out may list folders."""
-        key = frozenset(overrides.items())
-        if key not in self._small:
-            months = [month for month, own in self.wanted if own == overrides]
-            self._small[key] = small_months(read_settings(**overrides), months)
-        return self._small[key]
 
     @property
     def _last(self) -> MonthRun | None:

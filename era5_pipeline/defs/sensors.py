@@ -1,4 +1,4 @@
-"""The sensors: alerts of failed runs to a webhook, and whether the table has the newest month that it should."""
+"""The sensors: lost runs are repeated, failed ones reported to a webhook; and whether the newest month is there."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 
 import dagster as dg
 
-from era5_pipeline.defs.assets import WEATHER
+from era5_pipeline.defs.assets import WEATHER, load_month
+from era5_pipeline.defs.instance.lost_runs import is_repeated, requests_of_lost_runs
+from era5_pipeline.defs.month_range import load_months
 from era5_pipeline.defs.resources import Era5Resource  # noqa: TC001  # Dagster reads the annotation
-from era5_pipeline.defs.run_tags import SOURCE, WILL_RETRY, is_dropped, month_of, resource_config
+from era5_pipeline.defs.run_tags import SOURCE, is_dropped, month_of, resource_config
 from era5_pipeline.model.errors import TransientError, UsageError
 from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.monitor.metrics import newest_complete_month_of
@@ -21,6 +23,23 @@ from era5_pipeline.postgres.connect import open_warehouse
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.http import post_json, require_webhook_url
 from era5_pipeline.warehouse.ledger import read_months
+
+# --- The sensor that requests the months of lost runs again ---
+
+
+@dg.sensor(
+    name="repeat_lost_runs",
+    jobs=[load_month, load_months],
+    minimum_interval_seconds=10,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Requests a month again whose run was lost with its process, its server or the code server.",
+)
+def repeat_lost_runs(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+    """Request each lost run again once; a month that it had loaded is only confirmed."""
+    began = time.time()
+    requests = list(requests_of_lost_runs(context.instance, float(context.cursor) if context.cursor else None))
+    return dg.SensorResult(requests, cursor=str(began), skip_reason=None if requests else "no run was lost")
+
 
 # --- The failure of a run in words: month, source, message and remedy, read from Dagster's event log ---
 
@@ -122,8 +141,6 @@ def _text(value: dg.MetadataValue[Any]) -> str:
 
 _SETTING = "ERA5_ALERT_URL"
 _INTERVAL_SECONDS = 30
-# Dagster's tag that a run will be retried follows the event of its failure.
-_TAGGED_SECONDS = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -150,11 +167,8 @@ def alert_on_failure(context: dg.RunFailureSensorContext, era5: Era5Resource) ->
         return
     url = settings.alert_url.get_secret_value()
     require_webhook_url(url, _SETTING)
-    record = context.instance.get_run_record_by_id(context.dagster_run.run_id)
-    if record is not None and record.end_time is not None:
-        time.sleep(min(_TAGGED_SECONDS, max(0.0, record.end_time + _TAGGED_SECONDS - time.time())))
     run = context.instance.get_run_by_id(context.dagster_run.run_id)
-    if run is None or run.tags.get(WILL_RETRY) == "true" or is_dropped(run):
+    if run is None or is_dropped(run) or is_repeated(context.instance, run):
         return
     problem = post_json(url, read_failed_run(context.instance, run, settings).to_json())
     if problem is not None:

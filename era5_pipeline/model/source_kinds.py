@@ -56,6 +56,11 @@ class SourceKind:
         """True if a month is a request that waits in a service's queue."""
         return self.requests_at_once > 0
 
+    @property
+    def is_requested_by_month(self) -> bool:
+        """True if months arrive one by one: each is then a run of Dagster, and others are requested meanwhile."""
+        return self.is_queued and not self.is_series
+
 
 SOURCE_KINDS: dict[str, SourceKind] = {
     kind.name: kind

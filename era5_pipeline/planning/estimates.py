@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from era5_pipeline.model.grid import N_LOCATIONS
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.model.words import counted
-from era5_pipeline.sources.source import SMALL_MONTH_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -243,9 +242,7 @@ def estimate_seconds(
     `download` are the bytes to download.
     """
     rates = measured_rates()
-    # `era5 load` runs small months of files, and those of a series, together.
-    is_one_run = load.kind.is_series or (load.kind.has_own_files and size.values < months * SMALL_MONTH_VALUES)
-    each = rates.series_seconds if is_one_run else rates.record_seconds
+    each = rates.record_seconds if load.kind.is_requested_by_month else rates.series_seconds
     stages = ((e.seconds.get("flat"), e.seconds.get("load"), e.rows) for e in comparable)
     rows = _measured(((flat + rest, n) for flat, rest, n in stages if flat and rest), size.rows, _rows_per_second)
     if rows is None:

@@ -27,7 +27,6 @@ from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.stores import is_s3
 from era5_pipeline.sources.files_catalogue import Catalogue, CatalogueEntry, fetch_object, files_in, local_copy
 from era5_pipeline.sources.source import (
-    SMALL_MONTH_VALUES,
     FolderSource,
     FolderUse,
     RawFile,
@@ -49,8 +48,6 @@ LEFT_OUT = "left out: "
 _READ_AT_ONCE = 16
 # Fewer values may be hand-picked hours; this many days or months, always at the same hour, may be means.
 _SPARSE_VALUES = 3
-# A small month's share of its files is below this, too: they may hold much besides our variables, or be very many.
-_SMALL_MONTH_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -281,16 +278,6 @@ class FilesSource(Source, FolderSource):
                 if any(not self._wanted.isdisjoint(entry.columns.get(month, ())) for entry in entries)
             )
         )
-
-    @override
-    def small_months(self, months: Collection[Month]) -> frozenset[Month]:
-        return frozenset(month for month in months if self._is_small(str(month)))
-
-    def _is_small(self, month: str) -> bool:
-        entries = self._by_month.get(month, ())
-        size = sum(entry.bytes / len(entry.months) for entry in entries)
-        values = sum(entry.values.get(month, 0) for entry in entries)
-        return bool(entries) and size < _SMALL_MONTH_BYTES and values < SMALL_MONTH_VALUES
 
     @override
     def months_of_files(self) -> tuple[Month, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from era5_pipeline.model.errors import BadFileError, LocalDiskError
 from era5_pipeline.model.grid import Area, Shift, latitudes_of, longitudes_of
-from era5_pipeline.model.times import as_datetime64, hour_of
+from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.netcdf.archive import StoredObject, netcdf_files, scratch_folder
 from era5_pipeline.netcdf.contents import Problem
@@ -120,7 +120,6 @@ class CatalogueEntry:
 
     `shifted` are the columns per month whose values lie between the grid points, `doubted` those that are not hourly
     ones of ERA5 by the file's word; both also have a problem.
-    `values` counts those of all its variables, at all places and hours, by month.
     `left_out` are its other variables of ERA5, and why the table cannot hold them.
     `hours` are those of all its fields, by column, as runs: the first hour since 1970, and the one after the last.
     `sparse` are the columns with at most one value a day, always at the same hour, that the file does not declare to be
@@ -137,7 +136,6 @@ class CatalogueEntry:
     hours: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     sparse: tuple[str, ...] = ()
     shifted: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    values: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     doubted: dict[str, tuple[str, ...]] = field(default_factory=dict)
     area: str | None = None
@@ -209,7 +207,6 @@ class CatalogueEntry:
             hours={column: tuple((first, end) for first, end in runs) for column, runs in value["hours"].items()},
             sparse=tuple(value["sparse"]),
             shifted={month: tuple(columns) for month, columns in value["shifted"].items()},
-            values=value["values"],
             left_out=value["left_out"],
             doubted={month: tuple(columns) for month, columns in value["doubted"].items()},
             area=value["area"],
@@ -322,7 +319,6 @@ class Catalogue:
             problems=tuple(problems),
             hours=_hours(fields),
             sparse=_sparse(fields),
-            values=_values(fields),
             left_out=left_out,
             area=_area(fields),
         )
@@ -334,17 +330,6 @@ def _columns_by_month(fields: Iterable[Field]) -> dict[str, tuple[str, ...]]:
         for month in one.months:
             columns.setdefault(month, set()).add(one.column)
     return {month: tuple(sorted(held)) for month, held in sorted(columns.items())}
-
-
-def _values(fields: list[Field]) -> dict[str, int]:
-    """The number of values of the fields, by month."""
-    counts: dict[str, int] = {}
-    for held in fields:
-        months, hours = np.unique(as_datetime64(held.hours).astype("datetime64[M]"), return_counts=True)
-        places = held.latitude_index.size * held.longitude_index.size
-        for month, count in zip(map(str, months), hours.tolist(), strict=True):
-            counts[month] = counts.get(month, 0) + count * places
-    return dict(sorted(counts.items()))
 
 
 def _area(fields: list[Field]) -> str | None:

@@ -75,15 +75,3 @@ def request_together(settings: Settings, months: tuple[Month, ...]) -> None:
 def is_known(settings: Settings, month: Month) -> bool:
     """Return True if the source can provide the month without a request."""
     return source_of(settings).known(month) is not None
-
-
-def small_months(settings: Settings, months: Collection[Month]) -> frozenset[Month]:
-    """Select months so small that a run of Dagster for each would take longer than the work: see `load_months`.
-
-    Months of a point series are, and those of a few places in the user's own files.
-    """
-    kind = source_kind(settings.source_name)
-    if not kind.has_own_files:
-        return frozenset(months if kind.is_series else ())
-    source = source_of(settings)
-    return source.small_months(months) if isinstance(source, FolderSource) else frozenset()

@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from era5_pipeline.netcdf.contents import Problem
 
 
-# A month with fewer values is small: at the rates in planning/measured_rates.json, its third of a million rows of six
-# variables are flattened, loaded and compared in 0.2 s, and the records of a run take 1 s. Bytes alone do not tell: an
-# hour of the globe is a small file.
-SMALL_MONTH_VALUES = 2_000_000
-
-
 @dataclass(frozen=True)
 class RawFile:
     """One file on disk (netCDF, or a ZIP of netCDF); `origin` is the address it was copied from, if any."""
@@ -312,10 +306,6 @@ class FolderSource(Protocol):
 
     def use(self, asked: Collection[Month], tried: Collection[Month]) -> FolderUse:
         """What becomes of each file if, of the months asked for, some are tried: the others have no usable data."""
-        ...
-
-    def small_months(self, months: Collection[Month]) -> frozenset[Month]:
-        """Select months so small that a run of Dagster for each would take longer than the work."""
         ...
 
     def columns(self, months: Collection[Month] | None = None) -> tuple[str, ...]:

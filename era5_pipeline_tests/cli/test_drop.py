@@ -10,7 +10,7 @@ import pytest
 from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 
 from era5_pipeline.defs.assets import MONTHS, WEATHER
-from era5_pipeline.defs.instance import open_instance
+from era5_pipeline.defs.instance.open_instance import open_instance
 from era5_pipeline.model.errors import RefusedError, UsageError
 from era5_pipeline.postgres.connect import DAGSTER_SUFFIX
 from era5_pipeline.postgres.urls import database_of

@@ -31,7 +31,7 @@ STATUS = "query ($run: ID!) { runOrError(runId: $run) { ... on Run { status } } 
 FAILED = {"runOrError": {"status": "FAILURE"}}
 
 
-@pytest.mark.parametrize(("service", "year"), [("code-server", 2001), ("defs.web_server", 2002)])
+@pytest.mark.parametrize(("service", "year"), [("code-server", 2001), ("defs.instance.web_server", 2002)])
 def test_service_is_killed(up: RunningUp, backfills: list[Backfill], service: str, year: int) -> None:
     with begun_backfill(up, f"{year}-01", f"{year}-06") as backfill:
         backfills.append(backfill)

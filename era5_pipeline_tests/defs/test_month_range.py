@@ -329,24 +329,6 @@ def test_small_months_of_files_are_one_run_with_the_records_of_a_run_each(
         assert records(pipeline, month) == at_once[month]
 
 
-@contextmanager
-def large(folder: Path, month: str) -> Iterator[None]:
-    """Give the file of a month much that is not ours."""
-    import netCDF4
-
-    with netCDF4.Dataset(folder / f"{month}.nc", "a") as dataset:
-        dataset.createDimension("other", 1_200_000)
-        dataset.createVariable("other", "u1", ("other",))[...] = 1
-    yield
-
-
-def test_a_large_month_among_small_ones_has_its_own_run(pipeline: Pipeline, tmp_path: Path) -> None:
-    months = write_months(tmp_path, "1992-01", 5)
-    with large(tmp_path, "1992-03"):
-        of_files: dict[str, Any] = {"source": "files", "files_dir": str(tmp_path)}
-        assert in_turn(pipeline, *months, **of_files) == [months[:2], [months[2]], months[3:]]
-
-
 def test_a_bad_month_among_small_ones_fails_alone(pipeline: Pipeline, tmp_path: Path) -> None:
     months = write_months(tmp_path, "1993-01", 6)
     bad = places("1993-03", 1)

@@ -14,7 +14,7 @@ import pytest
 
 from era5_pipeline.defs import resources
 from era5_pipeline.defs.assets import raw
-from era5_pipeline.defs.instance import open_instance
+from era5_pipeline.defs.instance.open_instance import open_instance
 from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import Settings
@@ -88,7 +88,7 @@ def test_invalid_field_is_named(field: str, value: str | int) -> None:
 # Loads months one after the other; each load reports when it holds its slot, and waits for a signal to continue.
 PROGRAM = """
 import sys
-from era5_pipeline.defs.instance import open_instance
+from era5_pipeline.defs.instance.open_instance import open_instance
 from era5_pipeline.defs.runner import run_month
 from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.progress import listening

@@ -14,7 +14,8 @@ import pytest
 from psycopg import sql
 
 from era5_pipeline.defs import failures
-from era5_pipeline.defs.instance import open_instance
+from era5_pipeline.defs.instance.lost_runs import is_repeated
+from era5_pipeline.defs.instance.open_instance import open_instance
 from era5_pipeline.defs.resources import StageResults, current_results
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.postgres.urls import database_of, with_database
@@ -153,7 +154,7 @@ def test_ctrl_c_ends_the_run_at_once(pipeline: Pipeline, at: Stage) -> None:
     run = pipeline.instance.get_runs(limit=1)[0]
     assert run.tags["dagster/partition"] == "2020-05-01"
     assert run.status is dg.DagsterRunStatus.FAILURE
-    assert run.tags["dagster/will_retry"] == "false"
+    assert not is_repeated(pipeline.instance, run)
     step = {"load": "weather"}.get(at, at)
     steps = pipeline.instance.get_run_step_stats(run.run_id)
     assert [s.attempts for s in steps if s.step_key == f"era5__{step}"] == [1]

@@ -369,17 +369,15 @@ def test_the_time_of_the_download_is_assumed_until_it_was_measured() -> None:
     assert sample.seconds.raw.value == pytest.approx(sample.size.rows / measured_rates().generate)
 
 
-def test_small_months_of_files_are_planned_as_one_run() -> None:
-    places, rates = Area.parse("10.75/106.25/10.75/106.75"), measured_rates()
+def test_months_that_do_not_arrive_one_by_one_are_planned_as_one_run() -> None:
+    rates = measured_rates()
 
-    def of_each_month(source: SourceName, **more: Any) -> float:
-        plan = plan_of(load_of("1940-01", "1940-12", source=source, **more))
+    def of_each_month(source: SourceName) -> float:
+        plan = plan_of(load_of("1940-01", "1940-12", source=source, area=Area.parse("10.75/106.25/10.75/106.75")))
         return (plan.seconds.load.value - plan.size.rows / rates.load) / 12
 
-    assert of_each_month("files", area=places) == pytest.approx(rates.series_seconds)
-    assert of_each_month("files") == pytest.approx(rates.record_seconds)
-    # Only the user's own files and series are: a service delivers months one by one.
-    assert of_each_month("cds", area=places) == pytest.approx(rates.record_seconds)
+    assert of_each_month("files") == pytest.approx(rates.series_seconds)
+    assert of_each_month("cds") == pytest.approx(rates.record_seconds)
 
 
 def test_a_plan_with_nothing_to_load_is_all_zero() -> None:

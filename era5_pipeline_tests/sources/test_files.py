@@ -18,7 +18,7 @@ from era5_pipeline.flat.flatten import flatten_month
 from era5_pipeline.flat.inventory import take_inventory
 from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
 from era5_pipeline.model.grid import Area
-from era5_pipeline.model.months import Month, months_between
+from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import DEFAULT_COLUMNS, VARIABLES, find_variable
 from era5_pipeline.netcdf.archive import scratch_folder
@@ -46,7 +46,6 @@ from era5_pipeline_tests.era5_files import (
     write_grib,
     write_netcdf,
 )
-from era5_pipeline_tests.samples import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -551,27 +550,6 @@ def test_a_file_that_loses_read_permission_after_inspection_is_named(open_folder
             source.fetch(JULY)
         assert raised.value.path == str(path)
         assert raised.value.remedy
-
-
-def test_small_months_are_told_from_large_ones_whatever_else_is_in_the_folder(tmp_path: Path) -> None:
-    mekong = DATA / "timeseries" / "mekong-2020-2025-csv-zip"
-    globe = DATA / "era5" / "global-2019-01-01T12-packed"  # 1.4 MB
-    months = months_between("2018-10", "2026-02")
-    of_series = frozenset(months_between("2020", "2025-05"))
-    assert FilesSource((mekong,), tmp_path).small_months(months) == of_series
-    assert FilesSource((globe,), tmp_path).small_months(months) == frozenset()
-    assert FilesSource((mekong, globe), tmp_path).small_months(months) == of_series
-    assert FilesSource((mekong, globe), tmp_path).small_months(months[:9]) == frozenset()
-
-
-def test_months_of_small_files_with_many_values_are_not_small(tmp_path: Path) -> None:
-    places = np.arange(0.0, 15.0, 0.25)
-    folder = tmp_path / "era5"
-    for name, of in (("few", weather(OF_JULY)), ("many", weather(hours_from("2023-06-01T00", 720), places, places))):
-        (folder / name).mkdir(parents=True)
-        write_netcdf(folder / name / "era5.nc", replace(of, fields={"t2m": np.full(of.shape, 280.0)}))
-    assert (folder / "many" / "era5.nc").stat().st_size < 1_000_000
-    assert source_of(folder).small_months([JUNE, JULY, Month(2023, 8)]) == {JULY}
 
 
 # ---- one value a day or a month, of files that do not say what it is

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from era5_pipeline.defs.services import LOCATION, dagster_services, socket_path, sole_services
+from era5_pipeline.defs.instance.services import LOCATION, dagster_services, socket_path, sole_services
 from era5_pipeline.model.errors import LocalDiskError, UsageError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def test_socket_folder_of_another_user_is_refused(temporary: Path) -> None:
 
 
 def test_services_run_only_once_per_folder(tmp_path: Path) -> None:
-    program = "import sys; from pathlib import Path; from era5_pipeline.defs.services import sole_services\n"
+    program = "import sys; from pathlib import Path; from era5_pipeline.defs.instance.services import sole_services\n"
     program += "with sole_services(Path(sys.argv[1])): print('has it', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -18,7 +18,6 @@ import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from era5_pipeline.defs.dagster_internals import DAEMON_MODULE
 from era5_pipeline.model.errors import LocalDiskError, UsageError, disk_errors
 from era5_pipeline.runtime.files import write_json
 from era5_pipeline.runtime.supervisor import ManagedProcess
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 LOCATION, DEFINITIONS = "era5_pipeline", "era5_pipeline.definitions"
-WEB_SERVER = "era5_pipeline.defs.web_server"
+WEB_SERVER, DAEMON = "era5_pipeline.defs.instance.web_server", "era5_pipeline.defs.instance.daemon"
 # How often a killed service is restarted within ten minutes.
 _RESTARTS = 5
 # How long a service may take to answer a check of its health; it is checked again.
@@ -67,7 +66,7 @@ def dagster_services(folder: Path, port: int) -> tuple[ManagedProcess, ...]:
             ready=partial(_serves_http, f"http://{LOOPBACK}:{port}/server_info"),
             restarts=_RESTARTS,
         ),
-        ManagedProcess("daemon", (*_module(DAEMON_MODULE), "run", *with_workspace), restarts=_RESTARTS),
+        ManagedProcess("daemon", (*_module(DAEMON), "run", *with_workspace), restarts=_RESTARTS),
     )
 
 

@@ -16,7 +16,7 @@ from dagster._core.launcher.base import WorkerStatus
 from dagster._core.origin import JobPythonOrigin, RepositoryPythonOrigin
 from dagster._serdes import ConfigurableClassData
 
-from era5_pipeline.defs.container_launcher import ContainerRunLauncher
+from era5_pipeline.defs.instance.container_launcher import ContainerRunLauncher
 from era5_pipeline.model.errors import Era5Error
 from era5_pipeline_tests.commands import ROOT
 

@@ -19,7 +19,7 @@ from dagster_webserver.cli import (
     DEFAULT_POOL_RECYCLE,
 )
 
-from era5_pipeline.defs.dagster_internals import WorkspaceFileTarget, WorkspaceProcessContext
+from era5_pipeline.defs.instance.dagster_internals import WorkspaceFileTarget, WorkspaceProcessContext
 from era5_pipeline.model.settings import read_settings
 from era5_pipeline.runtime.http import AllowedHosts, BrowserGuard
 from era5_pipeline.serving.connections import PromptConnection, raise_file_limit

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PACKAGE = ROOT / "era5_pipeline"
-SOURCE = PACKAGE / "defs" / "dagster_internals.py"
+INSTANCE = PACKAGE / "defs" / "instance"
+SOURCE = INSTANCE / "dagster_internals.py"
 ELSEWHERE = sorted(
     path
     for folder in (PACKAGE, ROOT / "benchmarks", ROOT / "docker")
@@ -84,16 +85,11 @@ def test_name_exists(name: str) -> None:
         import_module(name)
 
 
-@pytest.mark.parametrize("name", modules_by_name(SOURCE))
-def test_module_exists(name: str) -> None:
-    import_module(name)
-
-
 # Attributes that are used, overridden or replaced, each with the parameters that it is called with.
 ATTRIBUTES = {
     "dagster:DefaultRunLauncher:_instance": None,
     "dagster:QueuedRunCoordinator:_instance": None,
-    "dagster:DagsterInstance:create_run_for_job": {"remote_job_origin"},
+    "dagster:DagsterInstance:create_run_for_job": {"job_def", "run_config", "tags", "remote_job_origin"},
     "dagster:DagsterInstance:optimize_for_webserver": {"statement_timeout", "pool_recycle", "max_overflow"},
     "dagster:DagsterInstance:from_config": {"config_dir", "config_filename"},
     "dagster:OpExecutionContext:log_event": {"event"},
@@ -105,17 +101,9 @@ ATTRIBUTES = {
     "dagster_postgres:PostgresRunStorage:dispose": {"self"},
     "dagster_postgres:PostgresRunStorage:add_run": {"self", "dagster_run"},
     "dagster_postgres:PostgresScheduleStorage:connect": {"self", "run_id"},
-    "dagster._core.events:EngineEventData:in_process": {"pid"},
-    "dagster._core.events:RunFailureReason:UNEXPECTED_TERMINATION": None,
+    "dagster._core.execution.api:execute_run": {"job", "dagster_run", "instance"},
     "dagster._core.workspace.context:WorkspaceProcessContext:__init__": {"instance", "workspace_load_target"},
-    "dagster._daemon.auto_run_reexecution.auto_run_reexecution:retry_run": {"failed_run", "workspace_context"},
-    "dagster._daemon.auto_run_reexecution.auto_run_reexecution:should_retry": {"run", "instance"},
-    "dagster._daemon.auto_run_reexecution.event_log_consumer:EventLogConsumerDaemon:run_iteration": {
-        "workspace_process_context"
-    },
-    "dagster._daemon.controller:EventLogConsumerDaemon": None,
-    "dagster._grpc.impl:core_execute_run": {"recon_job", "dagster_run", "instance", "inject_env_vars"},
-    "dagster._utils.hosted_user_process:recon_job_from_origin": {"origin"},
+    "dagster._grpc.types:ExecuteRunArgs:get_command_args": {"self"},
 }
 
 
@@ -154,30 +142,34 @@ def test_private_names_are_in_one_module() -> None:
 
 
 def test_private_attributes_are_used_in_one_module() -> None:
-    used = {path.name: found for path in (PACKAGE / "defs").glob("*.py") if (found := private_attributes(path))}
+    used = {path.name: found for path in (PACKAGE / "defs").rglob("*.py") if (found := private_attributes(path))}
     assert used == {
         "container_launcher.py": ["context._replace"],  # the documented method of a named tuple
         "dagster_internals.py": ["plugin._instance"],
-        "run_launcher.py": ["processes._children"],  # of `multiprocessing.process`, not of Dagster
     }
 
 
-def test_private_methods_are_overridden_in_one_module() -> None:
+def test_private_methods_are_overridden_for_connections_and_images_alone() -> None:
+    modules = [import_module(f"era5_pipeline.defs.instance.{path.stem}") for path in INSTANCE.glob("[a-z]*.py")]
     overridden = {
-        f"{module.stem}.{own.__name__}.{name}"
-        for module in (PACKAGE / "defs").glob("*.py")
-        for own in vars(import_module(f"era5_pipeline.defs.{module.stem}")).values()
-        if inspect.isclass(own) and own.__module__ == f"era5_pipeline.defs.{module.stem}"
+        f"{own.__name__}.{name}"
+        for module in modules
+        for own in vars(module).values()
+        if inspect.isclass(own) and own.__module__ == module.__name__
         for base in own.__mro__[1:]
         if base.__module__.startswith("dagster")
         for name in set(vars(own)) & set(vars(base))
         if re.match(r"_[^_]", name) and name != "_abc_impl"  # Python's own
     }
     # Only containers need the library of the first, which other installations lack.
-    assert overridden - {"container_launcher.ContainerRunLauncher._get_docker_image"} == {
-        "dagster_internals.ConnectableEventLog._connect",
-        "dagster_internals.ConnectableEventLog._has_asset_key_col_on_connection",
-    }
+    assert overridden - {"ContainerRunLauncher._get_docker_image"} == {"_EventLog._connect"}
+
+
+@pytest.mark.parametrize(
+    "name", ["storage:WarehouseStorage", "run_launcher:ForkingRunLauncher", "run_queue:MonthQueue"]
+)
+def test_classes_of_a_dagster_yaml_of_earlier_versions_exist(name: str) -> None:
+    assert found(f"era5_pipeline.defs.{name}") is found(f"era5_pipeline.defs.instance.{name}")
 
 
 def test_each_private_import_has_a_reason() -> None:

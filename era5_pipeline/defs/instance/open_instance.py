@@ -11,9 +11,8 @@ import psycopg2
 from dagster_postgres.utils import DagsterPostgresException
 from sqlalchemy.exc import SQLAlchemyError
 
-from era5_pipeline.defs.lost_runs import fail_lost_runs
+from era5_pipeline.defs.instance.lost_runs import fail_lost_runs
 from era5_pipeline.defs.resources import ensure_pools
-from era5_pipeline.defs.services import socket_path
 from era5_pipeline.model.errors import Era5Error, TransientError, WarehouseError
 from era5_pipeline.runtime.files import replacing
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 # In a wheel the file is inside the package, in a checkout next to it.
 _CONFIGURATION = (_PACKAGE / "dagster.yaml", _PACKAGE.parent / "dagster.yaml")
 
@@ -65,7 +64,7 @@ def open_instance(home: Path, *, no_daemon: bool = False) -> Iterator[dg.Dagster
     folder = dagster_home(home)
     with _storage_errors(), dg.DagsterInstance.from_config(str(folder), _OF_COMMANDS) as instance:
         ensure_pools(instance)
-        fail_lost_runs(instance, own_socket=str(socket_path(folder)), with_starting=no_daemon)
+        fail_lost_runs(instance, with_starting=no_daemon)
         yield instance
 
 

@@ -9,7 +9,7 @@ import sys
 PROGRAM = """
 import json, sys, threading
 import psutil
-import era5_pipeline.defs.preloaded
+import era5_pipeline.defs.instance.preloaded
 before = set(sys.modules)
 connections = [str(one) for one in psutil.Process().net_connections()]
 print(json.dumps([threading.active_count(), connections, "distributed" in before, "matplotlib" in before]))

@@ -17,7 +17,8 @@ from dagster_docker.docker_run_launcher import DOCKER_CONTAINER_ID_TAG
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.utils import parse_bytes
 
-from era5_pipeline.defs.dagster_internals import CheckRunHealthResult, WorkerStatus, instance_of
+from era5_pipeline.defs.instance.dagster_internals import CheckRunHealthResult, WorkerStatus, instance_of
+from era5_pipeline.defs.instance.lost_runs import note_lost
 from era5_pipeline.defs.run_tags import HOST, MAX_RETRIES
 from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.model.package_version import __version__
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from dagster_docker.container_context import DockerContainerContext
 
-    from era5_pipeline.defs.dagster_internals import ConfigurableClassData, LaunchRunContext
+    from era5_pipeline.defs.instance.dagster_internals import ConfigurableClassData, LaunchRunContext
 
 VERSION_LABEL = "org.opencontainers.image.version"
 # Variables of the daemon's environment passed to runs. `docker inspect` shows their values: put passwords in files.
@@ -146,6 +147,8 @@ class ContainerRunLauncher(DockerRunLauncher):
         """
         if DOCKER_CONTAINER_ID_TAG in run.tags:
             launched: CheckRunHealthResult = super().check_run_worker_health(run)
+            if launched.status is not WorkerStatus.RUNNING:
+                note_lost(instance_of(self), run)
             return launched
         host = run.tags.get(HOST, "")
         if not _CONTAINER_ID.fullmatch(host):  # a process outside containers: unknown here
