@@ -15,7 +15,7 @@ from era5_pipeline.definitions import defs
 from era5_pipeline.defs import sensors
 from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.resources import Era5Resource
-from era5_pipeline.defs.runner import record_dropped
+from era5_pipeline.defs.runner import job_origin, record_dropped
 from era5_pipeline.defs.sensors import alert_on_failure
 from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.project_files import data_folder
@@ -61,7 +61,9 @@ class Watched:
         """Make a run whose process was lost, as the daemon reports it."""
         instance = self.pipeline.instance
         run = instance.create_run_for_job(
-            defs.resolve_job_def(load_month.name), tags={"dagster/partition": f"{month}-01", **tags}
+            defs.resolve_job_def(load_month.name),
+            tags={"dagster/partition": f"{month}-01", **tags},
+            remote_job_origin=job_origin(instance),
         )
         instance.handle_new_event(started(run))
         instance.report_run_failed(run, "The process of this run ended without recording a result.")
@@ -144,7 +146,7 @@ def test_a_receiver_that_refuses_fails_the_tick_which_names_the_run(
     assert len(watched.receiver.bodies) == 1
 
 
-def test_a_run_that_dagster_retries_is_not_reported(watched: Watched) -> None:
+def test_a_lost_run_that_is_repeated_is_not_reported(watched: Watched) -> None:
     watched.lost_run("2020-02")
     final = watched.lost_run("2020-03", **{"dagster/max_retries": "0"})
     assert watched.tick() == []

@@ -98,9 +98,11 @@ def note_lost(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
 def is_repeated(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Return True if the run was lost, and its month is to be requested again.
 
-    Not if a step of it failed because of its month, it was a command's, or it has been started too often.
+    Not if a step of it failed because of its month, it was a command's (`dg launch` stores no origin), or it has been
+    started too often.
     """
-    if run.tags.get(MAX_RETRIES) == "0" or is_dropped(run) or _starts(instance, run) >= _STARTS:
+    is_of_command = run.tags.get(MAX_RETRIES) == "0" or run.remote_job_origin is None
+    if is_of_command or is_dropped(run) or _starts(instance, run) >= _STARTS:
         return False
     outside = _INTERRUPTED | _LOST_CONNECTION
     return all(errors and errors <= outside for errors in _errors_of_steps(instance, run.run_id))
