@@ -287,6 +287,7 @@ def _quiet_libraries() -> None:
     """Silence warnings of libraries (such as each attempt to reach a server that is down), which would bury ours."""
     import logging
 
+    logging.basicConfig(format="%(message)s")  # else a library sets a format, which has a prefix
     logging.getLogger().setLevel(logging.ERROR)
     logging.getLogger("era5_pipeline").setLevel(logging.WARNING)
 

@@ -10,7 +10,7 @@ defs = dg.Definitions(
     assets=[assets.raw, assets.flat, assets.weather, *assets.lake_assets()],
     jobs=[assets.load_month, month_range.load_months, schedules.clean_lake],
     schedules=schedules.SCHEDULES,
-    sensors=[sensors.repeat_lost_runs, sensors.alert_on_failure, sensors.freshness],
+    sensors=[sensors.repeat_lost_runs, sensors.repeat_lost_ranges, sensors.alert_on_failure, sensors.freshness],
     resources={"era5": Era5Resource()},
     executor=dg.in_process_executor,
 )

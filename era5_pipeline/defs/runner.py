@@ -116,8 +116,22 @@ def run_month(
         except Exception as error:
             if not is_lost_connection(error) or time.monotonic() > until:
                 raise
-        _log.warning("%s: the connection to Dagster's database was lost: the month is run again", month)
+        _wait_for_database(instance, month, until)
+
+
+def _wait_for_database(instance: dg.DagsterInstance, month: Month, until: float) -> None:
+    """Return once Dagster's database answers; raise its error if it does not by then (monotonic seconds)."""
+    seconds = max(0.0, until - time.monotonic())
+    _log.warning("%s: Dagster's database does not answer: waiting for it, up to %.0f s", month, seconds)
+    while True:
         time.sleep(_PAUSE_SECONDS)
+        try:
+            instance.get_runs_count()
+        except Exception as error:
+            if not is_lost_connection(error) or time.monotonic() > until:
+                raise
+        else:
+            return
 
 
 def _run_once(instance: dg.DagsterInstance, month: Month, overrides: Mapping[str, object]) -> MonthRun:

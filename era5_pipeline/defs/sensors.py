@@ -27,18 +27,28 @@ from era5_pipeline.warehouse.ledger import read_months
 # --- The sensor that requests the months of lost runs again ---
 
 
-@dg.sensor(
-    name="repeat_lost_runs",
-    jobs=[load_month, load_months],
-    minimum_interval_seconds=10,
-    default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Requests a month again whose run was lost with its process, its server or the code server.",
-)
-def repeat_lost_runs(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-    """Request each lost run again once; a month that it had loaded is only confirmed."""
-    began = time.time()
-    requests = list(requests_of_lost_runs(context.instance, float(context.cursor) if context.cursor else None))
-    return dg.SensorResult(requests, cursor=str(began), skip_reason=None if requests else "no run was lost")
+def _repeating(name: str, job: str) -> dg.SensorDefinition:
+    """The sensor for lost runs of this job; one for several jobs prints a warning that its definition is in beta."""
+
+    @dg.sensor(
+        name=name,
+        job_name=job,
+        minimum_interval_seconds=10,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Requests what is left of runs that were lost with their process, their server or the code server.",
+    )
+    def repeat(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        """Request each lost run again once; a month that it had loaded is only confirmed."""
+        began = time.time()
+        since = float(context.cursor) if context.cursor else None
+        requests = list(requests_of_lost_runs(context.instance, job, since))
+        return dg.SensorResult(requests, cursor=str(began), skip_reason=None if requests else "no run was lost")
+
+    return repeat
+
+
+repeat_lost_runs = _repeating("repeat_lost_runs", load_month.name)
+repeat_lost_ranges = _repeating("repeat_lost_ranges", load_months.name)
 
 
 # --- The failure of a run in words: month, source, message and remedy, read from Dagster's event log ---

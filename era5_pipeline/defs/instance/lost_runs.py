@@ -151,15 +151,17 @@ _OF_ONE_RUN = (HOST, _NOT_COUNTED)
 _OF_A_MONTH = "load_month"
 
 
-def requests_of_lost_runs(instance: dg.DagsterInstance, since: float | None) -> Iterator[dg.RunRequest]:
-    """Yield a request for each lost run that nothing has repeated yet.
+def requests_of_lost_runs(instance: dg.DagsterInstance, job: str, since: float | None) -> Iterator[dg.RunRequest]:
+    """Yield a request of this job for each lost run of it that nothing has repeated yet.
 
+    A run of a month may be of a job without a name of its own, if it was launched for some of the assets.
     `since` is when that was done last (Unix seconds), None if never.
     """
     after = (time.time() - _FIRST_WINDOW) if since is None else since - _OVERLAP
     failed = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], updated_after=datetime.fromtimestamp(after, tz=UTC))
     for run in instance.get_runs(failed):
-        if run.tags.get(WILL_RETRY) == "false" or REPEATED_BY in run.tags:
+        is_decided = run.tags.get(WILL_RETRY) == "false" or REPEATED_BY in run.tags
+        if is_decided or _job_of(run) != job:
             continue
         if _is_wanted(instance, run) and is_repeated(instance, run):
             later = _later_run(instance, run)
@@ -170,6 +172,10 @@ def requests_of_lost_runs(instance: dg.DagsterInstance, since: float | None) -> 
                 instance.add_run_tags(run.run_id, {WILL_RETRY: "true", REPEATED_BY: later.run_id})
         else:
             instance.add_run_tags(run.run_id, {WILL_RETRY: "false"})
+
+
+def _job_of(run: dg.DagsterRun) -> str:
+    return _OF_A_MONTH if PARTITION in run.tags else run.job_name
 
 
 def _is_wanted(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
@@ -199,7 +205,7 @@ def _request(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.RunRequest:
     return dg.RunRequest(
         run_key=run.run_id,
         partition_key=run.tags.get(PARTITION),
-        job_name=_OF_A_MONTH if PARTITION in run.tags else run.job_name,
+        job_name=_job_of(run),
         asset_selection=_assets_left(instance, run) or None,
         run_config=dict(run.run_config),
         tags={**kept, _STARTED: str(_starts(instance, run))},

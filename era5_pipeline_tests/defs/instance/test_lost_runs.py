@@ -200,7 +200,7 @@ def error(code: str | None) -> OperationalError:
     """What SQLAlchemy raises for an error of the server with this code; None: of the connection."""
     cause = psycopg2.OperationalError("said by the server")
     if code is not None:
-        cause.__setstate__({"pgcode": code})
+        cause.__setstate__({"pgcode": code})  # type: ignore[no-untyped-call]
     made = OperationalError("SELECT 1", {}, cause)
     made.__cause__ = cause
     return made
