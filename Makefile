@@ -76,8 +76,7 @@ test-quick: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile quick -m "not server and not slow" $(EXPECTED)
 
 PROCESSES := cli/test_cli.py cli/test_load_interrupted.py cli/test_serve.py cli/test_up.py cli/test_watch.py \
-	defs/test_failures.py defs/test_instance.py defs/test_preloaded.py defs/test_resources.py defs/test_run_queue.py \
-	defs/test_runner.py defs/test_storage.py export/test_export_faults.py flat/test_cluster.py monitor/test_metrics.py \
+	defs/test_failures.py defs/test_resources.py defs/test_runner.py defs/instance export/test_export_faults.py flat/test_cluster.py monitor/test_metrics.py \
 	postgres/embedded postgres/test_connect.py runtime warehouse/test_load_interrupted.py warehouse/test_locks.py \
 	warehouse/test_workers.py
 test-processes: $(READY)

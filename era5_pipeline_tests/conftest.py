@@ -36,7 +36,7 @@ SLOW_MODULES = frozenset(
         "cli/test_services_killed.py",  # the same
         "cli/test_web_ui.py",  # a backfill, whose daemon turns every 30 s
         "benchmarks/test_orchestration.py",  # a backfill, and another
-        "defs/test_preloaded.py",  # a process that imports everything
+        "defs/instance/test_preloaded.py",  # a process that imports everything
         "draw/test_climate_years.py",  # pictures
         "draw/test_climate_axes.py",  # the same
         "report/test_words.py",  # answers on thirty years
@@ -89,7 +89,7 @@ SLOW_MODULES = frozenset(
 # seconds that require the same of a part. A single case of a test may have the mark where its parameters are.
 ENDURANCE = {
     # Backfills, whose daemon turns every 30 s. A service that is killed: runtime/test_supervisor; a run that is:
-    # defs/test_instance, defs/test_resources and defs/test_run_queue; a server: defs/test_storage.
+    # test_open_instance, test_lost_runs and test_run_launcher in defs/instance; a server: test_storage there.
     "cli/test_backfill_killed.py",
     "cli/test_services_killed.py",
     # A backfill in Chromium. Requests of other sites: runtime/test_http; runs that are launched by the UI: cli/test_up.
