@@ -165,8 +165,7 @@ def climate(
     from era5_pipeline.cli.series import surviving_closed_pipe
     from era5_pipeline.climate.reading import read_climate
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.postgres.connect import open_connection
 
     if out:
         from era5_pipeline.draw.figures import require_drawable
@@ -176,11 +175,7 @@ def climate(
     elif title is not None:
         raise UsageError("--title needs a picture", remedy="Add --out FILE, or leave --title out.")
     question = asked_climate(place, lat, lon, cell, area, from_, to, baseline, days, utc_offset)
-    with (
-        open_warehouse(read_settings()) as warehouse,
-        warehouse.connect() as connection,
-        server_errors("reading the climate"),
-    ):
+    with open_connection(read_settings(), "reading the climate") as connection:
         answer = read_climate(connection, question)
     if out:
         from era5_pipeline.draw.climate_years import draw_climate

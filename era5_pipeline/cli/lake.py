@@ -152,8 +152,7 @@ def publish(
     from era5_pipeline.lake.open_lake import open_lake
     from era5_pipeline.model.errors import NoDataError, UsageError
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.postgres.connect import open_connection
 
     settings = read_settings()
     own = open_lake(settings)
@@ -161,7 +160,7 @@ def publish(
         from era5_pipeline.lake.pointer import forget_followers
 
         kept = None if own.follower is None else own.follower.shown
-        with open_warehouse(settings) as warehouse, warehouse.connect() as connection, server_errors("forgetting"):
+        with open_connection(settings, "forgetting") as connection:
             own.require(connection)
             for address in forget_followers(connection, but=kept):
                 typer.echo(f"forgotten: {address}", err=True)
@@ -169,7 +168,7 @@ def publish(
             return
     if own.follower is None:
         raise UsageError("there is no REST catalog", remedy="Name it: ERA5_LAKE_CATALOG=https://host/path.")
-    with open_warehouse(settings) as warehouse, warehouse.connect() as connection, server_errors("reading the lake"):
+    with open_connection(settings, "reading the lake") as connection:
         done = own.publish(connection)
     if done is None:
         raise NoDataError("the lake has no month yet", remedy="Load one, with ERA5_LAKE set: era5 load.")
@@ -213,14 +212,13 @@ def clean(
 
     from era5_pipeline.lake.open_lake import open_lake
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.postgres.connect import open_connection
 
     settings = read_settings()
     own = open_lake(settings)
     from era5_pipeline.lake import upkeep
 
-    with open_warehouse(settings) as warehouse, warehouse.connect() as connection, server_errors("cleaning the lake"):
+    with open_connection(settings, "cleaning the lake") as connection:
         done = upkeep.clean(
             connection,
             own,
