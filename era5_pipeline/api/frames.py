@@ -91,12 +91,13 @@ def _spread(values: npt.NDArray[np.float32], at: npt.NDArray[np.intp], count: in
 
 def _attributes(answer: SeriesAnswer) -> dict[Hashable, Any]:
     of_columns = {variable.column: cf_attributes(variable) for variable in answer.variables}
-    return {
+    found: dict[Hashable, Any] = {
         "units": {column: attributes["units"] for column, attributes in of_columns.items()},
         "long_names": {column: attributes["long_name"] for column, attributes in of_columns.items()},
-        **answer.facts,
-        "place": answer.place.name,
     }
+    found.update(answer.facts)
+    found["place"] = answer.place.name
+    return found
 
 
 def _local(frame: pd.DataFrame, zone: str) -> pd.DataFrame:

@@ -239,11 +239,11 @@ def _ask_about_the_globe(settings: "Settings", months: "Sequence[Month]") -> Non
 
     from rich.filesize import decimal
 
-    from era5_pipeline.cli.plan import plan_of
     from era5_pipeline.model.months import spans
     from era5_pipeline.model.words import counted
     from era5_pipeline.planning.current_contents import read_current_contents
     from era5_pipeline.planning.extent import Load
+    from era5_pipeline.planning.load_plan import read_plan
 
     kind = source_kind(settings.source_name)
     if kind.has_own_files or kind.is_series or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -255,7 +255,7 @@ def _ask_about_the_globe(settings: "Settings", months: "Sequence[Month]") -> Non
     if settings.force or settings.refetch:
         contents = replace(contents, months=())  # loaded months are loaded again
     # Unlike a plan, a load tries months that may not be complete yet.
-    planned = plan_of(load, settings, contents, months[-1].end + timedelta(days=settings.available_after_days))
+    planned = read_plan(settings, load, contents, months[-1].end + timedelta(days=settings.available_after_days))
     if not planned.to_load or not planned.load.is_global:  # a store may have a part of the globe only
         return
     size = planned.bytes
