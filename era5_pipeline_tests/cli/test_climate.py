@@ -53,16 +53,15 @@ def made(shared_database_url: str) -> str:
 
 
 @pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, made: str) -> InProcess:
-    commands = InProcess(capsys, monkeypatch, tmp_path)
-    commands.set(ERA5_DATABASE_URL=made)
-    return commands
-
-
-@pytest.fixture
 def nowhere(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
     """Commands in a home without a database."""
     return InProcess(capsys, monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def here(nowhere: InProcess, made: str) -> InProcess:
+    nowhere.set(ERA5_DATABASE_URL=made)
+    return nowhere
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="script is another program elsewhere")
@@ -300,12 +299,9 @@ def test_hours_without_a_whole_day_are_no_climate(here: InProcess) -> None:
     assert_explained(printed, "the table has no day in the period with all its hours")
 
 
-def test_an_empty_table_says_what_to_load(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str
-) -> None:
-    commands = InProcess(capsys, monkeypatch, tmp_path)
-    commands.set(ERA5_DATABASE_URL=database_url)
-    assert_explained(commands.run(*HERE, code=3), "no month has been loaded yet")
+def test_an_empty_table_says_what_to_load(nowhere: InProcess, database_url: str) -> None:
+    nowhere.set(ERA5_DATABASE_URL=database_url)
+    assert_explained(nowhere.run(*HERE, code=3), "no month has been loaded yet")
 
 
 def test_json_has_no_number_that_is_none() -> None:

@@ -33,12 +33,9 @@ def gulf_months(shared_database_url: str, real_months: RealMonths) -> Warehouse:
 
 
 @pytest.fixture
-def here(
-    gulf_months: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> InProcess:
-    command = InProcess(capsys, monkeypatch, tmp_path)
-    command.set(ERA5_DATABASE_URL=gulf_months.url)
-    return command
+def here(gulf_months: Warehouse, here: InProcess) -> InProcess:
+    here.set(ERA5_DATABASE_URL=gulf_months.url)
+    return here
 
 
 def test_the_last_line_says_rows_bytes_and_seconds(here: InProcess, tmp_path: Path) -> None:

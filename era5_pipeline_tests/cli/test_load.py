@@ -31,7 +31,6 @@ from era5_pipeline_tests.commands import (
     assert_explained,
     environment,
     in_a_terminal,
-    new_home,
 )
 from era5_pipeline_tests.era5_files import joined_months
 from era5_pipeline_tests.pipelines import SMALL, dagster_beside
@@ -47,17 +46,6 @@ if TYPE_CHECKING:
 
 BAD = ("csv-named-nc.nc", "latlon-allfill.nc", "lfs-pointer.nc", "sf-is-streamfunction.nc", "truncated-hdf5.nc")
 SMALL_SAMPLE = ("--source", "sample", "--area", SMALL["area"])
-
-
-@pytest.fixture(scope="module")
-def home() -> Iterator[Home]:
-    with new_home() as home:
-        yield home
-
-
-@pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
-    return InProcess(capsys, monkeypatch, tmp_path)
 
 
 def test_values_that_wrapped_are_named_by_the_load_and_kept_in_the_ledger(

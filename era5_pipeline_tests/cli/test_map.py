@@ -130,10 +130,9 @@ def url(real_table: Callable[..., Warehouse]) -> str:
 
 
 @pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, url: str) -> InProcess:
-    commands = InProcess(capsys, monkeypatch, tmp_path)
-    commands.set(ERA5_DATABASE_URL=url)
-    return commands
+def here(here: InProcess, url: str) -> InProcess:
+    here.set(ERA5_DATABASE_URL=url)
+    return here
 
 
 def frames_in(path: Path) -> list[np.ndarray]:

@@ -239,9 +239,9 @@ def test_a_failed_month_of_a_range_is_loaded_again_by_failed(server: CdsServer, 
     ],
 )
 def test_a_command_with_bad_options_ends_with_the_code_of_usage(
-    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    arguments: tuple[str, ...], here: InProcess, tmp_path: Path
 ) -> None:
-    printed = InProcess(capsys, monkeypatch, tmp_path).run("series", *arguments, code=2)
+    printed = here.run("series", *arguments, code=2)
     assert printed.out == ""
     assert printed.err
     # Nothing was created or asked of a database.

@@ -36,11 +36,6 @@ ALL_OF_ERA5 = ("plan", "--from", "1940-01", "--to", "2024-12")
 
 
 @pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
-    return InProcess(capsys, monkeypatch, tmp_path)
-
-
-@pytest.fixture
 def nowhere(here: InProcess) -> Path:
     """An ERA5_HOME that does not exist."""
     home = here.home / "not" / "made"

@@ -55,12 +55,9 @@ def loaded(real_table: Callable[..., Warehouse]) -> Warehouse:
 
 
 @pytest.fixture
-def here(
-    loaded: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> InProcess:
-    command = InProcess(capsys, monkeypatch, tmp_path)
-    command.set(ERA5_DATABASE_URL=loaded.url)
-    return command
+def here(loaded: Warehouse, here: InProcess) -> InProcess:
+    here.set(ERA5_DATABASE_URL=loaded.url)
+    return here
 
 
 def statements_of(page: str) -> list[str]:
@@ -178,12 +175,9 @@ def test_the_picture_of_era5_climate_is_drawn(here: InProcess) -> None:
     assert not (here.home / "few.png").exists()
 
 
-def test_an_empty_warehouse_says_how_to_load(
-    empty_warehouse: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    command = InProcess(capsys, monkeypatch, tmp_path)
-    command.set(ERA5_DATABASE_URL=empty_warehouse.url)
-    assert_explained(command.run("report", *PLACE, "--out", "page.html", code=3), "", "era5 load")
+def test_an_empty_warehouse_says_how_to_load(empty_warehouse: Warehouse, here: InProcess, tmp_path: Path) -> None:
+    here.set(ERA5_DATABASE_URL=empty_warehouse.url)
+    assert_explained(here.run("report", *PLACE, "--out", "page.html", code=3), "", "era5 load")
     assert not list(tmp_path.glob("page*"))
 
 

@@ -283,12 +283,9 @@ def real_url(real_table: Callable[..., Warehouse]) -> str:
 
 
 @pytest.fixture
-def here(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, real_url: str
-) -> InProcess:
-    commands = InProcess(capsys, monkeypatch, tmp_path)
-    commands.set(ERA5_DATABASE_URL=real_url)
-    return commands
+def here(here: InProcess, real_url: str) -> InProcess:
+    here.set(ERA5_DATABASE_URL=real_url)
+    return here
 
 
 def warnings_in(printed: CommandResult) -> list[str]:

@@ -12,15 +12,15 @@ import pytest
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.layouts.layout import create_weather
 from era5_pipeline_tests.climate.answers import warming_hours
-from era5_pipeline_tests.commands import InProcess
 from era5_pipeline_tests.served import served
 from era5_pipeline_tests.weather_table import JAKARTA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import httpx
+
+    from era5_pipeline_tests.commands import InProcess
 
 HERE = {"latitude": "-6.2", "longitude": "106.8"}
 COLUMNS = ("temperature_2m", "zonal_wind_10m", "meridional_wind_10m", "total_precipitation")
@@ -64,17 +64,10 @@ def client(made: str) -> Iterator[httpx.Client]:
     ],
 )
 def test_the_answer_is_that_of_the_command(
-    client: httpx.Client,
-    made: str,
-    parameters: dict[str, str],
-    options: tuple[str, ...],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    client: httpx.Client, made: str, parameters: dict[str, str], options: tuple[str, ...], here: InProcess
 ) -> None:
-    commands = InProcess(capsys, monkeypatch, tmp_path)
-    commands.set(ERA5_DATABASE_URL=made)
-    printed: Any = json.loads(commands.run("climate", *options, "--format", "json").out)
+    here.set(ERA5_DATABASE_URL=made)
+    printed: Any = json.loads(here.run("climate", *options, "--format", "json").out)
     answer = client.get("/v1/climate", params=parameters)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json; charset=utf-8")
     assert answer.json() == printed
