@@ -213,11 +213,6 @@ def test_pictures_have_the_format_of_their_suffix_and_a_title_and_limits(
         assert (tmp_path / f"{name}.{suffix}").read_bytes().startswith(beginning)
 
 
-def test_the_credit_has_the_years_of_the_hours_that_are_shown(app: typer.Typer) -> None:
-    _, err = run(app, *HERE, "--plot", "out.png")
-    assert "Copernicus Climate Change Service information 2023; data ERA5" in err
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -226,26 +221,10 @@ def test_the_credit_has_the_years_of_the_hours_that_are_shown(app: typer.Typer) 
         ((*HERE, "--plot", "a.png", "--vmin", "1"), UsageError, "these variables are in degC, m/s, fraction, mm"),
         ((*HERE, "--plot", "a.png", "--title", "\u96e8"), UsageError, r"--title: the font of pictures lacks '\\u96e8'"),
         ((*MAP, "--out", "a.jpg"), UsageError, r"--out a.jpg: pictures are .*\n.* ends with \.png, \.pdf, \.svg"),
-        ((*MAP, "--out", "a.gif"), UsageError, "an animation shows the hours of a day or month, not --time"),
         ((*MAP, "--out", "a.png", "--vmin", "5", "--vmax", "5"), UsageError, r"--vmin 5 is not below --vmax 5"),
         ((*MAP, "--out", "a.png", "--vmin", "nan"), UsageError, "--vmin nan: a limit must be a number"),
-        ((*MAP, "--out", "a.png", "--vmin", "999"), UsageError, "--vmin 999 leaves no range: from the values, --vmax"),
-        ((*HERE, "--column", "humidity"), UsageError, "is not in the catalogue of variables"),
         ((*HERE, "--from", "2024"), NoDataError, "no row from 2024"),
-        ((*HERE, "--from", "2023-02", "--to", "2023-01"), UsageError, r"2023-02 to 2023-01 is empty\nGive the earlier"),
-        ((*HERE, "--from", "2023-02-01T00:00+99:00"), UsageError, r"is not a time.*\nTimes are written"),
-        (("series", "--lat", "91", "--lon", "0"), UsageError, "out of range"),
-        (("series",), UsageError, "no place is given\nGive --place NAME"),
-        (("series", "--place", "Jakarta", "--lat", "1"), UsageError, "cannot be combined"),
-        (("series", "--place", "Jakrta"), UsageError, r"is not among .*\nDid you mean Jakarta, Indonesia\?"),
         (("series", "--place", "Singapore"), NoDataError, "the table has no data there"),
-        (("map", "--time", "2023-02-01", "--column", "t2m", "--out", "a.png"), UsageError, "has no hour"),
-        (
-            ("map", "--time", "2023-02-01T00", "--column", "sf", "--out", "a.png"),
-            NoDataError,
-            "NULL everywhere",
-        ),
-        (("map", "--time", "2023-02-01T00", "--column", "t2m", "--out", "."), UsageError, "PNG"),
     ],
 )
 def test_invalid_requests_are_explained(
