@@ -27,6 +27,7 @@ from era5_pipeline.cli.options import (
     LatitudeOption,
     LongitudeOption,
     PlaceOption,
+    StrictOption,
     require_picture,
     warn_of_gaps,
 )
@@ -81,10 +82,7 @@ def climate(
     title: Annotated[
         str | None, typer.Option("--title", metavar="TEXT", help="Title of the picture.", show_default="the place")
     ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Exit with code 4 if months or hours are missing; everything is still written."),
-    ] = False,
+    strict: StrictOption = False,
     everywhere: Annotated[
         bool, typer.Option("--everywhere", help="Trend and normal at every place, or at those of --area.")
     ] = False,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from era5_pipeline.cli.options import FIRST_MONTH_HELP, LAST_MONTH_HELP
+from era5_pipeline.cli.options import FirstMonthOption, LastMonthOption
 from era5_pipeline.cli.output import ResultsCommand, print_line, terminal
 from era5_pipeline.lake.open_lake import KEEP_DAYS, ORPHAN_HOURS
 from era5_pipeline.model.words import counted
@@ -40,12 +40,8 @@ def path() -> None:
 @lake.command("verify", cls=ResultsCommand)
 def verify(
     *,
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="YYYY-MM", help=FIRST_MONTH_HELP, show_default="all")
-    ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help=LAST_MONTH_HELP, show_default="same as --from")
-    ] = None,
+    from_: FirstMonthOption = None,
+    to: LastMonthOption = None,
     as_json: _JsonOption = False,
 ) -> None:
     """Compare the lake with the ledger, month by month: rows, and a digest of every value of every column.

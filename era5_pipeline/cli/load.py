@@ -11,9 +11,10 @@ import typer
 
 from era5_pipeline.cli.options import (
     FIRST_MONTH_HELP,
-    LAST_MONTH_HELP,
+    AreaOrGlobeOption,
     CalendarMonthsOption,
     CellOption,
+    LastMonthOption,
     LatitudeOption,
     LongitudeOption,
     PlaceOption,
@@ -59,9 +60,7 @@ def load(
             show_default="all months of the files",
         ),
     ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help=LAST_MONTH_HELP, show_default="same as --from")
-    ] = None,
+    to: LastMonthOption = None,
     calendar_month: CalendarMonthsOption = None,
     source: Annotated[
         SourceChoice | None,
@@ -93,10 +92,7 @@ def load(
         bool,
         typer.Option("--strict-variables", help="Refuse months that lack a variable of the list, default or all."),
     ] = False,
-    area: Annotated[
-        str | None,
-        typer.Option("--area", metavar="N/W/S/E", help="Only this rectangle, in degrees; or global."),
-    ] = None,
+    area: AreaOrGlobeOption = None,
     place: PlaceOption = None,
     lat: LatitudeOption = None,
     lon: LongitudeOption = None,

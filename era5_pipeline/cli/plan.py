@@ -12,9 +12,10 @@ import typer
 
 from era5_pipeline.cli.options import (
     FIRST_MONTH_HELP,
-    LAST_MONTH_HELP,
+    AreaOrGlobeOption,
     CalendarMonthsOption,
     CellOption,
+    LastMonthOption,
     LatitudeOption,
     LongitudeOption,
     PlaceOption,
@@ -42,9 +43,7 @@ if TYPE_CHECKING:
 def plan(
     *,
     from_: Annotated[str | None, typer.Option("--from", metavar="YYYY-MM", help=FIRST_MONTH_HELP)] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help=LAST_MONTH_HELP, show_default="same as --from")
-    ] = None,
+    to: LastMonthOption = None,
     calendar_month: CalendarMonthsOption = None,
     source: Annotated[
         SourceChoice | None,
@@ -54,10 +53,7 @@ def plan(
         str | None,
         typer.Option("--variables", metavar="A,B", help="Variables of each month.", show_default="the six"),
     ] = None,
-    area: Annotated[
-        str | None,
-        typer.Option("--area", metavar="N/W/S/E", help="Only this rectangle, in degrees; or global."),
-    ] = None,
+    area: AreaOrGlobeOption = None,
     place: PlaceOption = None,
     lat: LatitudeOption = None,
     lon: LongitudeOption = None,

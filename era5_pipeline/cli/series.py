@@ -23,6 +23,7 @@ from era5_pipeline.cli.options import (
     LatitudeOption,
     LongitudeOption,
     PlaceOption,
+    StrictOption,
     require_limits,
     require_picture,
     warn_of_gaps,
@@ -75,10 +76,7 @@ def series(
         float | None,
         typer.Option("--vmax", metavar="VALUE", help="Upper end of the plot's scale.", show_default="from the values"),
     ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Exit with code 4 if months or hours are missing; everything is still written."),
-    ] = False,
+    strict: StrictOption = False,
 ) -> None:
     """Print the hours of one location: the point of ERA5's 0.25 degree grid nearest to a place or to coordinates.
 
