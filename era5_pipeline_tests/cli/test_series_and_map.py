@@ -422,7 +422,7 @@ def test_closed_pipe_ends_without_a_message() -> None:
         "import sys\n"
         "from era5_pipeline.cli.series import surviving_closed_pipe\n"
         "import typer\n"
-        "app = InProcess()\n"
+        "app = typer.Typer()\n"
         "@app.command()\n"
         "def lines() -> None:\n"
         "    with surviving_closed_pipe():\n"
