@@ -4,6 +4,7 @@ from __future__ import annotations
 
 pytest_plugins = (
     "era5_pipeline_tests.servers",
+    "era5_pipeline_tests.commands",
     "era5_pipeline_tests.own_servers",
     "era5_pipeline_tests.flat_months",
     "era5_pipeline_tests.samples",

@@ -220,6 +220,19 @@ class InProcess:
         return {entry["month"]: entry for entry in self.run("status", "--json").json()}
 
 
+@pytest.fixture(scope="module")
+def home() -> Iterator[Home]:
+    """A home for the tests of a module."""
+    with new_home() as home:
+        yield home
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
+    """The command in a folder of its own, without a database until a test sets one."""
+    return InProcess(capsys, monkeypatch, tmp_path)
+
+
 def assert_explained(printed: CommandResult, what: str, remedy: str = "") -> None:
     """Require an error message that contains `what`, with `remedy` in the line below."""
     lines = printed.err.splitlines()

@@ -18,6 +18,7 @@ from era5_pipeline.model.variables import DEFAULT_COLUMNS
 from era5_pipeline_tests import era5_files
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from era5_pipeline.flat.flat_month import FlatMonth
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
 # The columns of a table to which no other variable was added.
 COLUMNS = (*KEYS, *DEFAULT_COLUMNS)
 _SCHEMA = pa.schema([field.with_nullable(True).remove_metadata() for field in schema_of(DEFAULT_COLUMNS)])
+
+
+@pytest.fixture(scope="module")
+def no_pictures() -> Iterator[None]:
+    """Months of the module are flattened without previews."""
+    with era5_files.without_pictures():
+        yield
 
 
 class FlatMonths:

@@ -62,14 +62,8 @@ def checksum(url: str) -> tuple[object, ...]:
 
 
 def test_a_restored_warehouse_is_the_same_and_is_loaded_on(
-    host: Host,
-    host_url: str,
-    warehouse: Warehouse,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    host: Host, host_url: str, warehouse: Warehouse, tmp_path: Path, here: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    era5 = InProcess(capsys, monkeypatch, tmp_path)
     url = warehouse.url
     as_batches = []
     read = batch_load.read_batches
@@ -84,15 +78,15 @@ def test_a_restored_warehouse_is_the_same_and_is_loaded_on(
         for one in (url, by_rows):
             stack.enter_context(dagster_dropped(one))
         with monkeypatch.context() as patch:
-            era5.set(ERA5_DATABASE_URL=by_rows)
+            here.set(ERA5_DATABASE_URL=by_rows)
             patch.setenv("ERA5_BATCHES", "off")
-            era5.run(*LOAD, "--from", "2023-01", "--to", "2023-02")
+            here.run(*LOAD, "--from", "2023-01", "--to", "2023-02")
             assert as_batches == []
-        era5.set(ERA5_DATABASE_URL=url)
-        era5.run(*LOAD, "--from", "2023-01", "--to", "2023-02")
+        here.set(ERA5_DATABASE_URL=url)
+        here.run(*LOAD, "--from", "2023-01", "--to", "2023-02")
         if host.layout == "columnstore" and is_available() and Settings().batches == "auto":
             assert sorted(as_batches) == ["2023-01", "2023-02"]
-        before, status = checksum(url), era5.run("status", "--json").json()
+        before, status = checksum(url), here.run("status", "--json").json()
         run("backup", tmp_path, WAREHOUSE=url, DAGSTER=with_database(url, database_of(url) + DAGSTER_SUFFIX))
 
         restored, dagster = (stack.enter_context(fresh_database(host_url)) for _ in range(2))
@@ -101,12 +95,12 @@ def test_a_restored_warehouse_is_the_same_and_is_loaded_on(
         assert run("check", tmp_path, NEW_WAREHOUSE=restored).strip() == ""
         assert checksum(restored) == before
         assert rows_of_table(Warehouse(restored)) == rows_of_table(Warehouse(by_rows))
-        era5.set(ERA5_DATABASE_URL=restored, ERA5_DAGSTER_DATABASE_URL=dagster)
-        assert [month["month"] for month in era5.run("status", "--json").json()] == [one["month"] for one in status]
+        here.set(ERA5_DATABASE_URL=restored, ERA5_DAGSTER_DATABASE_URL=dagster)
+        assert [month["month"] for month in here.run("status", "--json").json()] == [one["month"] for one in status]
 
-        results = era5.run(*LOAD, "--from", "2023-02", "--to", "2023-03", "--json").json()
+        results = here.run(*LOAD, "--from", "2023-02", "--to", "2023-03", "--json").json()
         assert [(one["month"], one["state"]) for one in results] == [("2023-02", "unchanged"), ("2023-03", "loaded")]
-        era5.run(*LOAD, "--from", "2023-01", "--force")
+        here.run(*LOAD, "--from", "2023-01", "--force")
         assert run("check", tmp_path, NEW_WAREHOUSE=restored).strip() == ""
         # A row that is lost shows.
         with psycopg.connect(restored) as connection:

@@ -19,10 +19,10 @@ from era5_pipeline.defs import assets
 from era5_pipeline.defs.metadata import COLUMN_SCHEMA
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.warehouse.layouts.layout import weather_table
-from era5_pipeline_tests.commands import BIN, ROOT, Home, environment, new_home
+from era5_pipeline_tests.commands import BIN, ROOT, Home, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 PACKAGE = ROOT / "era5_pipeline"
@@ -194,12 +194,6 @@ def test_modules_do_not_import_what_is_not_allowed(bound: str) -> None:
     assert concerned
     offences = [f"{m} imports {i}" for m in concerned for i in imports()[m] if is_below(i, *forbidden)]
     assert offences == []
-
-
-@pytest.fixture(scope="module")
-def home() -> Iterator[Home]:
-    with new_home() as home:
-        yield home
 
 
 def dg_command(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -45,12 +45,11 @@ from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.locks import month_lock
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.commands import assert_says, environment
-from era5_pipeline_tests.era5_files import without_pictures
 from era5_pipeline_tests.flat_months import assert_holds, rows_of_table
 from era5_pipeline_tests.warehouse.loads import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from era5_pipeline.flat.checks import CheckResult
     from era5_pipeline.stages import LoadResult
@@ -61,10 +60,7 @@ JULY = Month(2023, 7)
 SMALL = "10.25/20/10/20.25"
 
 
-@pytest.fixture(autouse=True)
-def _no_pictures() -> Iterator[None]:
-    with without_pictures():
-        yield
+pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 @pytest.fixture

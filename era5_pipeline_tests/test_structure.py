@@ -57,7 +57,7 @@ ONLY_IN = {
     "netCDF4": {"netcdf"},
     "pyiceberg": {"lake"},
     "psycopg": {"postgres", "warehouse", "lake", *ANSWERS, "planning", "monitor", "serving", "benchmarks", "cli"},
-    "rich": {"cli", "benchmarks", "planning"},  # planning: only to write numbers of bytes
+    "rich": {"cli", "benchmarks", "planning", "monitor"},  # the last two: only to write numbers of bytes
     "starlette": {"serving", "runtime"},  # runtime: its types, of the guard before a web server
     "typer": {"cli", "benchmarks"},
     "uvicorn": {"serving", "defs"},  # defs: runs the web server of Dagster

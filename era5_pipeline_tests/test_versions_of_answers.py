@@ -14,18 +14,17 @@ import xarray as xr
 
 from era5_pipeline.api.database import open_database
 from era5_pipeline.warehouse.load_month import load_month
-from era5_pipeline_tests.commands import InProcess
 from era5_pipeline_tests.served import served
 from era5_pipeline_tests.servers import fresh_warehouse
 from era5_pipeline_tests.warehouse.versioned_months import FINAL, PRELIMINARY, VersionedMonths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import httpx
 
     from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.commands import InProcess
 
 _BEGIN = "Contains modified Copernicus Climate Change Service information 2024; data ERA5, C3S/ECMWF"
 SAMPLE = "Generated sample data, not ERA5"
@@ -57,13 +56,10 @@ def loaded(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture
-def here(
-    loaded: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> InProcess:
+def here(loaded: Warehouse, here: InProcess) -> InProcess:
     """The command, on this warehouse."""
-    command = InProcess(capsys, monkeypatch, tmp_path)
-    command.set(ERA5_DATABASE_URL=loaded.url)
-    return command
+    here.set(ERA5_DATABASE_URL=loaded.url)
+    return here
 
 
 @pytest.fixture(scope="module")
@@ -196,13 +192,10 @@ def julys(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture
-def trends(
-    julys: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> InProcess:
+def trends(julys: Warehouse, here: InProcess) -> InProcess:
     """The command, on the Julys."""
-    command = InProcess(capsys, monkeypatch, tmp_path)
-    command.set(ERA5_DATABASE_URL=julys.url)
-    return command
+    here.set(ERA5_DATABASE_URL=julys.url)
+    return here
 
 
 @pytest.fixture

@@ -14,15 +14,12 @@ import numpy as np
 from era5_pipeline.climate.trends import describe_years
 from era5_pipeline.model.cells import last_full_year, standard_offset
 from era5_pipeline.model.cf_names import cf_attributes
-from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.times import as_datetime64, from_datetime64, hours_of_month
-from era5_pipeline.read.credit import read_origin
-from era5_pipeline.read.hours import read_series, require_values, without_single_hours
-from era5_pipeline.read.missing import gap_lines, gaps_as_json, read_gaps
+from era5_pipeline.model.times import as_datetime64, from_datetime64
+from era5_pipeline.read.series import read_series_answer
 from era5_pipeline.warehouse.ledger import read_ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
     from datetime import datetime
 
     import numpy.typing as npt
@@ -31,7 +28,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.places import AskedPlace
     from era5_pipeline.model.variables import Variable
-    from era5_pipeline.read.missing import Gaps
+    from era5_pipeline.read.series import SeriesAnswer
 
 # --- A warning for incomplete answers, with its own class: `warnings.filterwarnings` can silence it or raise it ---
 
@@ -71,40 +68,19 @@ def read_series_frame(
     """Read the hours with `start <= time < end` (aware; None: unlimited), as documented in `Database.series`."""
     import pandas as pd  # noqa: PLC0415  # takes half a second; `import era5_pipeline` does not need it
 
-    location = asked.cell.location
-    start, end, left_out = without_single_hours(connection, location, start, end)
-    rows = read_series(connection, location, columns, start, end)
-    variables = require_values(connection, rows, columns, location, asked.description)
-    gaps = read_gaps(connection, location, rows, variables, start, end)
-    hours = from_datetime64(rows.times)
-    times = _with_missing(hours, gaps)
+    answer = read_series_answer(connection, asked, columns, start, end)
+    hours, times = from_datetime64(answer.rows.times), answer.hours
     index = pd.DatetimeIndex(as_datetime64(times).astype("datetime64[s]"), tz="UTC", name="time")
-    if times.size == hours.size:
-        values = {variable.column: rows.values[variable.column] for variable in variables}
-    else:
+    values = {variable.column: answer.rows.values[variable.column] for variable in answer.variables}
+    if times.size != hours.size:
         at = np.searchsorted(times, hours)
-        values = {variable.column: _spread(rows.values[variable.column], at, times.size) for variable in variables}
+        values = {column: _spread(of_hours, at, times.size) for column, of_hours in values.items()}
     frame = pd.DataFrame(values, index=index, copy=False)
-    there = LocationSet.of_ids([location.location_id])
-    origin = read_origin(connection, index[0].to_pydatetime(), (index[-1] + _HOUR).to_pydatetime(), there, values)
-    frame.attrs = _attributes(asked, variables, gaps)
-    frame.attrs.update(origin.attributes)
+    frame.attrs = _attributes(answer)
     if local_time:
         frame = _local(frame, asked.time_zone)
-    warn_of_missing(asked.description, [*gap_lines(gaps), *([left_out] if left_out else [])])
+    warn_of_missing(asked.description, [*answer.lines, *([answer.left_out] if answer.left_out else [])])
     return frame
-
-
-def _with_missing(hours: npt.NDArray[np.int64], gaps: Mapping[str, Gaps]) -> npt.NDArray[np.int64]:
-    """The hours (n,) of the rows, and the missing ones, ascending.
-
-    In a month with a value every third hour, the hours between are not added.
-    """
-    missing = [np.array(one.due, dtype=np.int64) for one in gaps.values() if one.due]
-    months = {month for one in gaps.values() for month in one.months}
-    missing += [np.array(hours_of_month(month), dtype=np.int64) for month in sorted(months)]
-    found: npt.NDArray[np.int64] = np.union1d(hours, np.concatenate(missing)) if missing else hours
-    return found
 
 
 def _spread(values: npt.NDArray[np.float32], at: npt.NDArray[np.intp], count: int) -> npt.NDArray[np.float32]:
@@ -113,15 +89,14 @@ def _spread(values: npt.NDArray[np.float32], at: npt.NDArray[np.intp], count: in
     return filled
 
 
-def _attributes(asked: AskedPlace, variables: tuple[Variable, ...], gaps: Mapping[str, Gaps]) -> dict[Hashable, Any]:
-    of_columns = {variable.column: cf_attributes(variable) for variable in variables}
+def _attributes(answer: SeriesAnswer) -> dict[Hashable, Any]:
+    of_columns = {variable.column: cf_attributes(variable) for variable in answer.variables}
     found: dict[Hashable, Any] = {
         "units": {column: attributes["units"] for column, attributes in of_columns.items()},
         "long_names": {column: attributes["long_name"] for column, attributes in of_columns.items()},
     }
-    found.update(asked.as_json())
-    found.update(gaps_as_json(gaps))
-    found["place"] = asked.name
+    found.update(answer.facts)
+    found["place"] = answer.place.name
     return found
 
 

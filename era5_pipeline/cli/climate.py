@@ -27,6 +27,7 @@ from era5_pipeline.cli.options import (
     LatitudeOption,
     LongitudeOption,
     PlaceOption,
+    StrictOption,
     require_picture,
     warn_of_gaps,
 )
@@ -35,18 +36,14 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.times import NORMAL_PERIOD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import psycopg
     import pyarrow as pa
     from rich.console import Console
     from rich.table import Table
 
-    from era5_pipeline.climate.answer import ClimateAnswer, NoTrend, Trend, YearlyQuantity, YearSpan
+    from era5_pipeline.climate.answer import ClimateAnswer, NoTrend, Trend, YearlyQuantity
     from era5_pipeline.climate.everywhere import Engine, EverywhereQuestion
     from era5_pipeline.climate.question import YearPart
-    from era5_pipeline.model.settings import Settings
-    from era5_pipeline.read.credit import DataOrigin
 
 
 Format = Literal["table", "csv", "json"]
@@ -85,10 +82,7 @@ def climate(
     title: Annotated[
         str | None, typer.Option("--title", metavar="TEXT", help="Title of the picture.", show_default="the place")
     ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Exit with code 4 if months or hours are missing; everything is still written."),
-    ] = False,
+    strict: StrictOption = False,
     everywhere: Annotated[
         bool, typer.Option("--everywhere", help="Trend and normal at every place, or at those of --area.")
     ] = False,
@@ -165,8 +159,7 @@ def climate(
     from era5_pipeline.cli.series import surviving_closed_pipe
     from era5_pipeline.climate.reading import read_climate
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.postgres.connect import open_connection
 
     if out:
         from era5_pipeline.draw.figures import require_drawable
@@ -176,11 +169,7 @@ def climate(
     elif title is not None:
         raise UsageError("--title needs a picture", remedy="Add --out FILE, or leave --title out.")
     question = asked_climate(place, lat, lon, cell, area, from_, to, baseline, days, utc_offset)
-    with (
-        open_warehouse(read_settings()) as warehouse,
-        warehouse.connect() as connection,
-        server_errors("reading the climate"),
-    ):
+    with open_connection(read_settings(), "reading the climate") as connection:
         answer = read_climate(connection, question)
     if out:
         from era5_pipeline.draw.climate_years import draw_climate
@@ -433,7 +422,8 @@ class EverywhereOptions:
 def climate_everywhere(options: EverywhereOptions) -> None:
     """Compute, show the progress, write what was asked for, and say what it is."""
     from era5_pipeline.cli.bars import stage_bars
-    from era5_pipeline.climate import everywhere
+    from era5_pipeline.climate.everywhere import save
+    from era5_pipeline.maps.everywhere import read_everywhere
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
@@ -452,22 +442,21 @@ def climate_everywhere(options: EverywhereOptions) -> None:
         with server_errors("reading which months there are"):
             question = _question(connection, options)
         with server_errors("computing trends"), stage_bars(terminal(stderr=True), question.variable.column, "read"):
-            origin = everywhere.read_origin_of(connection, question)
-            rows = everywhere.all_rows(question, _blocks(connection, settings, question, options.engine), origin)
+            answer = read_everywhere(connection, settings, question, options.engine)
             if options.save:
-                everywhere.save(connection, question, rows)
+                save(connection, question, answer.rows)
         if out is not None and out.suffix.lower() in _TABLES:
             with replacing(out) as temporary:
-                _write_table(rows, temporary, out.suffix.lower())
+                _write_table(answer.rows, temporary, out.suffix.lower())
         elif out is not None:
-            _draw(question, rows, origin, out, options.title)
-    if origin.notice:
-        typer.echo(origin.notice)
-    for part in question.parts:
-        typer.echo(_summary(question, part, rows, origin))
-    typer.echo(origin.credit)
+            from era5_pipeline.draw.maps import plot_map
+
+            field, notes = answer.field()
+            plot_map(field, out, credit=answer.origin.credit, notes=notes, title=options.title)
+    for line in answer.lines:
+        typer.echo(line)
     if options.save:
-        typer.echo(f"wrote {rows.num_rows:,} rows into the table weather_trend")
+        typer.echo(f"wrote {answer.rows.num_rows:,} rows into the table weather_trend")
     if out is not None:
         typer.echo(f"wrote {out}")
 
@@ -475,6 +464,7 @@ def climate_everywhere(options: EverywhereOptions) -> None:
 def _question(connection: "psycopg.Connection", options: EverywhereOptions) -> "EverywhereQuestion":
     from era5_pipeline.climate.anomalies import parse_baseline
     from era5_pipeline.climate.everywhere import EverywhereQuestion
+    from era5_pipeline.maps.everywhere import years_between
     from era5_pipeline.maps.question import require_summaries, statistic_for
     from era5_pipeline.model.question import asked_area, asked_column
 
@@ -484,7 +474,7 @@ def _question(connection: "psycopg.Connection", options: EverywhereOptions) -> "
         variable=variable,
         statistic=statistic_for(variable),
         parts=_parts(options),
-        years=_years(connection, options),
+        years=years_between(connection, options.first, options.last),
         baseline=parse_baseline(options.baseline),
         area=asked_area(options.area),
     )
@@ -505,37 +495,6 @@ def _parts(options: EverywhereOptions) -> "tuple[YearPart, ...]":
     return (WHOLE_YEAR if options.calendar_month is None else calendar_month(options.calendar_month),)
 
 
-def _years(connection: "psycopg.Connection", options: EverywhereOptions) -> "YearSpan":
-    """The years asked for; by default from the first to the last of the table."""
-    from era5_pipeline.climate.answer import YearSpan
-    from era5_pipeline.climate.question import parse_year
-    from era5_pipeline.read.fetch import nothing_loaded
-    from era5_pipeline.read.held import months_held
-
-    held = sorted(months_held(connection))
-    if not held:
-        raise nothing_loaded()
-    first = parse_year(options.first) if options.first else held[0].year
-    last = parse_year(options.last) if options.last else held[-1].year
-    if first > last:
-        raise UsageError(f"the years {first}-{last} are empty", remedy="Give the earlier year first.")
-    return YearSpan(first, last)
-
-
-def _blocks(
-    connection: "psycopg.Connection", settings: "Settings", question: "EverywhereQuestion", engine: "Engine"
-) -> "Iterator[pa.Table]":
-    from era5_pipeline.climate import everywhere
-    from era5_pipeline.lake.open_lake import open_lake
-
-    if engine == "warehouse":
-        return everywhere.answers_of_warehouse(connection, question)
-    tasks = everywhere.lake_tasks(connection, open_lake(settings), question)
-    if engine == "spark":
-        return everywhere.answers_of_spark(tasks)
-    return everywhere.answers_of_dask(tasks, settings.dask_scheduler)
-
-
 def _write_table(rows: "pa.Table", path: Path, suffix: str) -> None:
     from era5_pipeline.climate.everywhere import csv_of
 
@@ -545,51 +504,3 @@ def _write_table(rows: "pa.Table", path: Path, suffix: str) -> None:
     import pyarrow.parquet as pq
 
     pq.write_table(rows, path, compression="zstd")
-
-
-def _draw(question: "EverywhereQuestion", rows: "pa.Table", origin: "DataOrigin", out: Path, title: str | None) -> None:
-    from era5_pipeline.climate.trends import significant_in_field
-    from era5_pipeline.draw.maps import plot_map
-    from era5_pipeline.maps.question import TrendQuestion
-    from era5_pipeline.maps.read import trend_field
-    from era5_pipeline.model.errors import NoDataError
-
-    (part,) = question.parts
-    has_trend = rows.filter(rows.column("slope").is_valid())
-    if not has_trend.num_rows:
-        raise NoDataError(
-            f"no place has a trend of {part.in_years(question.years)}", remedy="A trend needs 20 complete years."
-        )
-    complete = int(has_trend.column("years").to_numpy().max())
-    field = trend_field(
-        question.variable,
-        TrendQuestion(part, question.years, question.statistic),
-        has_trend.column("location_id").to_numpy(),
-        has_trend.column("slope").to_numpy(),
-        None if origin.notice else significant_in_field(has_trend.column("p").to_numpy()),
-        f"{part.in_years(question.years)}, {complete} complete years",
-    )
-    without = rows.num_rows - has_trend.num_rows
-    notes = [f"{without:,} places have too few complete years for a trend"] if without else []
-    plot_map(field, out, credit=origin.credit, notes=notes, title=title)
-
-
-def _summary(question: "EverywhereQuestion", part: "YearPart", rows: "pa.Table", origin: "DataOrigin") -> str:
-    import pyarrow.compute as pc
-
-    from era5_pipeline.climate.everywhere import mean_over_places
-    from era5_pipeline.maps.read import NO_SIGNIFICANCE, significance_words
-
-    own = rows.filter(pc.equal(rows.column("part"), part.code))
-    name = f"{question.variable.column} {part.in_years(question.years)}"
-    trends = own.filter(own.column("slope").is_valid())
-    if not trends.num_rows:
-        return f"{name}: no trend, at most {pc.max(own.column('years')).as_py() or 0} complete years"
-    said = NO_SIGNIFICANCE if origin.notice else significance_words(trends.column("p").to_numpy())
-    unit = question.variable.unit
-    normal = mean_over_places(own, "normal")
-    return (
-        f"{name}: a trend at {trends.num_rows:,} of {own.num_rows:,} places, {said}; "
-        f"their mean {mean_over_places(trends, 'slope'):+.3f} {unit} per decade"
-        + ("" if normal != normal else f"; normal {question.baseline}: {normal:.2f} {unit}")  # noqa: PLR0124  # NaN
-    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from era5_pipeline.cli.options import FIRST_MONTH_HELP, LAST_MONTH_HELP, CalendarMonthsOption
+from era5_pipeline.cli.options import FIRST_MONTH_HELP, CalendarMonthsOption, LastMonthOption
 from era5_pipeline.cli.output import print_line, terminal
 from era5_pipeline.model.errors import Era5Error, UsageError
 from era5_pipeline.model.words import counted
@@ -30,9 +30,7 @@ _SHOWN = 12
 def drop(
     *,
     from_: Annotated[str, typer.Option("--from", metavar="YYYY-MM", help=FIRST_MONTH_HELP)],
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help=LAST_MONTH_HELP, show_default="same as --from")
-    ] = None,
+    to: LastMonthOption = None,
     calendar_month: CalendarMonthsOption = None,
     area: Annotated[
         str | None,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from era5_pipeline.cli.options import FIRST_MONTH_HELP, LAST_MONTH_HELP
+from era5_pipeline.cli.options import FirstMonthOption, LastMonthOption
 from era5_pipeline.cli.output import ResultsCommand, print_line, terminal
 from era5_pipeline.lake.open_lake import KEEP_DAYS, ORPHAN_HOURS
 from era5_pipeline.model.words import counted
@@ -40,12 +40,8 @@ def path() -> None:
 @lake.command("verify", cls=ResultsCommand)
 def verify(
     *,
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="YYYY-MM", help=FIRST_MONTH_HELP, show_default="all")
-    ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help=LAST_MONTH_HELP, show_default="same as --from")
-    ] = None,
+    from_: FirstMonthOption = None,
+    to: LastMonthOption = None,
     as_json: _JsonOption = False,
 ) -> None:
     """Compare the lake with the ledger, month by month: rows, and a digest of every value of every column.
@@ -152,8 +148,7 @@ def publish(
     from era5_pipeline.lake.open_lake import open_lake
     from era5_pipeline.model.errors import NoDataError, UsageError
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.postgres.connect import open_connection
 
     settings = read_settings()
     own = open_lake(settings)
@@ -161,7 +156,7 @@ def publish(
         from era5_pipeline.lake.pointer import forget_followers
 
         kept = None if own.follower is None else own.follower.shown
-        with open_warehouse(settings) as warehouse, warehouse.connect() as connection, server_errors("forgetting"):
+        with open_connection(settings, "forgetting") as connection:
             own.require(connection)
             for address in forget_followers(connection, but=kept):
                 typer.echo(f"forgotten: {address}", err=True)
@@ -169,7 +164,7 @@ def publish(
             return
     if own.follower is None:
         raise UsageError("there is no REST catalog", remedy="Name it: ERA5_LAKE_CATALOG=https://host/path.")
-    with open_warehouse(settings) as warehouse, warehouse.connect() as connection, server_errors("reading the lake"):
+    with open_connection(settings, "reading the lake") as connection:
         done = own.publish(connection)
     if done is None:
         raise NoDataError("the lake has no month yet", remedy="Load one, with ERA5_LAKE set: era5 load.")
@@ -213,14 +208,13 @@ def clean(
 
     from era5_pipeline.lake.open_lake import open_lake
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.postgres.connect import open_connection
 
     settings = read_settings()
     own = open_lake(settings)
     from era5_pipeline.lake import upkeep
 
-    with open_warehouse(settings) as warehouse, warehouse.connect() as connection, server_errors("cleaning the lake"):
+    with open_connection(settings, "cleaning the lake") as connection:
         done = upkeep.clean(
             connection,
             own,

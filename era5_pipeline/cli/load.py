@@ -11,9 +11,10 @@ import typer
 
 from era5_pipeline.cli.options import (
     FIRST_MONTH_HELP,
-    LAST_MONTH_HELP,
+    AreaOrGlobeOption,
     CalendarMonthsOption,
     CellOption,
+    LastMonthOption,
     LatitudeOption,
     LongitudeOption,
     PlaceOption,
@@ -59,9 +60,7 @@ def load(
             show_default="all months of the files",
         ),
     ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help=LAST_MONTH_HELP, show_default="same as --from")
-    ] = None,
+    to: LastMonthOption = None,
     calendar_month: CalendarMonthsOption = None,
     source: Annotated[
         SourceChoice | None,
@@ -93,10 +92,7 @@ def load(
         bool,
         typer.Option("--strict-variables", help="Refuse months that lack a variable of the list, default or all."),
     ] = False,
-    area: Annotated[
-        str | None,
-        typer.Option("--area", metavar="N/W/S/E", help="Only this rectangle, in degrees; or global."),
-    ] = None,
+    area: AreaOrGlobeOption = None,
     place: PlaceOption = None,
     lat: LatitudeOption = None,
     lon: LongitudeOption = None,
@@ -239,11 +235,11 @@ def _ask_about_the_globe(settings: "Settings", months: "Sequence[Month]") -> Non
 
     from rich.filesize import decimal
 
-    from era5_pipeline.cli.plan import plan_of
     from era5_pipeline.model.months import spans
     from era5_pipeline.model.words import counted
     from era5_pipeline.planning.current_contents import read_current_contents
     from era5_pipeline.planning.extent import Load
+    from era5_pipeline.planning.load_plan import read_plan
 
     kind = source_kind(settings.source_name)
     if kind.has_own_files or kind.is_series or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -255,7 +251,7 @@ def _ask_about_the_globe(settings: "Settings", months: "Sequence[Month]") -> Non
     if settings.force or settings.refetch:
         contents = replace(contents, months=())  # loaded months are loaded again
     # Unlike a plan, a load tries months that may not be complete yet.
-    planned = plan_of(load, settings, contents, months[-1].end + timedelta(days=settings.available_after_days))
+    planned = read_plan(settings, load, contents, months[-1].end + timedelta(days=settings.available_after_days))
     if not planned.to_load or not planned.load.is_global:  # a store may have a part of the globe only
         return
     size = planned.bytes

@@ -353,9 +353,7 @@ def map_(
     from era5_pipeline.maps.read import read_map
     from era5_pipeline.model.question import asked_area, asked_column
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.postgres.server_errors import server_errors
-    from era5_pipeline.read.credit import read_origin
+    from era5_pipeline.postgres.connect import open_connection
 
     variable, rectangle = asked_column(column), asked_area(area)
     require_limits(vmin, vmax)
@@ -388,25 +386,20 @@ def map_(
         baseline=baseline,
     )
     require_picture(out, "--out")
-    with (
-        open_warehouse(read_settings()) as warehouse,
-        warehouse.connect() as connection,
-        server_errors("reading the map"),
-    ):
-        reading = read_map(connection, question, variable, rectangle)
-        read, columns = (reading.start, reading.end, reading.locations), [variable.column]
-        credit = read_origin(connection, *read, columns, months=reading.months).credit
+    with open_connection(read_settings(), "reading the map") as connection:
+        answer = read_map(connection, question, variable, rectangle)
+    credit = answer.origin.credit
     plot_map(
-        reading.field,
+        answer.field,
         out,
         credit=credit,
-        notes=reading.notes,
+        notes=answer.notes,
         title=title,
         limits=(vmin, vmax),
         projection=projection,
         centre=centre_longitude,
     )
-    typer.echo(f"wrote {out}: {variable.column} {reading.summary}, {reading.counted} ({credit})")
-    if reading.left_out:
-        typer.echo(reading.left_out, err=True)
-    warn_of_gaps(reading.lines, strict=strict)
+    typer.echo(f"wrote {out}: {variable.column} {answer.summary}, {answer.counted} ({credit})")
+    if answer.left_out:
+        typer.echo(answer.left_out, err=True)
+    warn_of_gaps(answer.lines, strict=strict)

@@ -56,11 +56,22 @@ def store_overrides(source: str | None, store: str | None) -> dict[str, str | No
     return {"source": SOURCE_OF_STORES, "zarr_url": str(Path(store).expanduser().absolute()) if is_folder else store}
 
 
-# --- The help of `--from` and `--to` of commands that take months ---
+# --- Options of the commands that take months: the first and the last ---
 
 
 FIRST_MONTH_HELP = "First month; a year begins with January."
-LAST_MONTH_HELP = "Last month; a year ends with December."
+FirstMonthOption = Annotated[
+    str | None, typer.Option("--from", metavar="YYYY-MM", help=FIRST_MONTH_HELP, show_default="all")
+]
+LastMonthOption = Annotated[
+    str | None,
+    typer.Option(
+        "--to", metavar="YYYY-MM", help="Last month; a year ends with December.", show_default="same as --from"
+    ),
+]
+AreaOrGlobeOption = Annotated[
+    str | None, typer.Option("--area", metavar="N/W/S/E", help="Only this rectangle, in degrees; or global.")
+]
 
 
 # --- Options of the commands that read hours: the first and last time, and the columns ---
@@ -92,6 +103,12 @@ ColumnsOption = Annotated[
         help="A column, or wind_speed_10m, wind_direction_10m; can be given several times.",
         show_default="all columns with values",
     ),
+]
+
+
+StrictOption = Annotated[
+    bool,
+    typer.Option("--strict", help="Exit with code 4 if months or hours are missing; everything is still written."),
 ]
 
 

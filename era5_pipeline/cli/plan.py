@@ -12,9 +12,10 @@ import typer
 
 from era5_pipeline.cli.options import (
     FIRST_MONTH_HELP,
-    LAST_MONTH_HELP,
+    AreaOrGlobeOption,
     CalendarMonthsOption,
     CellOption,
+    LastMonthOption,
     LatitudeOption,
     LongitudeOption,
     PlaceOption,
@@ -27,14 +28,11 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.source_kinds import SourceChoice  # typer evaluates annotations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from datetime import datetime
+    from collections.abc import Iterator, Sequence
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
-    from era5_pipeline.planning.current_contents import CurrentContents
     from era5_pipeline.planning.estimates import Figure
-    from era5_pipeline.planning.extent import Load
     from era5_pipeline.planning.load_plan import Plan
     from era5_pipeline.sources.zarr.chunk_plan import ChunkPlan
 
@@ -45,9 +43,7 @@ if TYPE_CHECKING:
 def plan(
     *,
     from_: Annotated[str | None, typer.Option("--from", metavar="YYYY-MM", help=FIRST_MONTH_HELP)] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help=LAST_MONTH_HELP, show_default="same as --from")
-    ] = None,
+    to: LastMonthOption = None,
     calendar_month: CalendarMonthsOption = None,
     source: Annotated[
         SourceChoice | None,
@@ -57,10 +53,7 @@ def plan(
         str | None,
         typer.Option("--variables", metavar="A,B", help="Variables of each month.", show_default="the six"),
     ] = None,
-    area: Annotated[
-        str | None,
-        typer.Option("--area", metavar="N/W/S/E", help="Only this rectangle, in degrees; or global."),
-    ] = None,
+    area: AreaOrGlobeOption = None,
     place: PlaceOption = None,
     lat: LatitudeOption = None,
     lon: LongitudeOption = None,
@@ -90,6 +83,7 @@ def plan(
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.planning.current_contents import read_current_contents
     from era5_pipeline.planning.extent import Load
+    from era5_pipeline.planning.load_plan import read_plan
 
     of_store = store_overrides(source, store)
     point = point_overrides(of_store["source"], find_asked_place(COMMAND, place, lat, lon, cell))
@@ -99,57 +93,11 @@ def plan(
             "no months to plan are given", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
         )
     months = months_between(from_, to, parse_calendar_months(calendar_month or ()))
-    load = Load.of(settings, months)
-    planned = plan_of(load, settings, read_current_contents(settings), datetime.now(tz=UTC))
+    planned = read_plan(settings, Load.of(settings, months), read_current_contents(settings), datetime.now(tz=UTC))
     if as_json:
         typer.echo(json.dumps(planned.to_json(), indent=1))
     else:
         _print(planned, settings)
-
-
-def plan_of(load: "Load", settings: "Settings", contents: "CurrentContents", now: "datetime") -> "Plan":
-    """Plan the load into a warehouse with these contents, for the disks and file settings in `settings`."""
-    from era5_pipeline.planning.current_contents import read_disk_space
-    from era5_pipeline.planning.disk_space import StoragePolicy
-    from era5_pipeline.planning.load_plan import make_plan
-
-    count_chunks = None
-    if load.kind.is_chunked:
-        load, count_chunks = _opened_chunks(settings, load)
-    return make_plan(
-        load,
-        contents,
-        read_disk_space(settings),
-        now=now,
-        available_after_days=settings.available_after_days,
-        policy=StoragePolicy.of(settings),
-        count_chunks=count_chunks,
-    )
-
-
-def _opened_chunks(settings: "Settings", load: "Load") -> "tuple[Load, Callable[[Sequence[Month]], ChunkPlan]]":
-    """Look at the Zarr store of the settings: the load with its places and variables, and a counter of chunks.
-
-    Reads metadata and axes, and asks for the size of one object of each variable.
-    """
-    from dataclasses import replace
-
-    from era5_pipeline.sources.open_source import source_of
-    from era5_pipeline.sources.zarr.chunk_plan import area_of, plan_chunks, stored_rates
-    from era5_pipeline.sources.zarr.source import ZarrSource
-
-    source = source_of(settings)
-    assert isinstance(source, ZarrSource)  # noqa: S101  # for type checkers
-    with source.opened() as (store, layout):
-        axes = layout.axes_of(source.request.area)
-        rates = stored_rates(store, layout, axes, load.months)
-    held = replace(
-        load,
-        variables=tuple(array.variable for array in layout.arrays),
-        area=source.request.area or area_of(axes),
-        any_area=False,
-    )
-    return held, lambda months: plan_chunks(layout, axes, months, rates)
 
 
 def _print(planned: "Plan", settings: "Settings") -> None:

@@ -73,16 +73,11 @@ def report(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.climate.reading import read_climate
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.postgres.server_errors import server_errors
+    from era5_pipeline.postgres.connect import open_connection
 
     require_page(out, "--out")
     question = asked_climate(place, lat, lon, cell, area, from_, to, baseline, days, utc_offset)
-    with (
-        open_warehouse(read_settings()) as warehouse,
-        warehouse.connect() as connection,
-        server_errors("reading the climate"),
-    ):
+    with open_connection(read_settings(), "reading the climate") as connection:
         answer = read_climate(connection, question)
     from era5_pipeline.report.page import write_page
 

@@ -1,14 +1,13 @@
 """`era5 series`: the hours of one location as a table, CSV, JSON or plot.
 
-Options, and the output of rows; the query is in `era5_pipeline.read.hours`, the plot in `era5_pipeline.draw.series`.
+Options, and the output of rows; the answer is in `era5_pipeline.read.series`, the plot in `era5_pipeline.draw.series`.
 """
 
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, timedelta
 from itertools import chain
 from math import isnan
 from pathlib import Path
@@ -24,6 +23,7 @@ from era5_pipeline.cli.options import (
     LatitudeOption,
     LongitudeOption,
     PlaceOption,
+    StrictOption,
     require_limits,
     require_picture,
     warn_of_gaps,
@@ -33,15 +33,11 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.words import counted
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from rich.table import Table
 
-    from era5_pipeline.model.places import AskedPlace
     from era5_pipeline.model.variables import Variable
-    from era5_pipeline.read.credit import DataOrigin
     from era5_pipeline.read.fields import Series
-    from era5_pipeline.read.missing import Gaps
+    from era5_pipeline.read.series import SeriesAnswer
 
 Format = Literal["table", "csv", "json"]
 
@@ -80,10 +76,7 @@ def series(
         float | None,
         typer.Option("--vmax", metavar="VALUE", help="Upper end of the plot's scale.", show_default="from the values"),
     ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Exit with code 4 if months or hours are missing; everything is still written."),
-    ] = False,
+    strict: StrictOption = False,
 ) -> None:
     """Print the hours of one location: the point of ERA5's 0.25 degree grid nearest to a place or to coordinates.
 
@@ -98,18 +91,13 @@ def series(
       era5 series --lat -6.2 --lon 106.8 --column t2m --plot t.pdf --title Jakarta --vmin 15 --vmax 40
       era5 series --lat 25.5 --lon 51.25 --from 2023-07-15 --format csv > t.csv
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.question import COMMAND, asked_columns, asked_place, asked_range
     from era5_pipeline.model.settings import read_settings
-    from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.postgres.server_errors import server_errors
-    from era5_pipeline.read.credit import read_origin
-    from era5_pipeline.read.hours import read_series, require_values, without_single_hours
-    from era5_pipeline.read.missing import gap_lines, read_gaps
+    from era5_pipeline.postgres.connect import open_connection
+    from era5_pipeline.read.series import read_series_answer
 
     require_limits(vmin, vmax)
     where = asked_place(COMMAND, place, lat, lon, cell)
-    location = where.cell.location
     (start, end), asked = asked_range(from_, to or from_), asked_columns(column or None)
     if plot:
         from era5_pipeline.draw.figures import require_drawable
@@ -122,40 +110,29 @@ def series(
         raise UsageError(
             "--title, --vmin and --vmax are options of a plot", remedy="Add --plot FILE, or leave them out."
         )
-    with (
-        open_warehouse(read_settings()) as warehouse,
-        warehouse.connect() as connection,
-        server_errors("reading the series"),
-    ):
-        start, end, left_out = without_single_hours(connection, location, start, end)
-        rows = read_series(connection, location, asked, start, end)
-        variables = require_values(connection, rows, asked, location, where.description)
-        gaps = read_gaps(connection, location, rows, variables, start, end)
-        first, last = (time.astype("datetime64[s]").item().replace(tzinfo=UTC) for time in rows.times[[0, -1]])
-        there = LocationSet.of_ids([location.location_id])
-        columns = [variable.column for variable in variables]
-        origin = read_origin(connection, first, last + timedelta(hours=1), there, columns)
-    lines = gap_lines(gaps)
+    with open_connection(read_settings(), "reading the series") as connection:
+        answer = read_series_answer(connection, where, asked, start, end)
+    lines, credit = answer.lines, answer.origin.credit
     if plot:
         from era5_pipeline.draw.series import plot_series
 
         plot_series(
-            rows,
-            variables,
-            location,
+            answer.rows,
+            answer.variables,
+            where.cell.location,
             plot,
             place_name=where.name,
-            credit=origin.credit,
+            credit=credit,
             notes=lines,
             title=title,
             limits=(vmin, vmax),
         )
-        typer.echo(f"wrote {plot}: {where.description}, {counted(rows.times.size, 'hour')} ({origin.credit})", err=True)
+        typer.echo(f"wrote {plot}: {where.description}, {counted(answer.rows.times.size, 'hour')} ({credit})", err=True)
     if plot is None or format_ is not None:
         with surviving_closed_pipe():
-            _print(rows, variables, where, gaps, origin, format_ or "table")
-    if left_out:
-        typer.echo(f"note: {left_out}", err=True)
+            _print(answer, format_ or "table")
+    if answer.left_out:
+        typer.echo(f"note: {answer.left_out}", err=True)
     warn_of_gaps(lines, strict=strict)
 
 
@@ -171,27 +148,21 @@ def _require_no_direction(asked: "tuple[Variable, ...]") -> None:
             )
 
 
-def _print(
-    rows: "Series",
-    variables: tuple["Variable", ...],
-    asked: "AskedPlace",
-    gaps: "Mapping[str, Gaps]",
-    origin: "DataOrigin",
-    format_: Format,
-) -> None:
+def _print(answer: "SeriesAnswer", format_: Format) -> None:
     """Print the rows, with the place above a table, and the credit below it.
 
     In other formats, the place goes to standard error, unless it is just the requested grid point, on land. CSV has no
     room for the credit, which goes there, too.
     """
+    place, credit = answer.place, answer.origin.credit
     if format_ == "table":
-        _print_table(rows, variables, asked.description, origin.credit)
+        _print_table(answer.rows, answer.variables, place.description, credit)
         return
-    if asked.name is not None or not asked.is_on_grid or asked.cell.land_share < 1.0:
-        typer.echo(asked.description, err=True)
+    if place.name is not None or not place.is_on_grid or place.cell.land_share < 1.0:
+        typer.echo(place.description, err=True)
     if format_ == "csv":
-        typer.echo(origin.credit, err=True)
-    for chunk in _csv(rows, variables) if format_ == "csv" else _json(rows, variables, asked, gaps, origin):
+        typer.echo(credit, err=True)
+    for chunk in _csv(answer) if format_ == "csv" else _json(answer):
         sys.stdout.write(chunk)
 
 
@@ -207,48 +178,34 @@ def surviving_closed_pipe() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def _csv(rows: "Series", variables: tuple["Variable", ...]) -> Iterator[str]:
-    yield ",".join(["time", *(variable.column for variable in variables)]) + "\n"
-    for chunk in _chunks(len(rows.times)):
-        columns = [_texts(rows.values[variable.column][chunk], null="") for variable in variables]
-        yield "".join(",".join(row) + "\n" for row in zip(_stamps(rows.times[chunk]), *columns, strict=True))
+def _csv(answer: "SeriesAnswer") -> Iterator[str]:
+    yield ",".join(["time", *(variable.column for variable in answer.variables)]) + "\n"
+    for times, columns in _texts(answer, null=""):
+        yield "".join(",".join(row) + "\n" for row in zip(times, *columns, strict=True))
 
 
-def _json(
-    rows: "Series",
-    variables: tuple["Variable", ...],
-    asked: "AskedPlace",
-    gaps: "Mapping[str, Gaps]",
-    origin: "DataOrigin",
-) -> Iterator[str]:
+def _json(answer: "SeriesAnswer") -> Iterator[str]:
     """An object with the place, the gaps by column, versions and credit, and the rows, one per line."""
-    from era5_pipeline.read.missing import gaps_as_json
-
-    for name, value in (asked.as_json() | gaps_as_json(gaps) | origin.attributes).items():
+    for name, value in answer.facts.items():
         yield f"{'{' if name == 'place' else ','}\n{json.dumps(name)}: {json.dumps(value)}"
-    names = ['"time"', *(f'"{variable.column}"' for variable in variables)]
     before = ',\n"rows": [\n'
-    for chunk in _chunks(len(rows.times)):
-        times = [f'"{stamp}"' for stamp in _stamps(rows.times[chunk])]
-        columns = [_texts(rows.values[variable.column][chunk], null="null") for variable in variables]
-        pairs = (zip(names, row, strict=True) for row in zip(times, *columns, strict=True))
-        yield before + ",\n".join("{" + ", ".join(f"{name}: {value}" for name, value in row) + "}" for row in pairs)
+    for times, columns in _texts(answer, null="null"):
+        named = [[f'"time": "{time}"' for time in times]]
+        for variable, values in zip(answer.variables, columns, strict=True):
+            named.append([f'"{variable.column}": {value}' for value in values])
+        yield before + ",\n".join("{" + ", ".join(row) + "}" for row in zip(*named, strict=True))
         before = ",\n"
     yield "\n]}\n"
 
 
-def _chunks(count: int) -> Iterator[slice]:
-    for start in range(0, count, _CHUNK_ROWS):
-        yield slice(start, start + _CHUNK_ROWS)
-
-
-def _stamps(times: "npt.NDArray[np.datetime64]") -> list[str]:
-    return [f"{text}Z" for text in times.astype("datetime64[s]").astype(str).tolist()]
-
-
-def _texts(values: "npt.NDArray[np.float32]", *, null: str) -> list[str]:
-    """The shortest texts that read back as the same float32 values."""
-    return [null if text == "nan" else text for text in values.astype(str).tolist()]
+def _texts(answer: "SeriesAnswer", *, null: str) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """Times, and the values of each column: the shortest texts that read back as the same float32 values."""
+    rows = answer.rows
+    for first in range(0, len(rows.times), _CHUNK_ROWS):
+        chunk = slice(first, first + _CHUNK_ROWS)
+        times = [f"{text}Z" for text in rows.times[chunk].astype("datetime64[s]").astype(str).tolist()]
+        texts = [rows.values[variable.column][chunk].astype(str).tolist() for variable in answer.variables]
+        yield times, [[null if text == "nan" else text for text in column] for column in texts]
 
 
 def _print_table(rows: "Series", variables: tuple["Variable", ...], heading: str, credit: str) -> None:

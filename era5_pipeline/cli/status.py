@@ -9,7 +9,6 @@ import typer
 from era5_pipeline.cli.options import require_picture
 from era5_pipeline.cli.output import by_cause, narrow_columns, print_table, terminal
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.source_kinds import ORIGIN_TEXTS
 from era5_pipeline.model.variables import named_columns
 from era5_pipeline.model.words import counted
 
@@ -22,10 +21,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from era5_pipeline.model.months import Month
-    from era5_pipeline.model.settings import Settings
     from era5_pipeline.read.held import AreaCoverage
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry, MonthContents
-    from era5_pipeline.warehouse.space import MonthSpace, Space
+    from era5_pipeline.warehouse.space import MonthSpace
 
 # --- `era5 status --coverage`: the months of each variable and area, as a table, as JSON and as a picture ---
 
@@ -114,8 +112,6 @@ _LEFT_OUT_FIRST = ("loaded", "bytes/row", "locations", "source", "hours", "versi
 _FOLDED = ("area", "version", "columns")
 # The most parts of a month shown individually.
 _SHOWN_PARTS = 8
-# The most months with preliminary hours that are named.
-_SHOWN = 3
 
 
 def status(
@@ -141,10 +137,9 @@ def status(
       era5 status --json | jq '.[] | select(.state != "loaded")'
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.monitor.status import read_status
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
-    from era5_pipeline.postgres.server_version import describe_server
-    from era5_pipeline.warehouse.ledger import read_ledger
 
     require_coverage_options(out, coverage=coverage)
     settings = read_settings()
@@ -156,37 +151,26 @@ def status(
         if coverage:
             show_coverage(connection, as_json=as_json, out=out)
             return
-        entries = read_ledger(connection)
-        server = describe_server(connection)
-        space = _space(connection) if entries else None
-        lake = () if as_json or settings.lake is None else _lake_lines(settings, connection)
-    months = space.months if space else {}
+        answer = read_status(settings, connection, with_lake=not as_json)
+    if answer.problem is not None:
+        typer.echo(f"era5: {answer.problem.message}\n      {answer.problem.remedy}", err=True)
     if as_json:
-        typer.echo(
-            json.dumps(
-                [entry.to_json() | _space_to_json(space, months.get(entry.month)) for entry in entries], indent=1
-            )
-        )
+        typer.echo(json.dumps(answer.to_json(), indent=1))
         return
-    if not entries:
-        typer.echo(f"no month has been loaded yet in {warehouse.shown} ({server}); see era5 load --help")
+    if not answer.months:
+        typer.echo(f"no month has been loaded yet in {warehouse.shown} ({answer.server}); see era5 load --help")
         return
     console = terminal()
-    rows_of_table = [cells for entry in entries for cells in _rows_of_month(entry, months.get(entry.month))]
-    table, left_out = _fitting(console, rows_of_table)
+    space = answer.space.months if answer.space else {}
+    table, left_out = _fitting(
+        console, [cells for month in answer.months for cells in _rows_of_month(month, space.get(month.month))]
+    )
     print_table(console, table, labelled=("loaded",))
     if left_out:
         typer.echo(f"columns that do not fit: {', '.join(left_out)} (era5 status --json has all)")
-    rows = sum(entry.rows for entry in entries)
-    held = sum(e.rows > 0 for e in entries)
-    typer.echo(f"{counted(held, 'month')}, {counted(rows, 'row')} in {warehouse.shown} ({server})")
-    if rows:
-        typer.echo(_versions_line([entry for entry in entries if entry.rows]))
-    for line in (*_gap_lines(entries), *_shift_lines(entries), *_origin_lines(entries), *_summary_lines(entries)):
-        typer.echo(line)
-    for line in (*(_space_lines(space) if space else ()), *lake):
-        typer.echo(line)
-    for line in _attempt_lines(entries):
+    held = sum(month.rows > 0 for month in answer.months)
+    typer.echo(f"{counted(held, 'month')}, {counted(answer.rows, 'row')} in {warehouse.shown} ({answer.server})")
+    for line in (*answer.lines, *_attempt_lines(answer.months)):
         typer.echo(line)
 
 
@@ -227,69 +211,6 @@ def _fitting(console: "Console", rows: "Sequence[tuple[str, ...]]") -> "tuple[Ta
         left_out = [] if is_last else [*left_out, _LEFT_OUT_FIRST[len(left_out)]]
 
 
-def _space(connection: "psycopg.Connection[Any]") -> "Space | None":
-    """The table's size on disk; None, with the reason on stderr, if it cannot be read now."""
-    from era5_pipeline.model.errors import WarehouseError
-    from era5_pipeline.warehouse.space import read_space
-
-    try:
-        return read_space(connection)
-    except WarehouseError as error:
-        typer.echo(f"era5: {error.message}\n      {error.remedy}", err=True)
-        return None
-
-
-def _lake_lines(settings: "Settings", connection: "psycopg.Connection[Any]") -> tuple[str, ...]:
-    """The size of the lake by its newest snapshot, and where it is; or why it cannot be read."""
-    from rich.filesize import decimal
-
-    from era5_pipeline.lake.open_lake import open_lake
-    from era5_pipeline.model.errors import Era5Error
-
-    try:
-        lake = open_lake(settings)
-        from era5_pipeline.lake.snapshots import list_snapshots
-
-        table = lake.open(connection)
-        snapshots = () if table is None else list_snapshots(table)
-    except Era5Error as error:
-        return (f"lake: unknown: {error.message}",)
-    size = snapshots[-1].bytes if snapshots else 0
-    return (f"lake: {decimal(size)} at {lake.place.address}",)
-
-
-def _space_to_json(space: "Space | None", month: "MonthSpace | None") -> dict[str, Any]:
-    return {
-        "layout": space.layout if space else None,
-        "chunks": month.chunks if month else None,
-        "bytes": month.bytes if month else None,
-        "bytes_per_row": month.bytes_per_row if month else None,
-    }
-
-
-def _space_lines(space: "Space") -> list[str]:
-    from rich.filesize import decimal
-
-    from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
-
-    if space.layout is None:
-        return ["the table weather no longer exists in this database: load the months again, with --force"]
-    kind = "partition" if space.layout == MonthPartitions.name else "chunk"
-    chunks = f"{space.chunks:,} {kind}{'' if space.chunks == 1 else 's'}"
-    if space.chunks_in_columnstore:
-        chunks += f" ({space.chunks_in_columnstore:,} in the columnstore)"
-    each = "" if space.bytes_per_row is None else f", {space.bytes_per_row:,.1f} bytes per row"
-    lines = [f"layout {space.layout}, {chunks}, {decimal(space.bytes)}{each}"]
-    if space.summary_bytes:
-        lines.append(f"monthly summaries: {decimal(space.summary_bytes)}")
-    if space.bytes_before_columnstore is not None and space.bytes_after_columnstore is not None:
-        before, after = decimal(space.bytes_before_columnstore), decimal(space.bytes_after_columnstore)
-        lines.append(f"converted to the columnstore after loading: {before} before, {after} after")
-    if any(month.is_sharing for month in space.months.values()):
-        lines.append("shared: the month is in a chunk that also holds another month, so its own size is not known")
-    return lines
-
-
 def _rows_of_month(month: "MonthContents", space: "MonthSpace | None") -> "list[tuple[str, ...]]":
     """The month's row; if it has several parts, their sum, then a row for each of the first parts."""
     if len(month.parts) == 1:
@@ -323,48 +244,6 @@ def _minute(time: "datetime | None") -> str:
     return f"{time:%Y-%m-%d %H:%M} UTC" if time else ""
 
 
-def _gap_lines(months: "Sequence[MonthContents]") -> list[str]:
-    """Name the missing hours of the first incomplete months."""
-    gaps = [(month.month, month.missing_hours) for month in months if month.missing_hours]
-    lines = []
-    for month, by_column in gaps[:_SHOWN]:
-        each = dict.fromkeys(runs for runs in by_column.values())
-        for runs in each:
-            columns = [column for column, own in by_column.items() if own == runs]
-            more = f" and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""
-            lines.append(f"{month} lacks {named_columns(columns)} at {', '.join(runs[:_SHOWN])}{more}")
-    if len(gaps) > _SHOWN:
-        lines.append(f"and {len(gaps) - _SHOWN} more incomplete months (era5 status --json has all hours)")
-    return lines
-
-
-def _summary_lines(months: "Sequence[MonthContents]") -> list[str]:
-    """Say how many months have no summaries."""
-    from era5_pipeline.warehouse.monthly_backfill import months_without_summaries
-
-    lacking = len(months_without_summaries(months))
-    if not lacking:
-        return []
-    have = "has" if lacking == 1 else "have"
-    return [f"{counted(lacking, 'month')} {have} no rows in weather_monthly: era5 db summaries computes them"]
-
-
-def _shift_lines(months: "Sequence[MonthContents]") -> list[str]:
-    """Name the months with values that the store interpolated, by shift."""
-    from era5_pipeline.model.months import spans
-
-    found = dict.fromkeys(shift for month in months for shift in month.interpolated)
-    return [f"{spans(month.month for month in months if shift in month.interpolated)}: {shift.text}" for shift in found]
-
-
-def _origin_lines(months: "Sequence[MonthContents]") -> list[str]:
-    """Name the months with values that the files do not show to be of ERA5."""
-    from era5_pipeline.model.months import spans
-
-    held = {origin: [m.month for m in months if any(p.origin == origin for p in m.parts)] for origin in ORIGIN_TEXTS}
-    return [f"{spans(own)}: {ORIGIN_TEXTS[origin]}" for origin, own in held.items() if own]
-
-
 def _version(part: "LedgerEntry") -> str:
     if part.interpolated is not None:
         return f"{_stated_version(part)}, interpolated"
@@ -373,38 +252,9 @@ def _version(part: "LedgerEntry") -> str:
 
 def _stated_version(part: "LedgerEntry") -> str:
     if part.version == "mixed":
-        return f"mixed: {len(_preliminary_hours([part]))} of {part.hours} h preliminary"
+        return f"mixed: {len(part.preliminary)} of {part.hours} h preliminary"
     revised = part.version == "final" and part.revised_at is not None
     return f"{part.version} (revised {part.revised_at:%Y-%m-%d})" if revised else part.version
-
-
-def _versions_line(entries: "Sequence[MonthContents]") -> str:
-    """Number of months per version; for months with preliminary hours, the first of these hours."""
-    said: list[str] = []
-    for version in ("final", "preliminary", "mixed", "unknown", "generated", "partly generated"):
-        of_version = [entry for entry in entries if entry.version == version]
-        if of_version:
-            since = [_since(entry) for entry in of_version if entry.is_preliminary]
-            more = [f"and {len(since) - _SHOWN} more"] if len(since) > _SHOWN else []
-            months = "" if said else f" month{'' if len(of_version) == 1 else 's'}"
-            named = f" ({', '.join(since[:_SHOWN] + more)})" if since else ""
-            said.append(f"{len(of_version):,}{months} {version}{named}")
-    return ", ".join(said)
-
-
-def _since(month: "MonthContents") -> str:
-    """The month, and its first hour that is preliminary in any column of any part."""
-    from era5_pipeline.model.times import describe_hours
-
-    hours = sorted(_preliminary_hours(month.parts))[:1]
-    return ": from ".join((str(month.month), *describe_hours(hours)))
-
-
-def _preliminary_hours(parts: "Sequence[LedgerEntry]") -> frozenset[int]:
-    """Hours that are preliminary in any column of any part."""
-    from era5_pipeline.model.times import hours_in
-
-    return hours_in(run for part in parts for runs in part.preliminary_hours.values() for run in runs)
 
 
 def _bytes_per_row(space: "MonthSpace | None") -> str:

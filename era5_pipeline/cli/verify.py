@@ -5,18 +5,14 @@ from typing import Annotated
 
 import typer
 
-from era5_pipeline.cli.options import FIRST_MONTH_HELP, LAST_MONTH_HELP
+from era5_pipeline.cli.options import FirstMonthOption, LastMonthOption
 from era5_pipeline.cli.output import print_line, terminal
 
 
 def verify(
     *,
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="YYYY-MM", help=FIRST_MONTH_HELP, show_default="all")
-    ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="YYYY-MM", help=LAST_MONTH_HELP, show_default="same as --from")
-    ] = None,
+    from_: FirstMonthOption = None,
+    to: LastMonthOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of what was compared.")] = False,
 ) -> None:
     """Compare the table with the ledger, month by month, and both with the lake and the files that are kept.

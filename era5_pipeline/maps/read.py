@@ -1,4 +1,4 @@
-"""Any map, from a question to its field, with its title, the time that it covers, and words for what is missing."""
+"""The answer to a map, of any kind: its field, title and time, words for what is missing, and where it comes from."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.words import counted
 from era5_pipeline.read.boxes import read_field
-from era5_pipeline.read.credit import read_origin
+from era5_pipeline.read.credit import UNKNOWN_ORIGIN, read_origin
 from era5_pipeline.read.fields import placed
 from era5_pipeline.read.held import NO_LEDGER, describe_months, months_held, places_held, require_columns
 from era5_pipeline.read.missing import SUMMARIES_REMEDY, describe_absent, describe_absent_locations, no_rows, only_null
@@ -48,33 +48,33 @@ if TYPE_CHECKING:
     from era5_pipeline.maps.question import MapQuestion, TrendQuestion
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.variables import Variable
+    from era5_pipeline.read.credit import DataOrigin
 
 
-# --- The map that was read ---
+# --- The answer: the map that was read ---
 
 
 _WORDS: dict[CellStatistic, str] = {"mean": "mean", "min": "lowest hour", "max": "highest hour", "sum": "total"}
 
 
 @dataclass(frozen=True, eq=False)
-class MapReading:
+class MapAnswer:
     """A field, from data with `start <= time < end` (aware).
 
     `absent` says which locations are grey, and why; `remarks` what else to know about the values. `summary` says what
-    was read, in the words of a terminal: `mean of 2023-07-15 (UTC)`; `table_unit` is the unit of the values there.
-    `months` are those between `start` and `end` that were read, None for all. `left_out` names distant locations that
-    are not on the map.
+    was read, in the words of a terminal: `mean of 2023-07-15 (UTC)`. `months` are those between `start` and `end` that
+    were read, None for all. `left_out` names distant locations that are not on the map. `origin` is that of the others.
     """
 
     field: FieldMap
-    absent: tuple[str, ...]
-    remarks: tuple[str, ...]
+    absent: Sequence[str]
+    remarks: Sequence[str]
     start: datetime
     end: datetime
     summary: str
-    table_unit: str
     months: frozenset[Month] | None = None
     left_out: str | None = None
+    origin: DataOrigin = UNKNOWN_ORIGIN
 
     @property
     def locations(self) -> LocationSet:
@@ -105,7 +105,8 @@ class MapReading:
             texts = [f"{round(value, digits) + 0.0:+.{digits}f}" for value in (low, high)]
         else:
             texts = [self.field.variable.rounded(value) for value in (low, high)]
-        return f"{counted(values.size, 'location')}, {texts[0]} to {texts[1]} {self.table_unit}"
+        unit = f"{self.field.variable.unit}{' per decade' if self.field.kind == 'trend' else ''}"
+        return f"{counted(values.size, 'location')}, {texts[0]} to {texts[1]} {unit}"
 
 
 def statistic_words(statistic: CellStatistic) -> str:
@@ -121,17 +122,13 @@ def unit_words(variable: Variable, statistic: CellStatistic, period: str) -> str
     return f"{unit} in an hour" if variable.step_type == "accum" else unit
 
 
-# --- Any map, from a question to its field ---
-
-
 # --- The map of a day in UTC: the mean, range or total of its 24 hours ---
 
 
-def read_day_map(
+def _read_day_map(
     connection: psycopg.Connection[Any], question: DayQuestion, variable: Variable, area: Area | None
-) -> MapReading:
+) -> MapAnswer:
     """Read the map of a day, of the locations with all of its hours."""
-    require_columns(connection, (variable,))
     day, statistic = question.day, question.statistic
     with one_state(connection):
         found = read_day(connection, variable, day, statistic, area)
@@ -155,14 +152,13 @@ def read_day_map(
         period="day" if statistic == "sum" else "hour",
     )
     start, end = hours_of_day(variable, day)
-    return MapReading(
+    return MapAnswer(
         field=field,
-        absent=tuple(absent),
+        absent=absent,
         remarks=(),
         start=start,
         end=end,
         summary=f"{statistic} of the {HOURS_PER_DAY} hours of {day} (UTC)",
-        table_unit=variable.unit,
     )
 
 
@@ -196,11 +192,10 @@ def _require_hours(
 # --- Maps of a month, a season or a year from monthly summaries, and their anomalies ---
 
 
-def read_part_map(
+def _read_part_map(
     connection: psycopg.Connection[Any], question: PeriodQuestion, variable: Variable, area: Area | None
-) -> MapReading:
+) -> MapAnswer:
     """Read the map of a part of a year. Where hours are missing, it covers the others, and the reading says so."""
-    require_columns(connection, (variable,))
     part, year, statistic = question.part, question.year, question.statistic
     when, months, expected = part.in_year(year), part.months(year), part.hours(year)
     with one_state(connection):
@@ -219,25 +214,23 @@ def read_part_map(
         when=f"{when} (UTC)",
         period=part.period if statistic == "sum" else "hour",
     )
-    return MapReading(
+    return MapAnswer(
         field=field,
-        absent=tuple(absent),
-        remarks=tuple(remarks),
+        absent=absent,
+        remarks=remarks,
         start=months[0].start,
         end=months[-1].end,
         summary=f"{statistic} of {when}, {_hours(cells)} of {expected:,} hours",
-        table_unit=variable.unit,
     )
 
 
-def read_anomaly_map(
+def _read_anomaly_map(
     connection: psycopg.Connection[Any], question: AnomalyQuestion, variable: Variable, area: Area | None
-) -> MapReading:
+) -> MapAnswer:
     """Read the map of a part of a year, minus the mean of the same part over the complete years of the baseline.
 
     A location needs ten of these years, and the requested part of the year complete.
     """
-    require_columns(connection, (variable,))
     part, year, statistic, years = question.part, question.year, question.statistic, question.baseline
     when, months, expected = part.in_year(year), part.months(year), part.hours(year)
     with one_state(connection):
@@ -279,14 +272,13 @@ def read_anomaly_map(
         when=f"{when} less the mean of {part.in_years(years)} ({count})",
         is_difference=True,
     )
-    return MapReading(
+    return MapAnswer(
         field=field,
-        absent=tuple(absent),
-        remarks=tuple(remarks),
+        absent=absent,
+        remarks=remarks,
         start=min(months[0].start, of_years[0].start),
         end=max(months[-1].end, of_years[-1].end),
         summary=f"anomaly of {when} from the mean of {part.in_years(years)} ({count})",
-        table_unit=variable.unit,
         months=frozenset((*months, *of_years)),
     )
 
@@ -361,11 +353,10 @@ _DOTS = f"dots: significant (false discovery rate {100 * FALSE_DISCOVERY_RATE:.0
 NO_SIGNIFICANCE = "generated data: no trend is significant"
 
 
-def read_trend_map(
+def _read_trend_map(
     connection: psycopg.Connection[Any], question: TrendQuestion, variable: Variable, area: Area | None
-) -> MapReading:
+) -> MapAnswer:
     """Read the map of a trend per decade over the complete years; locations with too few of them have no value."""
-    require_columns(connection, (variable,))
     part, years = question.part, question.years
     months = [month for year in range(years.first, years.last + 1) for month in part.months(year)]
     name = part.in_years(years)
@@ -398,14 +389,13 @@ def read_trend_map(
     significant = None if origin.notice else significant_in_field(p)
     field = trend_field(variable, question, drawn, trends.values[is_drawn], significant, said)
     count = NO_SIGNIFICANCE if significant is None else significance_words(p)
-    return MapReading(
+    return MapAnswer(
         field=field,
-        absent=tuple(absent),
-        remarks=tuple(remarks),
+        absent=absent,
+        remarks=remarks,
         start=start,
         end=end,
         summary=f"trend of {name} ({len(complete)} complete years), {count}",
-        table_unit=f"{variable.unit} per decade",
         months=frozenset(months),
     )
 
@@ -466,55 +456,56 @@ def _no_trend(name: str, cells: YearlyCells, trends: Coefficients, without: list
 
 def read_map(
     connection: psycopg.Connection[Any], question: MapQuestion, variable: Variable, area: Area | None = None
-) -> MapReading:
+) -> MapAnswer:
     """Read the map for a question, in `area` or at all locations of the table. The connection is in autocommit mode.
 
     Without an area, if locations are far apart, the map shows the part with the most of them, and says so.
     """
-    reading = _read(connection, question, variable, area)
-    field = reading.field
+    require_columns(connection, (variable,))
+    answer = _read(connection, question, variable, area)
+    field = answer.field
     part = None if area else main_part(field.window, np.isfinite(field.values))
-    if part is None:
-        return reading
-    north, south = (field.window.rows - row for row in (part.rows.stop, part.rows.start))
-    shown = replace(
-        field,
-        window=field.window.part(range(north, south), range(part.columns.start, part.columns.stop)),
-        values=field.values[part.rows, part.columns],
-        stippled=None if field.stippled is None else field.stippled[part.rows, part.columns],
-    )
-    return replace(reading, field=shown, left_out=part.line)
+    if part is not None:
+        north, south = (field.window.rows - row for row in (part.rows.stop, part.rows.start))
+        shown = replace(
+            field,
+            window=field.window.part(range(north, south), range(part.columns.start, part.columns.stop)),
+            values=field.values[part.rows, part.columns],
+            stippled=None if field.stippled is None else field.stippled[part.rows, part.columns],
+        )
+        answer = replace(answer, field=shown, left_out=part.line)
+    read, columns = (answer.start, answer.end, answer.locations), [variable.column]
+    return replace(answer, origin=read_origin(connection, *read, columns, months=answer.months))
 
 
 def _read(
     connection: psycopg.Connection[Any], question: MapQuestion, variable: Variable, area: Area | None
-) -> MapReading:
+) -> MapAnswer:
     match question:
         case HourQuestion():
             return _read_hour_map(connection, question, variable, area)
         case DayQuestion():
-            return read_day_map(connection, question, variable, area)
+            return _read_day_map(connection, question, variable, area)
         case PeriodQuestion():
-            return read_part_map(connection, question, variable, area)
+            return _read_part_map(connection, question, variable, area)
         case AnomalyQuestion():
-            return read_anomaly_map(connection, question, variable, area)
+            return _read_anomaly_map(connection, question, variable, area)
         case _:
-            return read_trend_map(connection, question, variable, area)
+            return _read_trend_map(connection, question, variable, area)
 
 
 def _read_hour_map(
     connection: psycopg.Connection[Any], question: HourQuestion, variable: Variable, area: Area | None
-) -> MapReading:
+) -> MapAnswer:
     hour = question.time
     field = read_field(connection, hour, variable, area)
-    return MapReading(
+    return MapAnswer(
         field=FieldMap.of_hour(field),
-        absent=tuple(describe_absent(connection, field, area)),
+        absent=describe_absent(connection, field, area),
         remarks=(),
         start=hour,
         end=hour + timedelta(hours=1),
         summary=f"at {hour:%Y-%m-%d %H:%M} UTC",
-        table_unit=variable.unit,
     )
 
 

@@ -10,15 +10,18 @@ from rich.filesize import decimal
 
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month, calendar_months_of, spans
+from era5_pipeline.planning.current_contents import read_disk_space
 from era5_pipeline.planning.disk_space import MonthDiskUse, StoragePolicy, storage_of
 from era5_pipeline.planning.estimates import Figure, estimate_bytes, estimate_seconds
 from era5_pipeline.planning.extent import Size, default_area, grid_indices
 from era5_pipeline.sources.cds.request import MAX_FIELDS, fields_of
+from era5_pipeline.sources.open_source import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
+    from era5_pipeline.model.settings import Settings
     from era5_pipeline.planning.current_contents import CurrentContents, DiskSpace
     from era5_pipeline.planning.disk_space import Storage
     from era5_pipeline.planning.estimates import Bytes, Seconds
@@ -235,8 +238,44 @@ def _file_warnings(plan: Plan) -> Iterator[str]:
 
 
 # --- Plan a load of months before anything starts, by rates from the ledger, or else documented ones ---
-#
-# No server, network or disk is used.
+
+
+def read_plan(settings: Settings, load: Load, contents: CurrentContents, now: datetime) -> Plan:
+    """Plan the load into a warehouse with these contents, by the free disk space and, of a Zarr store, its metadata."""
+    count_chunks = None
+    if load.kind.is_chunked:
+        load, count_chunks = _opened_chunks(settings, load)
+    return make_plan(
+        load,
+        contents,
+        read_disk_space(settings),
+        now=now,
+        available_after_days=settings.available_after_days,
+        policy=StoragePolicy.of(settings),
+        count_chunks=count_chunks,
+    )
+
+
+def _opened_chunks(settings: Settings, load: Load) -> tuple[Load, Callable[[Sequence[Month]], ChunkPlan]]:
+    """Look at the Zarr store of the settings: the load with its places and variables, and a counter of chunks.
+
+    Reads metadata and axes, and asks for the size of one object of each variable.
+    """
+    from era5_pipeline.sources.zarr.chunk_plan import area_of, plan_chunks, stored_rates  # noqa: PLC0415  # slow
+    from era5_pipeline.sources.zarr.source import ZarrSource  # noqa: PLC0415  # slow
+
+    source = source_of(settings)
+    assert isinstance(source, ZarrSource)  # noqa: S101  # for type checkers
+    with source.opened() as (store, layout):
+        axes = layout.axes_of(source.request.area)
+        rates = stored_rates(store, layout, axes, load.months)
+    held = replace(
+        load,
+        variables=tuple(array.variable for array in layout.arrays),
+        area=source.request.area or area_of(axes),
+        any_area=False,
+    )
+    return held, lambda months: plan_chunks(layout, axes, months, rates)
 
 
 # A month of a much smaller area measures the overhead of a month rather than the rate of rows.
@@ -253,7 +292,7 @@ def make_plan(
     policy: StoragePolicy | None = None,
     count_chunks: Callable[[Sequence[Month]], ChunkPlan] | None = None,
 ) -> Plan:
-    """Plan the load into that warehouse, at the time `now` (aware).
+    """Plan the load into that warehouse, at the time `now` (aware), without a server, a network or a disk.
 
     A month counts as complete `available_after_days` after its end; a generated month always does. `policy`: None keeps
     all files below ERA5_HOME. `count_chunks` is that of a chunked source, for the months to load.

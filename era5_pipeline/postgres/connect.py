@@ -245,6 +245,13 @@ def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Ware
 
 
 @contextmanager
+def open_connection(settings: Settings, doing: str) -> Iterator[psycopg.Connection]:
+    """Connect to the warehouse of the settings; a failure in this context says that it happened while `doing`."""
+    with open_warehouse(settings) as warehouse, warehouse.connect() as connection, server_errors(doing):
+        yield connection
+
+
+@contextmanager
 def server_kept(settings: Settings) -> Iterator[Callable[[], None] | None]:
     """Keep the embedded server of the settings running in this context; do nothing if they name another server.
 

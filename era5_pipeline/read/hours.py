@@ -13,14 +13,12 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from era5_pipeline.model.derived_variables import ordered
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import location_of
-from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.read.fetch import fetch_packed, packed, since_1970, table_required
 from era5_pipeline.read.fields import Series
-from era5_pipeline.read.held import months_held, require_columns, span_held
-from era5_pipeline.read.missing import no_series, only_null_hours
+from era5_pipeline.read.held import require_columns
+from era5_pipeline.read.missing import no_series
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
 
@@ -195,36 +193,6 @@ def read_series(
     if not times.size:
         raise no_series(connection, location, start, end)
     return Series(times, values)
-
-
-def without_single_hours(
-    connection: psycopg.Connection[Any], location: Location, start: datetime | None, end: datetime | None
-) -> tuple[datetime | None, datetime | None, str | None]:
-    """Narrow an open range (None) to leave out single hours far from the location's other months; name those left out.
-
-    A side that was given stays, and so does an open one if nothing is left out.
-    """
-    span = span_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
-    left_out = span.apart_between(start, end) if span else None
-    if span is None or left_out is None:
-        return start, end, None
-    return start or span.first.start, end or span.last.end, left_out
-
-
-def require_values(
-    connection: psycopg.Connection[Any],
-    series: Series,
-    asked: tuple[Variable, ...] | None,
-    location: Location,
-    description: str,
-) -> tuple[Variable, ...]:
-    """The requested columns, or else those with values; `description` names the place."""
-    variables = ordered(name for name, values in series.values.items() if np.isfinite(values).any())
-    if variables:
-        return asked or variables
-    held = months_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
-    nearest_to = location.latitude, location.longitude
-    raise only_null_hours(connection, description, asked, len(series.times), held, nearest_to)
 
 
 # --- All hours of one location as a pandas table ---

@@ -26,7 +26,6 @@ from era5_pipeline.read.held import (
     months_held,
     places_held,
     some_row,
-    span_held,
 )
 
 if TYPE_CHECKING:
@@ -106,28 +105,6 @@ def _has_value(hours: Hours, values: npt.NDArray[np.float32], variable: Variable
         return there
     months = as_datetime64(hours).astype("datetime64[M]")
     return np.isin(months, months[there])
-
-
-def read_gaps(
-    connection: psycopg.Connection[Any],
-    location: grid.Location,
-    series: Series,
-    variables: Iterable[Variable],
-    start: datetime | None,
-    end: datetime | None,
-) -> dict[str, Gaps]:
-    """Find the gaps of each column of the location's `series` in the requested range (aware).
-
-    An open side of the range ends with the first or last month that the table holds there; if the ledger does not know
-    the place, with the first or last row.
-    """
-    if start is None or end is None:
-        held = span_held(connection, LocationSet(((location.location_id, location.location_id + 1),)))
-        if held:
-            # Rows outside the span are single hours that the range explicitly includes.
-            first, last = (Month.of(time.astype("datetime64[s]").item()) for time in series.times[[0, -1]])
-            start, end = start or min(held.first, first).start, end or max(held.last, last).end
-    return find_gaps(series, variables, start, end)
 
 
 def regular_step(hours: Hours) -> int | None:

@@ -29,85 +29,63 @@ if TYPE_CHECKING:
 class RefusalError(Exception):
     """A request that is refused although it is valid; `reason` is shown to the client."""
 
-    status: ClassVar[int]
+    status: ClassVar[int] = 503
     # When the client may retry; None: the same request would be refused again.
     retry_seconds: ClassVar[int | None] = None
+    text: ClassVar[str]
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    def __init__(self, *numbers: float) -> None:
+        """Make the reason, the class's text with these numbers."""
+        self.reason = self.text.format(*numbers)
+        super().__init__(self.reason)
 
 
 class DatabaseAwayError(RefusalError):
     """The database cannot be reached, or is restarting."""
 
-    status = 503
     retry_seconds = 5
-
-    def __init__(self) -> None:
-        super().__init__("The database cannot be reached right now. Try again in a few seconds.")
+    text = "The database cannot be reached right now. Try again in a few seconds."
 
 
 class OtherSchemaError(RefusalError):
     """The schema of the database has a version unknown to this program."""
 
-    status = 503
-
-    def __init__(self) -> None:
-        super().__init__("The database has another schema version than this server needs. Its log says what to do.")
+    text = "The database has another schema version than this server needs. Its log says what to do."
 
 
 class BusyError(RefusalError):
-    """Other requests kept the server busy for as long as this one could wait."""
+    """Other requests kept the server busy for as long as this one could wait, in seconds."""
 
-    status = 503
     retry_seconds = 1
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(
-            f"The server is busy: the request waited {seconds:g} s for its turn. Try again in a few seconds."
-        )
+    text = "The server is busy: the request waited {:g} s for its turn. Try again in a few seconds."
 
 
 class QueueFullError(RefusalError):
     """More requests are waiting than allowed."""
 
-    status = 503
     retry_seconds = 1
-
-    def __init__(self) -> None:
-        super().__init__("The server is busy: too many requests wait for their turn. Try again in a few seconds.")
+    text = "The server is busy: too many requests wait for their turn. Try again in a few seconds."
 
 
 class ShuttingDownError(RefusalError):
     """The server is shutting down, and the answer did not come within the grace period."""
 
-    status = 503
     retry_seconds = 5
-
-    def __init__(self) -> None:
-        super().__init__("The server is being stopped. Try again in a few seconds.")
+    text = "The server is being stopped. Try again in a few seconds."
 
 
 class SlowStatementError(RefusalError):
-    """A statement took longer than the limit."""
+    """A statement took longer than the limit, in seconds."""
 
     status = 504
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(
-            f"Reading took longer than {seconds:g} s, the limit of a statement. Ask for less at once, such as fewer "
-            "years."
-        )
+    text = "Reading took longer than {:g} s, the limit of a statement. Ask for less at once, such as fewer years."
 
 
 class ClientLeftError(RefusalError):
     """The client closed the connection before the answer; this is never sent."""
 
     status = 499
-
-    def __init__(self) -> None:
-        super().__init__("The client closed the connection.")
+    text = "The client closed the connection."
 
 
 # --- Errors as JSON: `{"error": true, "reason": "..."}`, with a status that says whose fault it is ---

@@ -194,11 +194,6 @@ def _unknown(name: str) -> UnknownPlaceError:
         _guessing.release()
 
 
-def read_place(connection: psycopg.Connection[Any], asked: AskedPlace) -> ClimateAnswer:
-    """Read the contents of a place's page."""
-    return read_climate(connection, climate_question(asked))
-
-
 def choice_page(name: str, places: list[Place]) -> bytes:
     """The page that lists the cities of this name."""
     listed = [(describe(place), f"/place/{place.geoname_id}") for place in places]
@@ -334,7 +329,7 @@ def _link_to_point(where: Location) -> _Link:
 
 def _answer(reader: Reader, asked: AskedPlace) -> ClimateAnswer:
     with reader.connected("reading the climate") as connection:
-        return read_place(connection, asked)
+        return read_climate(connection, climate_question(asked))
 
 
 def _place(request: Request, reader: Reader, name: str) -> Response:

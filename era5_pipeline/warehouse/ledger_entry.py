@@ -167,6 +167,11 @@ class LedgerEntry:
         return self.version in ("preliminary", "mixed")
 
     @property
+    def preliminary(self) -> frozenset[int]:
+        """The hours (since 1970) that are preliminary in any column."""
+        return hours_in(run for runs in self.preliminary_hours.values() for run in runs)
+
+    @property
     def column_names(self) -> tuple[str, ...]:
         """The columns with values; the others are NULL."""
         return tuple(facts.column for facts in self.columns)

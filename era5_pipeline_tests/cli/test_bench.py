@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
-    return InProcess(capsys, monkeypatch, tmp_path)
-
-
 def bench_databases(url: str) -> set[str]:
     with psycopg.connect(url, autocommit=True) as connection:
         rows = connection.execute(

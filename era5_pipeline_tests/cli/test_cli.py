@@ -38,11 +38,6 @@ READ_ONLY = (
 HEAVY = ("dagster", "xarray", "matplotlib", "dask", "pandas", "numpy", "pyarrow", "netCDF4", "psycopg", "jinja2")
 
 
-@pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
-    return InProcess(capsys, monkeypatch, tmp_path)
-
-
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["load", "--help"], ["load", "--bogus"]])
 def test_help_and_usage_errors_import_no_heavy_modules(arguments: list[str], tmp_path: Path) -> None:
     program = (

@@ -19,23 +19,15 @@ from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.embedded.server import EmbeddedServer
 from era5_pipeline.postgres.urls import database_of
 from era5_pipeline.warehouse.load_month import load_month
-from era5_pipeline_tests.commands import Home, InProcess, assert_explained, new_home
+from era5_pipeline_tests.commands import Home, InProcess, assert_explained
 from era5_pipeline_tests.monthly import assert_monthly
 from era5_pipeline_tests.pipelines import dagster_dropped
 from era5_pipeline_tests.warehouse.loads import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from era5_pipeline_tests.flat_months import FlatMonths
 
 psutil: Any = _psutil  # it comes without types
-
-
-@pytest.fixture(scope="module")
-def home() -> Iterator[Home]:
-    with new_home() as home:
-        yield home
 
 
 @pytest.fixture

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.servers import Host
 
 
-@pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
-    return InProcess(capsys, monkeypatch, tmp_path)
-
-
 def test_table_and_sql(here: InProcess, database_url: str) -> None:
     here.set(ERA5_DATABASE_URL=database_url)
     printed = here.run("doctor", "--memory", "4000").out

@@ -31,11 +31,6 @@ SEPTEMBER = ("--from", "2023-09")
 
 
 @pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
-    return InProcess(capsys, monkeypatch, tmp_path)
-
-
-@pytest.fixture
 def on_server(here: InProcess, embedded_warehouse: Warehouse, server_url: str) -> Iterator[InProcess]:
     """The command with a database on a running server, in which no month is loaded."""
     here.set(ERA5_DATABASE_URL=embedded_warehouse.url)

@@ -27,11 +27,6 @@ MONTHLY = [f"{year}-{month:02d}" for year in range(1979, 2019) for month in rang
 
 
 @pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
-    return InProcess(capsys, monkeypatch, tmp_path)
-
-
-@pytest.fixture
 def on_server(here: InProcess, embedded_warehouse: Warehouse, server_url: str) -> Iterator[InProcess]:
     here.set(ERA5_DATABASE_URL=embedded_warehouse.url)
     with dagster_beside(server_url, embedded_warehouse.url), era5_files.without_pictures():

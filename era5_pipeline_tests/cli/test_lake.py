@@ -24,15 +24,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def here(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str
-) -> Iterator[InProcess]:
+def here(here: InProcess, tmp_path: Path, database_url: str) -> Iterator[InProcess]:
     """The command with a new database and an empty lake."""
-    command = InProcess(capsys, monkeypatch, tmp_path)
     (tmp_path / "lake").mkdir()
-    command.set(ERA5_DATABASE_URL=database_url, ERA5_LAKE=str(tmp_path / "lake"))
+    here.set(ERA5_DATABASE_URL=database_url, ERA5_LAKE=str(tmp_path / "lake"))
     with dagster_dropped(database_url), without_pictures():
-        yield command
+        yield here
 
 
 def load(here: InProcess, *options: str) -> CommandResult:

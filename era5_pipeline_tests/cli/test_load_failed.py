@@ -19,14 +19,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def here(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    host_url: str,
-    warehouse: Warehouse,
-) -> Iterator[InProcess]:
-    here = InProcess(capsys, monkeypatch, tmp_path)
+def here(here: InProcess, tmp_path: Path, host_url: str, warehouse: Warehouse) -> Iterator[InProcess]:
     here.set(ERA5_DATABASE_URL=warehouse.url, ERA5_HOME=str(tmp_path / "home"))
     with dagster_beside(host_url, warehouse.url), without_pictures():
         yield here

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from itertools import cycle
-from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
@@ -16,11 +15,8 @@ import pytest
 from era5_pipeline.model.months import Month
 from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.commands import Home, InProcess, assert_explained, ended, environment, new_home
+from era5_pipeline_tests.commands import Home, InProcess, assert_explained, ended, environment
 from era5_pipeline_tests.warehouse.loads import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Seconds of work: half a million rows.
 LARGE = (
@@ -30,12 +26,6 @@ LARGE = (
 ROWS = 481 * 361 * 3
 # Only a load that hangs takes so long, even on a busy machine, or one that waits for a database (180 s).
 _HANGING_SECONDS = 150
-
-
-@pytest.fixture(scope="module")
-def home() -> Iterator[Home]:
-    with new_home() as home:
-        yield home
 
 
 @pytest.fixture

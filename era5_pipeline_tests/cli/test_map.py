@@ -95,21 +95,8 @@ def test_options_ask_for_one_map(options: dict[str, Any], question: MapQuestion)
             {"trend": "1991-2020", "month_number": 7, "season_name": "JJA"},
             "--season and --calendar-month cannot be combined",
         ),
-        ({"month": "2023-07", "anomaly": True, "baseline": "2011-2020x"}, "'2011-2020x' is not a baseline"),
         ({"month": "2023-07", "anomaly": True, "baseline": "2015-2020"}, "has 6 years, fewer than 10"),
-        ({"month": "2023-07", "anomaly": True, "statistic": "max"}, "the statistic max has no map of an anomaly"),
-        ({"trend": "2011-2020"}, "2011-2020 are 10 years: a trend needs at least 20"),
-        ({"day": "2023-07"}, "'2023-07' names no day"),
-        ({"day": "2023-07-15T12"}, "'2023-07-15T12' names no day"),
-        ({"day": "2023-02-30"}, "'2023-02-30' is not a time"),
         ({"day": "1939-07-15"}, "1939-07 is before ERA5 begins"),
-        ({"month": "2023"}, "'2023' is not a month"),
-        ({"month": "2023-13"}, "2023-13 is not a month"),
-        ({"year": "1939"}, "before ERA5 begins"),
-        ({"day": "2023-07-15", "statistic": "sum"}, "temperature_2m has no sum"),
-        ({"year": "2023", "season_name": "summer"}, "'summer' is not a season"),
-        ({"trend": "1991-2020", "month_number": 13}, "13 is not a calendar month"),
-        ({"time": "2023-07-15"}, "has no hour"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_by_name(options: dict[str, Any], message: str) -> None:
@@ -130,10 +117,9 @@ def url(real_table: Callable[..., Warehouse]) -> str:
 
 
 @pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, url: str) -> InProcess:
-    commands = InProcess(capsys, monkeypatch, tmp_path)
-    commands.set(ERA5_DATABASE_URL=url)
-    return commands
+def here(here: InProcess, url: str) -> InProcess:
+    here.set(ERA5_DATABASE_URL=url)
+    return here
 
 
 def frames_in(path: Path) -> list[np.ndarray]:

@@ -20,11 +20,6 @@ parser: Any = _parser  # its functions come without types
 
 
 @pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
-    return InProcess(capsys, monkeypatch, tmp_path)
-
-
-@pytest.fixture
 def loaded(here: InProcess, database_url: str, flat_months: FlatMonths) -> InProcess:
     load_month(Warehouse(database_url), flat_months())
     here.set(ERA5_DATABASE_URL=database_url)

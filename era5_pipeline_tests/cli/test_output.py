@@ -74,11 +74,6 @@ def test_commands_that_print_json_take_both_options() -> None:
         assert isinstance(command, ResultsCommand) or not has_json, path
 
 
-@pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
-    return InProcess(capsys, monkeypatch, tmp_path)
-
-
 def parsed(path: tuple[str, ...], *arguments: str) -> dict[str, object]:
     """The values that the command's function would get."""
     command = COMMANDS[path]
@@ -230,15 +225,12 @@ def controls(text: str) -> set[str]:
     }
 
 
-def test_control_characters_of_files_are_shown_and_not_sent(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_control_characters_of_files_are_shown_and_not_sent(here: InProcess, tmp_path: Path) -> None:
     (path,) = era5_files.write(tmp_path / "files", era5_files.weather(era5_files.hours_from("2023-07-01T00", 744)))
     with netCDF4.Dataset(path, "a") as dataset:
         dataset["t2m"].units = f"{HOSTILE}\nera5: loaded"
     name = "\x1b]0;mine\x07\nera5: loaded \x9b31m.nc"
     path.rename(path.with_name(name))
-    here = InProcess(capsys, monkeypatch, tmp_path)
     printed = here.run("load", "--source", "files", "--files-dir", str(tmp_path / "files"), code=3)
     assert controls(printed.out + printed.err) == set()
     assert r"\u001b]0;mine\u0007\u000aera5: loaded \u009b31m.nc" in printed.err
@@ -265,17 +257,10 @@ def test_control_characters_in_the_ledger_are_shown_and_not_sent(
         assert r"\u001b]0;mine" in re.sub(r"\s", "", plain), arguments
 
 
-def test_json_is_that_of_the_texts(
-    database_url: str,
-    flat_months: FlatMonths,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
+def test_json_is_that_of_the_texts(database_url: str, flat_months: FlatMonths, here: InProcess) -> None:
     load_month(Warehouse(database_url), flat_months())
     with psycopg.connect(database_url) as connection:
         connection.execute("UPDATE era5.ledger SET area = %s", (HOSTILE,))
-    here = InProcess(capsys, monkeypatch, tmp_path)
     here.set(ERA5_DATABASE_URL=database_url)
     printed = here.run("status", "--json")
     assert controls(printed.out) == set()

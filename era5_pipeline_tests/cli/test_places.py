@@ -13,12 +13,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
-    """The command without a database."""
-    return InProcess(capsys, monkeypatch, tmp_path)
-
-
 def test_a_city_is_listed_with_its_facts(here: InProcess, tmp_path: Path) -> None:
     printed = here.run("places", "Saigon").out
     row = next(line for line in printed.splitlines() if "Vietnam" in line)

@@ -55,12 +55,9 @@ def loaded(real_table: Callable[..., Warehouse]) -> Warehouse:
 
 
 @pytest.fixture
-def here(
-    loaded: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> InProcess:
-    command = InProcess(capsys, monkeypatch, tmp_path)
-    command.set(ERA5_DATABASE_URL=loaded.url)
-    return command
+def here(loaded: Warehouse, here: InProcess) -> InProcess:
+    here.set(ERA5_DATABASE_URL=loaded.url)
+    return here
 
 
 def statements_of(page: str) -> list[str]:
@@ -147,9 +144,6 @@ def test_missing_months_are_named_and_strict_is_exit_code_4(here: InProcess) -> 
         ((*PLACE, "--out", "page.png"), "a page is an HTML file", "page.html", 2),
         ((*PLACE, "--out", "."), "a page is an HTML file", ".html", 2),
         (("--out", "page.html"), "no place is given", "--place", 2),
-        ((*PLACE, "--area", AREA, "--out", "page.html"), "cannot be combined", "one", 2),
-        ((*PLACE, "--baseline", "2020-1991", "--out", "page.html"), "baseline", "earlier", 2),
-        ((*PLACE, "--from", "2024", "--to", "2023", "--out", "page.html"), "2024", "", 2),
         ((*PLACE, "--from", "1950", "--to", "1960", "--out", "page.html"), "2023-01", "era5 load", 3),
         (("--lat", "-6.25", "--lon", "106.75", "--out", "page.html"), "no data there", "era5 load", 3),
     ],
@@ -178,12 +172,9 @@ def test_the_picture_of_era5_climate_is_drawn(here: InProcess) -> None:
     assert not (here.home / "few.png").exists()
 
 
-def test_an_empty_warehouse_says_how_to_load(
-    empty_warehouse: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    command = InProcess(capsys, monkeypatch, tmp_path)
-    command.set(ERA5_DATABASE_URL=empty_warehouse.url)
-    assert_explained(command.run("report", *PLACE, "--out", "page.html", code=3), "", "era5 load")
+def test_an_empty_warehouse_says_how_to_load(empty_warehouse: Warehouse, here: InProcess, tmp_path: Path) -> None:
+    here.set(ERA5_DATABASE_URL=empty_warehouse.url)
+    assert_explained(here.run("report", *PLACE, "--out", "page.html", code=3), "", "era5 load")
     assert not list(tmp_path.glob("page*"))
 
 

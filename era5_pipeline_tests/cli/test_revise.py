@@ -257,10 +257,7 @@ def until(condition: Callable[[], object], seconds: float = 240.0) -> None:
         time.sleep(0.05)
 
 
-def test_missing_key_error_says_how_to_get_one(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, url: str
-) -> None:
-    here = InProcess(capsys, monkeypatch, tmp_path)
+def test_missing_key_error_says_how_to_get_one(here: InProcess, url: str) -> None:
     here.set(**ENV, ERA5_DATABASE_URL=url, CDSAPI_RC="/nonexistent")
     printed = here.run("load", "--from", "1999-01", code=SourceError.exit_code)
     assert "there is no key for the Climate Data Store" in printed.err

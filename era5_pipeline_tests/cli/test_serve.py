@@ -75,17 +75,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture(scope="module")
-def home() -> Iterator[Home]:
-    with new_home() as home:
-        yield home
-
-
-@pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
-    return InProcess(capsys, monkeypatch, tmp_path)
-
-
 class Serving:
     """A running `era5 serve`, its URL, and a client of it."""
 

@@ -42,14 +42,9 @@ def covered_url(server_url: str, flat_months: FlatMonths) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture
-def coverage_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
-    return InProcess(capsys, monkeypatch, tmp_path)
-
-
-def test_table_names_the_months_of_each_area(coverage_here: InProcess, covered_url: str) -> None:
-    coverage_here.set(ERA5_DATABASE_URL=covered_url)
-    printed = coverage_here.run("status", "--coverage").out
+def test_table_names_the_months_of_each_area(here: InProcess, covered_url: str) -> None:
+    here.set(ERA5_DATABASE_URL=covered_url)
+    printed = here.run("status", "--coverage").out
     lines = [" ".join(line.split()) for line in printed.splitlines()]
     assert "area variables complete incomplete preliminary not loaded in between" in lines
     area = "10.5/20/10.25/20.5, 6 places temperature_2m 3: 2023-01 to 2023-02, 2023-05 1: 2023-06 2: 2023-03 to 2023-04"
@@ -72,9 +67,9 @@ def test_names_and_areas_stay_whole_in_a_narrow_terminal(covered_url: str, tmp_p
     assert ("───" in printed, "preliminary" in printed) == (columns > 50, columns > 80)
 
 
-def test_json_lists_the_areas(coverage_here: InProcess, covered_url: str) -> None:
-    coverage_here.set(ERA5_DATABASE_URL=covered_url)
-    large, point = coverage_here.run("status", "--coverage", "--json").json()
+def test_json_lists_the_areas(here: InProcess, covered_url: str) -> None:
+    here.set(ERA5_DATABASE_URL=covered_url)
+    large, point = here.run("status", "--coverage", "--json").json()
     assert (large["area"], large["locations"]) == ("10.5/20/10.25/20.5", 6)
     assert large["variables"]["temperature_2m"] == {
         "complete": ["2023-01", "2023-02", "2023-05"],
@@ -85,22 +80,18 @@ def test_json_lists_the_areas(coverage_here: InProcess, covered_url: str) -> Non
     assert point["location_ids"] == [[490400, 490401]]
 
 
-def test_picture_is_written(coverage_here: InProcess, covered_url: str) -> None:
-    coverage_here.set(ERA5_DATABASE_URL=covered_url)
-    assert coverage_here.run("status", "--coverage", "--out", "a.png").err == "wrote a.png\n"
-    with Image.open(coverage_here.home / "a.png") as picture:
+def test_picture_is_written(here: InProcess, covered_url: str) -> None:
+    here.set(ERA5_DATABASE_URL=covered_url)
+    assert here.run("status", "--coverage", "--out", "a.png").err == "wrote a.png\n"
+    with Image.open(here.home / "a.png") as picture:
         assert picture.width > 1000
 
 
-def test_without_a_month_the_table_says_so_and_a_picture_is_refused(
-    coverage_here: InProcess, database_url: str
-) -> None:
-    coverage_here.set(ERA5_DATABASE_URL=database_url)
-    assert coverage_here.run("status", "--coverage").out.startswith("no month has been loaded yet")
-    assert coverage_here.run("status", "--coverage", "--json").json() == []
-    assert_explained(
-        coverage_here.run("status", "--coverage", "--out", "a.png", code=3), "no month has been loaded yet"
-    )
+def test_without_a_month_the_table_says_so_and_a_picture_is_refused(here: InProcess, database_url: str) -> None:
+    here.set(ERA5_DATABASE_URL=database_url)
+    assert here.run("status", "--coverage").out.startswith("no month has been loaded yet")
+    assert here.run("status", "--coverage", "--json").json() == []
+    assert_explained(here.run("status", "--coverage", "--out", "a.png", code=3), "no month has been loaded yet")
 
 
 @pytest.mark.parametrize(
@@ -110,10 +101,8 @@ def test_without_a_month_the_table_says_so_and_a_picture_is_refused(
         (("--coverage", "--out", "a.gif"), "pictures are PNG, PDF or SVG files"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(
-    coverage_here: InProcess, arguments: tuple[str, ...], what: str
-) -> None:
-    assert_explained(coverage_here.run("status", *arguments, code=2), what)
+def test_options_that_make_no_sense_are_refused(here: InProcess, arguments: tuple[str, ...], what: str) -> None:
+    assert_explained(here.run("status", *arguments, code=2), what)
 
 
 @pytest.fixture(scope="module")
@@ -131,11 +120,6 @@ def filled_url(server_url: str, flat_months: FlatMonths) -> Iterator[str]:
             load_month(warehouse, damaged)
         damaged.path.write_bytes(content)
         yield url
-
-
-@pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
-    return InProcess(capsys, monkeypatch, tmp_path)
 
 
 def space_of(warehouse: Warehouse) -> Space:

@@ -15,7 +15,7 @@ import pytest
 
 from era5_pipeline.runtime.project_files import data_folder
 from era5_pipeline.warehouse.locks import LOCK_CLASS
-from era5_pipeline_tests.commands import Home, InProcess, assert_explained, ended, new_home
+from era5_pipeline_tests.commands import Home, InProcess, assert_explained, ended
 from era5_pipeline_tests.pipelines import SMALL
 from era5_pipeline_tests.stores import free_port
 
@@ -72,12 +72,6 @@ PARTITIONS = """
 }
 """
 TERMINATE = "mutation ($run: String!) { terminateRun(runId: $run) { __typename } }"
-
-
-@pytest.fixture(scope="module")
-def home() -> Iterator[Home]:
-    with new_home() as home:
-        yield home
 
 
 @pytest.fixture

@@ -18,20 +18,14 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def nowhere(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
-    """The command without a database."""
-    return InProcess(capsys, monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def on_server(nowhere: InProcess, database_url: str) -> Iterator[InProcess]:
-    nowhere.set(ERA5_DATABASE_URL=database_url, ERA5_AREA="-5/106/-5.5/106.5")
+def on_server(here: InProcess, database_url: str) -> Iterator[InProcess]:
+    here.set(ERA5_DATABASE_URL=database_url, ERA5_AREA="-5/106/-5.5/106.5")
     with dagster_dropped(database_url):
-        yield nowhere
+        yield here
 
 
-def test_all_variables_are_listed_without_a_database(nowhere: InProcess, tmp_path: Path) -> None:
-    printed = nowhere.run("variables").out
+def test_all_variables_are_listed_without_a_database(here: InProcess, tmp_path: Path) -> None:
+    printed = here.run("variables").out
     for variable in VARIABLES:
         assert f" {variable.short_name} " in printed
         assert variable.column in printed
@@ -48,15 +42,15 @@ def test_names_of_variables_stay_whole_in_a_terminal_of_80_columns(tmp_path: Pat
     assert not any("…" in line for line in lines)
 
 
-def test_words_narrow_the_list(nowhere: InProcess) -> None:
-    printed = nowhere.run("variables", "wind", "100").out
+def test_words_narrow_the_list(here: InProcess) -> None:
+    printed = here.run("variables", "wind", "100").out
     assert "zonal_wind_100m" in printed
     assert "zonal_wind_10m" not in printed
     assert f"2 of {len(VARIABLES)} variables" in printed
 
 
-def test_json_has_all_facts(nowhere: InProcess) -> None:
-    (found,) = nowhere.run("variables", "dewpoint", "--json").json()
+def test_json_has_all_facts(here: InProcess) -> None:
+    (found,) = here.run("variables", "dewpoint", "--json").json()
     assert found["column"] == "dewpoint_2m"
     assert (found["param_id"], found["unit"], found["unit_in_files"], found["step_type"]) == (
         168,
@@ -65,13 +59,13 @@ def test_json_has_all_facts(nowhere: InProcess) -> None:
         "instant",
     )
     assert (found["is_default"], found["is_held"]) == (False, None)
-    everything = nowhere.run("variables", "--format", "json").json()
+    everything = here.run("variables", "--format", "json").json()
     assert [one["short_name"] for one in everything] == [variable.short_name for variable in VARIABLES]
 
 
 @pytest.mark.parametrize(("word", "said"), [("swh", "ocean waves"), ("humidty", "not in the catalogue")])
-def test_words_that_nothing_has_are_explained(nowhere: InProcess, word: str, said: str) -> None:
-    error = nowhere.run("variables", word, code=UsageError.exit_code).err
+def test_words_that_nothing_has_are_explained(here: InProcess, word: str, said: str) -> None:
+    error = here.run("variables", word, code=UsageError.exit_code).err
     assert said in error
 
 

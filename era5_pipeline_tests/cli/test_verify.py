@@ -49,11 +49,8 @@ CHANGES = {
 
 
 @pytest.fixture
-def here(
-    warehouse: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> InProcess:
+def here(warehouse: Warehouse, here: InProcess, tmp_path: Path) -> InProcess:
     """Two months of a user's files, loaded on each layout."""
-    here = InProcess(capsys, monkeypatch, tmp_path)
     for month in ("2023-07", "2023-08"):
         hours = era5_files.hours_from(f"{month}-01T00", 744)
         weather = era5_files.weather(hours, (10.5, 10.25), (20.0, 20.25), ("t2m", "tp"))

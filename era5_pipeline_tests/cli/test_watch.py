@@ -21,16 +21,9 @@ from era5_pipeline_tests.commands import (
 from era5_pipeline_tests.monitor.test_activity import paused_load
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from era5_pipeline.flat.flat_month import FlatMonth
 
 SECONDS = 240.0
-
-
-@pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
-    return InProcess(capsys, monkeypatch, tmp_path)
 
 
 @pytest.fixture

@@ -18,12 +18,13 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from era5_pipeline_tests.backfills import damaged, sample_files, wait_until
 from era5_pipeline_tests.cli.test_up import LAUNCH, WebUI, everything_up
-from era5_pipeline_tests.commands import Home, new_home
 from era5_pipeline_tests.local_http import LocalServer
 from era5_pipeline_tests.stores import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from era5_pipeline_tests.commands import Home
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 # No request to anyone but the web UI; as root Chromium has no sandbox.
@@ -57,12 +58,6 @@ ATTACKS = Path(__file__).with_name("attacks.html")
 SCREENSHOTS = os.environ.get("ERA5_SCREENSHOTS")
 # Where to write the picture of the graph in docs/web-ui.md; unset: it is not written.
 PICTURE = os.environ.get("ERA5_GRAPH_PICTURE")
-
-
-@pytest.fixture(scope="module")
-def home() -> Iterator[Home]:
-    with new_home() as home:
-        yield home
 
 
 @pytest.fixture(scope="module")

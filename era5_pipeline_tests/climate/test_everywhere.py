@@ -93,13 +93,10 @@ def without_trends(loaded: Loaded) -> None:
 
 
 @pytest.fixture
-def here(
-    loaded: Loaded, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> InProcess:
+def here(loaded: Loaded, here: InProcess) -> InProcess:
     """The command, on this warehouse and this lake."""
-    command = InProcess(capsys, monkeypatch, tmp_path)
-    command.set(**loaded.settings)
-    return command
+    here.set(**loaded.settings)
+    return here
 
 
 def july_trends(warehouse: Warehouse, column: str) -> dict[int, tuple[Any, float]]:

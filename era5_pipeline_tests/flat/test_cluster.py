@@ -134,10 +134,7 @@ def test_a_cluster_with_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyP
             dask.config.refresh()
 
 
-def test_an_address_of_another_form_is_a_usage_error(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    here = InProcess(capsys, monkeypatch, tmp_path)
+def test_an_address_of_another_form_is_a_usage_error(here: InProcess) -> None:
     for address in ("127.0.0.1:8786", "http://127.0.0.1:8786", "tcp://127.0.0.1", "tcp://:8786"):
         here.set(ERA5_DASK_SCHEDULER=address)
         printed = here.run("plan", "--from", "2023-07", "--to", "2023-07", code=2)

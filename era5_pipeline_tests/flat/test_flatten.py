@@ -55,14 +55,12 @@ from era5_pipeline_tests.era5_files import (
     location_id,
     raw_month,
     weather,
-    without_pictures,
     write,
     write_netcdf,
 )
 from era5_pipeline_tests.samples import every_real_file, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     import numpy.typing as npt
@@ -74,10 +72,7 @@ if TYPE_CHECKING:
 JULY = Month(2023, 7)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_pictures() -> Iterator[None]:
-    with without_pictures():
-        yield
+pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 # ---- real files, compared with an independent reader

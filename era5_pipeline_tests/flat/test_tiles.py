@@ -40,13 +40,11 @@ from era5_pipeline_tests.era5_files import (
     packing_of,
     raw_month,
     weather,
-    without_pictures,
     write,
     write_netcdf,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     import numpy.typing as npt
@@ -160,10 +158,7 @@ HOURS = hours_from("2023-07-01T00", 6)
 FINAL, PRELIMINARY = ("0001",) * 6, ("0005",) * 6
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_pictures() -> Iterator[None]:
-    with without_pictures():
-        yield
+pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 def same_with(of: Weather, change: npt.NDArray[np.float64] | float, expver: tuple[str, ...] | None = None) -> Weather:

@@ -36,12 +36,11 @@ from era5_pipeline_tests.era5_files import (
     left_behind,
     location_id,
     weather,
-    without_pictures,
     write,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from era5_pipeline.netcdf.contents import Contents
     from era5_pipeline_tests.era5_files import Weather
@@ -50,10 +49,7 @@ HEADER = "valid_time,t2m,latitude,longitude\n"
 TWO_HOURS = HEADER + "2023-07-01 00:00:00,300.0,10.25,20.5\n2023-07-01 01:00:00,300.5,10.25,20.5\n"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_pictures() -> Iterator[None]:
-    with without_pictures():
-        yield
+pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 def csv_of(of: Weather, order: Sequence[str] | None = None) -> str:

@@ -18,7 +18,6 @@ from era5_pipeline.postgres.roles import Roles, ensure_roles, next_statements
 from era5_pipeline.postgres.urls import database_of, with_database, with_user
 from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline_tests.commands import ROOT, InProcess, assert_explained
-from era5_pipeline_tests.era5_files import without_pictures
 from era5_pipeline_tests.servers import fresh_database, fresh_role, fresh_warehouse
 from era5_pipeline_tests.warehouse.loads import ask
 from era5_pipeline_tests.warehouse.test_views import has_postgis
@@ -69,11 +68,7 @@ def server_without_our_roles(server_url: str, roles: Roles = ROLES) -> Iterator[
             run(server_url, f"DROP ROLE IF EXISTS {name}")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _without_pictures() -> Iterator[None]:
-    """Drawing the map of a month takes longer than loading it."""
-    with without_pictures():
-        yield
+pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 @dataclass(frozen=True)
@@ -96,10 +91,7 @@ class RoledWarehouse:
 
 
 @pytest.fixture
-def roled(
-    host_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[RoledWarehouse]:
-    here = InProcess(capsys, monkeypatch, tmp_path)
+def roled(host_url: str, here: InProcess) -> Iterator[RoledWarehouse]:
     with server_without_our_roles(host_url), fresh_database(host_url) as url:
         made = RoledWarehouse(url, here)
         try:
@@ -185,16 +177,10 @@ def test_a_loader_does_all_that_loads_need_and_a_reader_sees_it(roled: RoledWare
 
 
 @pytest.mark.parametrize("made_by", ["an administrator before the roles", "a loader"])
-def test_a_loader_loads_into_a_lake(
-    made_by: str,
-    server_url: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
+def test_a_loader_loads_into_a_lake(made_by: str, server_url: str, here: InProcess, tmp_path: Path) -> None:
     (tmp_path / "lake").mkdir()
     with server_without_our_roles(server_url), fresh_database(server_url) as url:
-        made = RoledWarehouse(url, InProcess(capsys, monkeypatch, tmp_path))
+        made = RoledWarehouse(url, here)
         made.here.set(ERA5_DATABASE_URL=url, ERA5_LAKE=str(tmp_path / "lake"))
         try:
             if made_by != "a loader":
@@ -275,11 +261,9 @@ def test_a_reader_who_loads_is_told_before_anything_is_begun(roled: RoledWarehou
     assert ask(roled.url, "SELECT count(*) FROM era5.load_attempt") == 0
 
 
-def test_months_that_a_superuser_loaded_are_the_loaders_too(
-    host_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_months_that_a_superuser_loaded_are_the_loaders_too(host_url: str, here: InProcess) -> None:
     with server_without_our_roles(host_url), fresh_database(host_url) as url:
-        made = RoledWarehouse(url, InProcess(capsys, monkeypatch, tmp_path))
+        made = RoledWarehouse(url, here)
         made.here.set(ERA5_DATABASE_URL=url)
         try:
             made.here.run("load", "--from", "2023-01", "--to", "2023-02", *SMALL, "--workers", "2")
@@ -450,10 +434,10 @@ def test_functions_and_tables_that_a_loader_made_are_never_given_to_the_owner(ro
     ],
 )
 def test_a_superuser_does_not_run_code_that_a_loader_attached_to_the_tables(
-    attached: str, host_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    attached: str, host_url: str, here: InProcess
 ) -> None:
     with server_without_our_roles(host_url), fresh_database(host_url) as url:
-        made = RoledWarehouse(url, InProcess(capsys, monkeypatch, tmp_path))
+        made = RoledWarehouse(url, here)
         try:
             made.init()
             run(url, *create_logins(ROLES))
@@ -563,10 +547,7 @@ def test_an_administrator_without_superuser_makes_the_roles_of_its_own_database(
         run(host_url, f"DROP ROLE {ROLES.owner}, {ROLES.loader}, {ROLES.reader}")
 
 
-def test_a_user_who_may_not_create_roles_changes_nothing(
-    server_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    here = InProcess(capsys, monkeypatch, tmp_path)
+def test_a_user_who_may_not_create_roles_changes_nothing(server_url: str, here: InProcess) -> None:
     with fresh_role(server_url) as user, fresh_database(server_url) as url:
         run(url, f"ALTER DATABASE {database_of(url)} OWNER TO {user}")
         here.set(ERA5_DATABASE_URL=with_user(url, user))
@@ -611,10 +592,7 @@ def test_a_table_in_use_changes_nothing(server_url: str, monkeypatch: pytest.Mon
         assert catalogue(warehouse.url) == before
 
 
-def test_a_user_without_the_roles_is_told(
-    server_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    here = InProcess(capsys, monkeypatch, tmp_path)
+def test_a_user_without_the_roles_is_told(server_url: str, here: InProcess) -> None:
     with fresh_warehouse(server_url) as warehouse, fresh_role(server_url) as user:
         url = warehouse.url
         here.set(ERA5_DATABASE_URL=with_user(url, "e5_nobody"))

@@ -244,14 +244,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_newer_database_is_refused_by_every_command(
-    newer: Warehouse,
-    command: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    here = InProcess(capsys, monkeypatch, tmp_path)
+def test_a_newer_database_is_refused_by_every_command(newer: Warehouse, command: str, here: InProcess) -> None:
     here.set(ERA5_DATABASE_URL=newer.url)
     before = ask(newer.url, "SELECT string_agg(l::text, '') FROM era5.ledger l")
     printed = here.run(*COMMANDS[command], code=5)
@@ -262,10 +255,7 @@ def test_a_newer_database_is_refused_by_every_command(
     assert ask(newer.url, "SELECT count(*) FROM weather") == 744
 
 
-def test_a_plan_for_a_newer_database_says_so(
-    newer: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    here = InProcess(capsys, monkeypatch, tmp_path)
+def test_a_plan_for_a_newer_database_says_so(newer: Warehouse, here: InProcess) -> None:
     here.set(ERA5_DATABASE_URL=newer.url)
     printed = here.run("plan", *MONTH)
     assert f"has schema version {NEXT}" in " ".join((printed.out + printed.err).split())
@@ -306,10 +296,7 @@ def test_a_run_of_dagster_does_not_load_into_a_newer_database(server_url: str, t
         assert ask(pipeline.url, "SELECT l::text FROM era5.ledger l") == held
 
 
-def test_a_database_of_the_first_version_is_upgraded_and_loaded_into(
-    server_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    here = InProcess(capsys, monkeypatch, tmp_path)
+def test_a_database_of_the_first_version_is_upgraded_and_loaded_into(server_url: str, here: InProcess) -> None:
     with fresh_database(server_url) as url, fresh_database(server_url) as new:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(FIRST_DUMP.read_bytes())

@@ -107,11 +107,6 @@ def tls() -> Iterator[TlsServer]:
         shutil.rmtree(home)
 
 
-@pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> InProcess:
-    return InProcess(capsys, monkeypatch, tmp_path)
-
-
 def databases(tls: TlsServer) -> list[str]:
     url = with_database(tls.url(sslmode="require"), "postgres")
     with psycopg.connect(url) as connection:

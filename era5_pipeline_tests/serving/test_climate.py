@@ -12,15 +12,15 @@ import pytest
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.layouts.layout import create_weather
 from era5_pipeline_tests.climate.answers import warming_hours
-from era5_pipeline_tests.commands import InProcess
 from era5_pipeline_tests.served import served
 from era5_pipeline_tests.weather_table import JAKARTA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import httpx
+
+    from era5_pipeline_tests.commands import InProcess
 
 HERE = {"latitude": "-6.2", "longitude": "106.8"}
 COLUMNS = ("temperature_2m", "zonal_wind_10m", "meridional_wind_10m", "total_precipitation")
@@ -64,17 +64,10 @@ def client(made: str) -> Iterator[httpx.Client]:
     ],
 )
 def test_the_answer_is_that_of_the_command(
-    client: httpx.Client,
-    made: str,
-    parameters: dict[str, str],
-    options: tuple[str, ...],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    client: httpx.Client, made: str, parameters: dict[str, str], options: tuple[str, ...], here: InProcess
 ) -> None:
-    commands = InProcess(capsys, monkeypatch, tmp_path)
-    commands.set(ERA5_DATABASE_URL=made)
-    printed: Any = json.loads(commands.run("climate", *options, "--format", "json").out)
+    here.set(ERA5_DATABASE_URL=made)
+    printed: Any = json.loads(here.run("climate", *options, "--format", "json").out)
     answer = client.get("/v1/climate", params=parameters)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json; charset=utf-8")
     assert answer.json() == printed
@@ -91,17 +84,10 @@ def test_a_month_that_is_missing_is_in_the_answer(client: httpx.Client) -> None:
     ("parameters", "words"),
     [
         ({}, "No place is given"),
-        ({"latitude": "-6.2"}, "Longitude is missing"),
-        ({**HERE, "place": "Jakarta"}, "cannot be combined"),
         ({"place": "Jakrta"}, "Jakarta"),
-        ({**HERE, "latitude": "91"}, "Latitude 91 is out of range"),
         ({**HERE, "latitude": "north"}, "Parameter 'latitude'"),
-        ({**HERE, "baseline": "1991"}, "baseline"),
-        ({**HERE, "start": "2012", "end": "2011"}, "The range 2012 to 2011 is empty"),
-        ({**HERE, "start": "2011-01-01T12:00"}, "is an hour"),
         ({**HERE, "days": "solar"}, "Parameter 'days'"),
         ({"latitude": "50", "longitude": "10"}, "the table has no data there"),
-        ({**HERE, "start": "1950", "end": "1951"}, "the table has no day in the period"),
         ({"place": "'; DROP TABLE weather; --"}, "DROP TABLE"),
     ],
 )

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from era5_pipeline.climate.question import climate_question
+from era5_pipeline.climate.reading import read_climate
 from era5_pipeline.model.grid import nearest_location
 from era5_pipeline.model.places import find_place
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.report.page import report_page
-from era5_pipeline.serving.pages import asked_place, read_place
+from era5_pipeline.serving.pages import asked_place
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.served import served
 
@@ -131,7 +133,7 @@ def test_a_place_is_what_era5_report_writes(client: httpx.Client, doha: Warehous
     asked = asked_place("Doha")
     assert not isinstance(asked, list)
     with doha.connect() as connection:
-        assert answer.text == report_page(read_place(connection, asked))
+        assert answer.text == report_page(read_climate(connection, climate_question(asked)))
     assert client.get("/place/Doha, Qatar").text == client.get(f"/place/{DOHA.geoname_id}").text == answer.text
 
 

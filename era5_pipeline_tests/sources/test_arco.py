@@ -43,7 +43,6 @@ from era5_pipeline_tests.arco_store import (
     served,
     weather_at,
 )
-from era5_pipeline_tests.era5_files import without_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,10 +79,7 @@ def web(store_of_a_day: ArcoStore) -> Iterator[Web]:
         yield web
 
 
-@pytest.fixture(autouse=True)
-def _no_pictures() -> Iterator[None]:
-    with without_pictures():
-        yield
+pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 def source(url: str | Path, folder: Path, *names: str, **options: Any) -> ArcoSource:

@@ -41,7 +41,6 @@ from era5_pipeline_tests.era5_files import (
     into_zip,
     left_behind,
     weather,
-    without_pictures,
     write,
     write_grib,
     write_netcdf,
@@ -56,10 +55,7 @@ JUNE, JULY = Month(2023, 6), Month(2023, 7)
 OF_JUNE, OF_JULY = hours_from("2023-06-30T00", 3), hours_from("2023-07-01T00", 3)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def no_pictures() -> Iterator[None]:
-    with without_pictures():
-        yield
+pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 @pytest.fixture
