@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from era5_pipeline.postgres.connect import Warehouse
-    from era5_pipeline.runtime.http import AllowedHosts
+    from era5_pipeline.serving.browser_guard import AllowedHosts
     from era5_pipeline.serving.requests import ServingLimits
 
 SECONDS = 240.0

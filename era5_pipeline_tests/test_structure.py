@@ -58,7 +58,7 @@ ONLY_IN = {
     "pyiceberg": {"lake"},
     "psycopg": {"postgres", "warehouse", "lake", *ANSWERS, "planning", "monitor", "serving", "benchmarks", "cli"},
     "rich": {"cli", "benchmarks", "planning", "monitor"},  # the last two: only to write numbers of bytes
-    "starlette": {"serving", "runtime"},  # runtime: its types, of the guard before a web server
+    "starlette": {"serving"},
     "typer": {"cli", "benchmarks"},
     "uvicorn": {"serving", "defs"},  # defs: runs the web server of Dagster
     # api: answers as labelled arrays; benchmarks: what a user would do without a warehouse

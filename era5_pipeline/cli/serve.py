@@ -51,8 +51,8 @@ def serve(
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.embedded.server import EmbeddedDatabaseWatch
     from era5_pipeline.postgres.roles import user_who_may_write
-    from era5_pipeline.runtime.http import AllowedHosts
     from era5_pipeline.serving.application import ServedApp
+    from era5_pipeline.serving.browser_guard import AllowedHosts
     from era5_pipeline.serving.requests import ServingLimits
     from era5_pipeline.serving.server import address_of, bound_socket, is_loopback, run_server, tended
 

@@ -28,8 +28,8 @@ def up(
     from era5_pipeline.model.source_kinds import source_kind
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.embedded.server import EmbeddedDatabaseWatch
-    from era5_pipeline.runtime.http import AllowedHosts
     from era5_pipeline.runtime.supervisor import supervise
+    from era5_pipeline.serving.browser_guard import AllowedHosts
     from era5_pipeline.sources.open_source import source_of
     from era5_pipeline.warehouse.schema import ensure_schema, require_may_load
 

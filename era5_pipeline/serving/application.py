@@ -14,11 +14,11 @@ from starlette.middleware.cors import CORSMiddleware
 
 from era5_pipeline.model.package_version import __version__
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.runtime.http import AllowedHosts
 from era5_pipeline.serving.answers import DAY_HEADER, ORIGIN_HEADERS
 from era5_pipeline.serving.archive.client_requests import ClientRequests
 from era5_pipeline.serving.archive.parameters import ARCHIVE_BODY
 from era5_pipeline.serving.archive.route import ARCHIVE_PATH, MISSING_HEADER, archive_routes
+from era5_pipeline.serving.browser_guard import AllowedHosts
 from era5_pipeline.serving.climate import climate_routes
 from era5_pipeline.serving.errors import ERROR_RESPONSES, ErrorAnswer, add_error_handlers, describe_routes
 from era5_pipeline.serving.pages import PageCache, page_routes

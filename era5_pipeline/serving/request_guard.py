@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
+from starlette.datastructures import Headers
 
 from era5_pipeline.serving.errors import (
     BusyError,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from era5_pipeline.runtime.http import AllowedHosts
+    from era5_pipeline.serving.browser_guard import AllowedHosts
     from era5_pipeline.serving.requests import ServingLimits, ServingMetrics
 
 # Answered at once, however many requests wait: these read nothing, or matter most when nothing else is answered.
@@ -118,7 +119,7 @@ class RequestGuard:
 
     def _refusal_of_request(self, scope: Scope) -> Response | None:
         """The answer to a request refused for its headers or its length; None if it is acceptable."""
-        if refusal := self._hosts.refusal(scope["headers"]):
+        if refusal := self._hosts.refusal(Headers(scope=scope)):
             return error_answer(refusal.status, refusal.reason)
         size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
         if size <= self._limits.url_bytes:

@@ -9,7 +9,7 @@ import pytest
 from fastapi import APIRouter, Response
 
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.runtime.http import AllowedHosts
+from era5_pipeline.serving.browser_guard import AllowedHosts
 from era5_pipeline.serving.requests import ServingLimits
 from era5_pipeline_tests.served import served
 

@@ -21,7 +21,7 @@ from dagster_webserver.cli import (
 
 from era5_pipeline.defs.instance.dagster_internals import WorkspaceFileTarget, WorkspaceProcessContext
 from era5_pipeline.model.settings import read_settings
-from era5_pipeline.runtime.http import AllowedHosts, BrowserGuard
+from era5_pipeline.serving.browser_guard import AllowedHosts, BrowserGuard
 from era5_pipeline.serving.connections import PromptConnection, raise_file_limit
 
 
