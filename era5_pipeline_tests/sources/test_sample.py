@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 from era5_pipeline.model.errors import LocalDiskError, NoDataError, UsageError
 from era5_pipeline.model.grid import Area, latitude_indices, longitude_indices
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.variables import BY_COLUMN, BY_SHORT_NAME, DEFAULT_COLUMNS, DEFAULT_VARIABLES, in_table_order
+from era5_pipeline.model.variables import (
+    BY_COLUMN,
+    BY_SHORT_NAME,
+    DEFAULT_COLUMNS,
+    DEFAULT_VARIABLES,
+    VARIABLES,
+    in_table_order,
+)
 from era5_pipeline.netcdf import cds_files
 from era5_pipeline.netcdf.cds_files import Axes
 from era5_pipeline.runtime.progress import listening
@@ -359,6 +366,26 @@ def test_the_weather_of_a_place_is_independent_of_the_area(
             step = float(there[column].max()) / 32768 + 1e-7
         sub = there[column][:, np.sort(rows)][:, :, columns]
         np.testing.assert_allclose(sub, values, rtol=0, atol=step, err_msg=column)
+
+
+def test_all_variables_of_the_catalogue_are_within_their_bounds_and_agree() -> None:
+    axes = Axes.of(Area.parse("85/-180/-85/180"))
+    noon_and_night = np.array([since_1970("2023-01-15T00"), since_1970("2023-07-15T12")])
+    fields = SampleWeather(axes.latitudes[::8], axes.longitudes[::8]).at(noon_and_night, VARIABLES)
+    for variable in VARIABLES:
+        stored = fields[variable.column].astype(np.float64) * variable.scale + variable.offset
+        assert variable.minimum <= np.nanmin(stored) < np.nanmax(stored) <= variable.maximum, variable.column
+        assert bool(np.isnan(stored).any()) == (variable.extent != "everywhere"), variable.column
+    of = {variable.short_name: fields[variable.column] for variable in VARIABLES}
+    assert np.all(of["d2m"] < of["t2m"])
+    assert np.all(of["mn2t"] < of["t2m"])
+    assert np.all(of["t2m"] < of["mx2t"])
+    # By how much each field is rounded.
+    step = float(of["tp"].max()) / 32768
+    np.testing.assert_allclose(of["cp"] + of["lsp"], of["tp"], rtol=0, atol=2 * step)
+    assert np.all(of["csf"] + of["lsf"] <= of["tp"] + 2 * step)
+    assert np.all(of["ssrd"] <= of["tisr"] + 50)
+    np.testing.assert_array_equal(np.isnan(of["sst"][0]), np.isnan(of["siconc"][1]))
 
 
 def test_longitudes_that_differ_by_360_degrees_have_the_same_weather() -> None:
