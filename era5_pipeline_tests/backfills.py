@@ -36,7 +36,7 @@ psutil: Any = _psutil  # it comes without types
 # Generous: the daemon looks at backfills every 30 s, and other tests run at the same time.
 SECONDS = 240.0
 # The services of `era5 up`, by words of their command lines.
-SERVICES = {"daemon": "dagster._daemon", "code server": "code-server", "web": "defs.instance.web_server"}
+SERVICES = {"daemon": "instance.daemon", "code server": "code-server", "web": "defs.instance.web_server"}
 VICTIMS = ("supervisor", *SERVICES, "run", "postmaster", "all")
 _CODE = """
 {

@@ -77,7 +77,7 @@ def test_run_is_killed(up: RunningUp, backfills: list[Backfill]) -> None:
 def test_daemon_is_killed(up: RunningUp, backfills: list[Backfill]) -> None:
     with begun_backfill(up, "2002-01", "2002-09") as backfill:
         backfills.append(backfill)
-        kill_service(up, "dagster._daemon")
+        kill_service(up, SERVICES["daemon"])
     backfill.wait_until_loaded()
     assert backfill.materialized("raw") == [month.key for month in backfill.months]
     # A run that the daemon was just starting is killed with it, and another takes its place; no other run is repeated.
