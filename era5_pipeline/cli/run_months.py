@@ -228,11 +228,11 @@ def _run_in_turn(
     from era5_pipeline.cli.bars import stage_bars
 
     import_dagster()
+    from era5_pipeline.defs.instance.dagster_internals import STEP_LOGGER
     from era5_pipeline.defs.instance.open_instance import open_instance
     from era5_pipeline.defs.runner import MonthRunner
 
-    # It logs each check of a skipped month as not executed.
-    logging.getLogger("dagster").setLevel(logging.ERROR)
+    logging.getLogger(STEP_LOGGER).setLevel(logging.ERROR)
     with ExitStack() as stack:
         instance = _repeated_if_lost(lambda: stack.enter_context(open_instance(settings.home)))
         turn = MonthRunner(

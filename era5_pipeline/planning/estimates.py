@@ -49,7 +49,7 @@ class MeasuredRates:
 
     `load` are rows per second of a month after its raw files: flattened, loaded into plain tables and compared;
     `compare` those of the comparison alone, whose time is not in the ledger; `generate` those of generated fields.
-    `record_seconds` are what each month costs besides, in Dagster's records; `series_seconds` those of small months in
+    `record_seconds` are what each month costs besides, in Dagster's records; `series_seconds` those of months in
     one run.
     `columnstore_key_bytes` are the bytes of time and location in a row of the columnstore. `cds` is for files of the
     CDS, `stored` for the store of the source arco, presumably compressed with LZ4, `generated` for generated fields.

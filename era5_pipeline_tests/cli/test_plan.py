@@ -82,7 +82,7 @@ def test_plan_uses_measurements_of_this_warehouse(
     assert value["raw_bytes"] == pytest.approx(sum(e.raw_bytes for e in entries) / rows * value["rows"], abs=1)
     assert value["table_bytes"] / value["rows"] == pytest.approx(space.bytes_per_row, rel=0.2)
     rates = measured_rates()
-    others = (value["rows"] / rates.compare + 5 * rates.record_seconds) / 3600
+    others = (value["rows"] / rates.compare + 5 * rates.series_seconds) / 3600
     assert value["hours"]["all_but_raw"] == pytest.approx((rate("flat") + rate("load")) * value["rows"] + others)
     measured = ("raw_bytes", "parquet_bytes", "table_bytes", "raw_hours", "all_but_raw_hours")
     assert all(value["known_from"][name].startswith("measured here on 2 months: ") for name in measured)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import dagster as dg
 
 __all__ = [
+    "STEP_LOGGER",
     "STORAGE_TABLES",
     "CheckRunHealthResult",
     "ConfigurableClassData",
@@ -56,6 +57,8 @@ __all__ = [
     "job_origin_at",
 ]
 
+# Logs each check of a skipped month as not executed.
+STEP_LOGGER = "dagster._core.execution.plan.active"
 # Those of runs, events and schedules, and that of Alembic, which upgrades them.
 STORAGE_TABLES = frozenset(
     {

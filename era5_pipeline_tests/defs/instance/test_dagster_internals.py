@@ -15,6 +15,7 @@ import pytest
 import yaml
 from dagster._serdes import ConfigurableClassData
 
+from era5_pipeline.defs.instance.dagster_internals import STEP_LOGGER
 from era5_pipeline_tests.commands import ROOT
 
 if TYPE_CHECKING:
@@ -83,6 +84,10 @@ def test_name_exists(name: str) -> None:
         found(f"{module}:{attribute}")
     except AttributeError:  # a module, such as the daemon's controller
         import_module(name)
+
+
+def test_module_of_the_silenced_log_exists() -> None:
+    import_module(STEP_LOGGER)
 
 
 # Attributes that are used, overridden or replaced, each with the parameters that it is called with.
