@@ -164,7 +164,7 @@ class ArcoStore:
             path.write_text(json.dumps(value))
 
 
-Fault = Literal["refuse", "cut", "garble", "stall", "redirect"]
+Fault = Literal["refuse", "garble", "redirect"]
 CHUNKS = r".*/\d+\.\d+\.\d+"
 
 
@@ -180,7 +180,6 @@ class Web:
         # The header that requests must have; None: any.
         self.wanted_authorization: str | None = None
         self.location = ""
-        self.retry_after = ""
         self._lock = threading.Lock()
         self._fault: Fault = "refuse"
         self._times = 0
@@ -233,16 +232,11 @@ def served(folder: Path, *, with_ranges: bool = False) -> Iterator[Web]:
                 self.end_headers()
             elif fault == "refuse":
                 self.send_response(web.status)
-                if web.retry_after:
-                    self.send_header("Retry-After", web.retry_after)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
-            elif fault == "stall":
-                stopping.wait(30)
-                self.close_connection = True
             else:
                 self.send_response(200)
-                self.send_header("Content-Length", "1000" if fault == "garble" else "1000000")
+                self.send_header("Content-Length", "1000")
                 self.end_headers()
                 self.wfile.write(bytes(1000))
                 self.close_connection = True
@@ -262,7 +256,6 @@ def served(folder: Path, *, with_ranges: bool = False) -> Iterator[Web]:
             self.end_headers()
             self.wfile.write(content[start:stop])
 
-    stopping = threading.Event()
     server = LocalServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
     web = Web(f"http://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -270,7 +263,6 @@ def served(folder: Path, *, with_ranges: bool = False) -> Iterator[Web]:
     try:
         yield web
     finally:
-        stopping.set()
         server.shutdown()
         server.server_close()
         thread.join()

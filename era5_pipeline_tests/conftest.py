@@ -77,6 +77,7 @@ SLOW_MODULES = frozenset(
         "runtime/test_file_store.py",  # an S3 server
         "runtime/test_shared_libraries.py",  # a process for each order of imports
         "sources/test_files_catalogue.py",  # an S3 server
+        "sources/zarr/test_store.py",  # the same
         "sources/test_arco.py",  # a Zarr store of the globe
         "sources/cds/test_note.py",  # an S3 server
         "sources/test_point.py",  # a server makes series of 86 years

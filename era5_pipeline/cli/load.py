@@ -274,7 +274,7 @@ def _place(text: str) -> str:
     """A folder as an absolute path, an S3 address unchanged: runs may have another current folder."""
     from pathlib import Path
 
-    from era5_pipeline.runtime.stores import is_s3
+    from era5_pipeline.runtime.object_store import is_s3
 
     return text if is_s3(text) else str(Path(text).expanduser().absolute())
 

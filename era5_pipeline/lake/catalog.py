@@ -46,7 +46,8 @@ from era5_pipeline.lake.pointer import POINTER, address_of, metadata_file, note_
 from era5_pipeline.lake.snapshots import superfluous
 from era5_pipeline.model.errors import StoreError, TransientError, UsageError, disk_remedy
 from era5_pipeline.model.variables import in_table_order
-from era5_pipeline.runtime.stores import S3Address, S3Environment, is_s3, open_store, s3_errors, s3_file_system
+from era5_pipeline.runtime.object_store import S3Address, is_s3
+from era5_pipeline.runtime.stores import S3Environment, open_store, s3_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Identifier
 
-    from era5_pipeline.runtime.stores import ObjectStore
+    from era5_pipeline.runtime.object_store import ObjectStore
 
 # A property of our own, for `LakeFileIO`.
 _CA_FILE = "era5.s3.ca-file"
@@ -149,8 +150,7 @@ class LakePlace:
         if not is_s3(self.address):
             return {}
         environment = S3Environment.read()
-        region = environment.region or ("us-east-1" if environment.endpoint else None)
-        found = {S3_ENDPOINT: environment.endpoint, S3_REGION: region, _CA_FILE: environment.ca_file}
+        found = {S3_ENDPOINT: environment.endpoint, S3_REGION: environment.region, _CA_FILE: environment.ca_file}
         own = f"{LakeFileIO.__module__}.{LakeFileIO.__qualname__}"
         return {PY_IO_IMPL: own, **{name: value for name, value in found.items() if value}}
 
@@ -161,7 +161,7 @@ class LakeFileIO(PyArrowFileIO):
     @override
     def _initialize_s3_fs(self, netloc: str | None) -> fs.FileSystem:
         given = self.properties.get
-        return s3_file_system(endpoint=given(S3_ENDPOINT), region=given(S3_REGION), ca_file=given(_CA_FILE))
+        return S3Environment(given(S3_ENDPOINT), given(S3_REGION), given(_CA_FILE)).connect()
 
 
 def _bounding(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> Iterator[TableUpdate]:

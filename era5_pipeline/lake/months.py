@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from era5_pipeline.lake.rest_catalog import Published
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.postgres.connect import Warehouse
-    from era5_pipeline.runtime.stores import ObjectStore
+    from era5_pipeline.runtime.object_store import ObjectStore
 
 _PUBLISH_LOCK = "hashtextextended('era5.lake.publish', 0)"
 _PUBLISH_SECONDS = 120

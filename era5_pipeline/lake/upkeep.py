@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from era5_pipeline.lake.months import Lake
-    from era5_pipeline.runtime.stores import StoredObject
+    from era5_pipeline.runtime.object_store import StoredObject
 
 # --- Compare months with the ledger ---
 

@@ -38,7 +38,7 @@ from era5_pipeline.netcdf.contents import TYPES_OF_LEVEL, Contents, Field, Probl
 from era5_pipeline.netcdf.decoding import Decoding
 from era5_pipeline.netcdf.refusals import NO_CLASS, is_long_mean, values_of_class
 from era5_pipeline.runtime.files import replacing, reserve
-from era5_pipeline.runtime.stores import is_s3
+from era5_pipeline.runtime.object_store import is_s3
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.planning.current_contents import read_disk_space
 from era5_pipeline.planning.estimates import estimate_bytes
 from era5_pipeline.planning.extent import Load, Size
-from era5_pipeline.runtime.stores import require_folder_or_s3
+from era5_pipeline.runtime.object_store import require_folder_or_s3
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 
 if TYPE_CHECKING:

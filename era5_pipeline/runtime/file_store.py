@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from era5_pipeline.model.settings import Settings
-    from era5_pipeline.runtime.stores import ObjectStore
+    from era5_pipeline.runtime.object_store import ObjectStore
 
 # Digits of the SHA-256 used in keys.
 _DIGEST_DIGITS = 16

@@ -40,6 +40,13 @@ def is_secure_url(url: str) -> bool:
         return False
 
 
+def without_credentials(url: str) -> str:
+    """The URL without its user and password, if any."""
+    scheme, found, rest = url.partition("://")
+    host, *path = rest.split("/", 1)
+    return "/".join([f"{scheme}://{host.rpartition('@')[2]}", *path]) if found else url
+
+
 # --- Name the proxy that a call went to instead of the service ---
 
 

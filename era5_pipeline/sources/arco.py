@@ -15,9 +15,9 @@ from typing_extensions import override
 from era5_pipeline.model.errors import SourceError, TransientError
 from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES
 from era5_pipeline.runtime.file_store import FileStore
+from era5_pipeline.runtime.http import without_credentials
 from era5_pipeline.sources.zarr.presets import StoreAccess
 from era5_pipeline.sources.zarr.source import MonthRecord, Piece, ZarrSource
-from era5_pipeline.sources.zarr.store import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,4 +114,4 @@ def access_of(url: str) -> StoreAccess:
     """The address, and the user and password in it, which are sent as a header."""
     parts = urlsplit(url)
     user, password = (None if text is None else unquote(text) for text in (parts.username, parts.password))
-    return StoreAccess(without_password(url), user, password, _REMEDY)
+    return StoreAccess(without_credentials(url), user, password, _REMEDY)

@@ -24,7 +24,7 @@ from era5_pipeline.netcdf.contents import Problem, months_of, together
 from era5_pipeline.netcdf.recognise import counts_text, describe_other, other_format, special_kind
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
-from era5_pipeline.runtime.stores import is_s3
+from era5_pipeline.runtime.object_store import is_s3
 from era5_pipeline.sources.files_catalogue import Catalogue, CatalogueEntry, fetch_object, files_in, local_copy
 from era5_pipeline.sources.source import (
     FolderSource,

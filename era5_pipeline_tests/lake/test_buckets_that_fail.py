@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
+import re
 from contextlib import contextmanager
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 
 from era5_pipeline.lake.read import list_files, read_rows
@@ -16,122 +14,31 @@ from era5_pipeline.lake.upkeep import clean, read_both, verify_month
 from era5_pipeline.model.errors import Era5Error, StoreError, TransientError
 from era5_pipeline.runtime import stores
 from era5_pipeline.warehouse.ledger import read_ledger
+from era5_pipeline_tests.failing_proxy import failing_proxy
 from era5_pipeline_tests.flat_months import rows_of_table
 from era5_pipeline_tests.lake.test_months import assert_same, lake_at, load, rows_of_lake, snapshots
-from era5_pipeline_tests.local_http import LocalServer
 from era5_pipeline_tests.postgres.test_tls import make_authority, make_certificate
 from era5_pipeline_tests.stores import S3Server, aws_environment, free_port, moto_command, new_user
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from era5_pipeline.lake.months import Lake
     from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.failing_proxy import How
     from era5_pipeline_tests.flat_months import FlatMonths
-
-_SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
-# Making one for each request took most of the proxy's time: it reads all authorities' certificates.
-_CLIENT = httpx.Client(timeout=240)
-
-
-class FailingProxy:
-    """Passes requests on to an S3 server, except those that `fails` says: 503 SlowDown, or the connection is cut."""
-
-    def __init__(self, server: S3Server, fails: Callable[[str, str], str]) -> None:
-        proxy = self
-        self.failed: list[str] = []
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            # The body follows the headers at once, and not when the client has acknowledged those, 40 ms later.
-            disable_nagle_algorithm = True
-
-            def handle_any(self) -> None:
-                body = self._body()
-                how = fails(self.command, self.path)
-                if how:
-                    proxy.failed.append(f"{self.command} {self.path}")
-                if how == "cut":
-                    self.close_connection = True
-                    return
-                if how == "slow down":
-                    self._answer(503, {"Content-Type": "application/xml"}, _SLOW_DOWN)
-                    return
-                sent = {name: value for name, value in self.headers.items() if name.lower() not in _OWN_HEADERS}
-                url = f"{server.url}{self.path}"
-                answer = _CLIENT.request(self.command, url, headers=sent, content=body)
-                headers = {name: value for name, value in answer.headers.items() if name not in _OWN_HEADERS}
-                if self.command == "HEAD":
-                    headers["Content-Length"] = answer.headers.get("Content-Length", "0")
-                self._answer(answer.status_code, headers, answer.content)
-
-            do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any  # noqa: N815
-
-            def _body(self) -> bytes:
-                if self.headers.get("Transfer-Encoding") != "chunked":
-                    return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                parts = []
-                while size := int(self.rfile.readline(), 16):
-                    parts.append(self.rfile.read(size))
-                    self.rfile.readline()
-                while self.rfile.readline().strip():
-                    pass
-                return b"".join(parts)
-
-            def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
-                self.send_response_only(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                if "Content-Length" not in headers:
-                    self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_: Any) -> None:
-                """Say nothing."""
-
-        self._server = LocalServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        self._thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
-_OWN_HEADERS = {"content-length", "transfer-encoding", "connection", "server", "date"}
 
 
 @contextmanager
-def failing(server: S3Server, bucket: str, tmp_path: Path, fails: Callable[[str, str], str]) -> Iterator[Lake]:
-    """The lake behind a proxy that fails."""
-    proxy = FailingProxy(server, fails)
-    try:
-        with aws_environment(proxy.url):
-            yield lake_at(f"s3://{bucket}/lake", tmp_path / "home")
+def failing(
+    server: S3Server, bucket: str, tmp_path: Path, how: How, method: str, words: str, times: int = 10**6
+) -> Iterator[Lake]:
+    """The lake behind a proxy that fails the first requests of a method whose path contains some words."""
+    with failing_proxy(server.url) as proxy, aws_environment(proxy.url):
+        proxy.fail(how, times, f"^{method} .*{re.escape(words)}")
+        yield lake_at(f"s3://{bucket}/lake", tmp_path / "home")
         assert proxy.failed
-    finally:
-        proxy.close()
-
-
-class Times:
-    """Fails the first requests of a method whose path contains some words."""
-
-    def __init__(self, how: str, times: int, method: str, words: str) -> None:
-        self._how, self._left, self._method, self._words = how, times, method, words
-
-    def __call__(self, method: str, path: str) -> str:
-        if self._left and method == self._method and self._words in path:
-            self._left -= 1
-            return self._how
-        return ""
 
 
 @pytest.fixture
@@ -140,7 +47,7 @@ def two_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "_ATTEMPTS", 2)
 
 
-@pytest.mark.parametrize(("how", "words"), [("slow down", "/data/"), ("cut", "/metadata/")])
+@pytest.mark.parametrize(("how", "words"), [("503", "/data/"), ("cut", "/metadata/")])
 def test_a_bucket_that_fails_for_a_moment_is_asked_again(
     how: str,
     words: str,
@@ -149,15 +56,13 @@ def test_a_bucket_that_fails_for_a_moment_is_asked_again(
     flat_months: FlatMonths,
     tmp_path: Path,
 ) -> None:
-    with failing(s3_server, s3_server.bucket(), tmp_path, Times(how, 2, "PUT", words)) as lake:
+    with failing(s3_server, s3_server.bucket(), tmp_path, how, "PUT", words, 2) as lake:
         load(lake, embedded_warehouse, flat_months())
         assert_same(lake, embedded_warehouse)
 
 
 @pytest.mark.usefixtures("two_attempts")
-@pytest.mark.parametrize(
-    ("how", "words"), [("slow down", "/data/"), ("cut", "/metadata/"), ("slow down", ".metadata.json")]
-)
+@pytest.mark.parametrize(("how", "words"), [("503", "/data/"), ("cut", "/metadata/"), ("503", ".metadata.json")])
 def test_a_bucket_that_goes_on_failing_changes_neither_lake_nor_warehouse(
     how: str,
     words: str,
@@ -171,7 +76,7 @@ def test_a_bucket_that_goes_on_failing_changes_neither_lake_nor_warehouse(
         lake = lake_at(f"s3://{bucket}/lake", tmp_path / "home")
         load(lake, embedded_warehouse, flat_months())
         before = rows_of_table(embedded_warehouse)
-    broken = failing(s3_server, bucket, tmp_path, Times(how, 10**6, "PUT", words))
+    broken = failing(s3_server, bucket, tmp_path, how, "PUT", words)
     with broken as behind, pytest.raises(TransientError) as caught:
         load(behind, embedded_warehouse, flat_months(seed=2), replace_more=True)
     assert "lake" in caught.value.message
@@ -183,7 +88,7 @@ def test_a_bucket_that_goes_on_failing_changes_neither_lake_nor_warehouse(
 
 
 @pytest.mark.usefixtures("two_attempts")
-@pytest.mark.parametrize(("how", "words"), [("slow down", ".metadata.json"), ("cut", ".avro"), ("slow down", "/data/")])
+@pytest.mark.parametrize(("how", "words"), [("503", ".metadata.json"), ("cut", ".avro"), ("503", "/data/")])
 def test_a_bucket_that_cannot_be_read_changes_nothing_and_is_read_again(
     how: str,
     words: str,
@@ -200,7 +105,7 @@ def test_a_bucket_that_cannot_be_read_changes_nothing_and_is_read_again(
     # A commit reads metadata and manifests, and of data files those of which some places stay.
     fewer = flat_months(seed=2)
     with (
-        failing(s3_server, bucket, tmp_path, Times(how, 10**6, "GET", words)) as behind,
+        failing(s3_server, bucket, tmp_path, how, "GET", words) as behind,
         pytest.raises(TransientError) as caught,
     ):
         load(behind, embedded_warehouse, fewer, replace_more=True)
@@ -208,7 +113,7 @@ def test_a_bucket_that_cannot_be_read_changes_nothing_and_is_read_again(
     with aws_environment(s3_server.url):
         assert rows_of_table(embedded_warehouse) == before == rows_of_lake(lake, embedded_warehouse)
         assert snapshots(lake, embedded_warehouse) == 1
-    with failing(s3_server, bucket, tmp_path, Times(how, 1, "GET", words)) as behind:
+    with failing(s3_server, bucket, tmp_path, how, "GET", words, 1) as behind:
         load(behind, embedded_warehouse, fewer, replace_more=True)
         assert_same(behind, embedded_warehouse)
 
@@ -220,9 +125,9 @@ def test_verify_of_a_bucket_that_fails_says_so(
     bucket = s3_server.bucket()
     with aws_environment(s3_server.url):
         load(lake_at(f"s3://{bucket}/lake", tmp_path / "home"), embedded_warehouse, flat_months())
-    for how, times, ends_well in (("slow down", 1, True), ("cut", 10**6, False)):
+    for how, times, ends_well in (("503", 1, True), ("cut", 10**6, False)):
         with (
-            failing(s3_server, bucket, tmp_path, Times(how, times, "GET", "/data/")) as behind,
+            failing(s3_server, bucket, tmp_path, how, "GET", "/data/", times) as behind,
             embedded_warehouse.connect() as connection,
         ):
             table, (contents,) = read_both(connection, behind)
@@ -241,12 +146,12 @@ def test_a_large_file_that_is_cut_off_is_not_taken_for_whole(
     assert file.path.stat().st_size > 5 << 20  # sent in parts
     bucket = s3_server.bucket()
     with (
-        failing(s3_server, bucket, tmp_path, Times("cut", 10**6, "PUT", "partNumber=")) as behind,
+        failing(s3_server, bucket, tmp_path, "cut", "PUT", "partNumber=") as behind,
         pytest.raises(TransientError, match="lake"),
     ):
         behind.stage(flat)
     assert list(behind.store.objects()) == []
-    with failing(s3_server, bucket, tmp_path, Times("cut", 2, "PUT", "partNumber=")) as behind:
+    with failing(s3_server, bucket, tmp_path, "cut", "PUT", "partNumber=", 2) as behind:
         staged = behind.stage(flat)
         (stored,) = behind.store.objects()
         assert [stored.bytes] == [file.bytes for file in staged.files]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from era5_pipeline.runtime.stores import ObjectStore
+    from era5_pipeline.runtime.object_store import ObjectStore
 
     Homes = Callable[[str], FileStore]
 

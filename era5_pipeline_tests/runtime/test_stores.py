@@ -8,10 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +18,10 @@ import pytest
 from era5_pipeline.model.errors import Era5Error, StoreError, StoreUnreachableError, TransientError, UsageError
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.runtime import stores
-from era5_pipeline.runtime.stores import S3Address, open_store, require_folder_or_s3
+from era5_pipeline.runtime.object_store import S3Address, require_folder_or_s3
+from era5_pipeline.runtime.stores import open_store
 from era5_pipeline_tests.commands import ROOT
+from era5_pipeline_tests.failing_proxy import FailingProxy, failing_proxy
 from era5_pipeline_tests.stores import aws_environment, free_port, new_user
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyarrow import fs
 
-    from era5_pipeline.runtime.stores import ObjectStore
+    from era5_pipeline.runtime.object_store import ObjectStore
     from era5_pipeline_tests.stores import S3Server
 
 
@@ -181,91 +181,48 @@ def test_a_local_file_that_cannot_be_read_to_its_end_is_not_published(store: Obj
 # --- S3: connections that are cut -------------------------------------------------------------------------------------
 
 
-class CuttingProxy:
-    """Passes connections on to a server, and cuts the first `cuts` of those that carried `after_bytes`.
-
-    It listens at the port `at`, by default a free one; at its end it cuts all that are open.
-    """
-
-    def __init__(self, port: int, *, cuts: int = 0, after_bytes: int = 0, at: int = 0) -> None:
-        self._port = port
-        self.cuts_left = cuts
-        self._after_bytes = after_bytes
-        self._open: list[socket.socket] = []
-        self._listener = socket.create_server(("127.0.0.1", at))
-        self.port = int(self._listener.getsockname()[1])
-        self._accepting = threading.Thread(target=self._accept, daemon=True)
-        self._accepting.start()
-
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)  # which, unlike `close`, ends a call that waits
-        self._accepting.join()
-        self._listener.close()
-        for end in self._open:
-            with suppress(OSError):  # it has ended
-                end.shutdown(socket.SHUT_RDWR)
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", self._port))
-            self._open += client, server
-            for source, target in ((client, server), (server, client)):
-                threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
-
-    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
-        passed = 0
-        try:
-            while block := source.recv(1 << 16):
-                target.sendall(block)
-                passed += len(block)
-                if passed >= self._after_bytes and self.cuts_left:
-                    self.cuts_left -= 1
-                    break
-        except OSError:
-            pass
-        self._cut(source, target)
-
-    @staticmethod
-    def _cut(*ends: socket.socket) -> None:
-        for end in ends:
-            with suppress(OSError):  # the thread of the other direction was faster
-                # A reset instead of an orderly end.
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-                end.close()
-
-
 @pytest.fixture
-def cut(request: pytest.FixtureRequest, s3_server: S3Server) -> Iterator[tuple[CuttingProxy, str]]:
-    """A proxy in front of the S3 server that cuts the given number of connections, and an address behind it."""
-    proxy = CuttingProxy(s3_server.port, cuts=request.param, after_bytes=_MEGABYTE)
-    with aws_environment(f"http://127.0.0.1:{proxy.port}"):
-        yield proxy, f"s3://{s3_server.bucket()}/place"
-    proxy.close()
+def proxy(s3_server: S3Server) -> Iterator[FailingProxy]:
+    with failing_proxy(s3_server.url) as proxy, aws_environment(proxy.url):
+        yield proxy
 
 
-@pytest.mark.parametrize("cut", [2], indirect=True)
-def test_an_upload_goes_on_after_cut_connections(cut: tuple[CuttingProxy, str], file: Path, tmp_path: Path) -> None:
-    proxy, address = cut
-    store = open_store(address)
-    store.upload(file, "raw/a.nc")
-    assert proxy.cuts_left == 0
-    assert store.download("raw/a.nc", tmp_path / "back") == hashlib.sha256(file.read_bytes()).hexdigest()
-
-
-@pytest.mark.parametrize("cut", [10_000], indirect=True)
-def test_an_upload_that_is_always_cut_fails_as_temporary_and_leaves_nothing(
-    cut: tuple[CuttingProxy, str], file: Path
+@pytest.mark.parametrize("how", ["cut", "half", "503"])
+def test_uploads_and_downloads_go_on_after_failures(
+    proxy: FailingProxy, s3_server: S3Server, file: Path, tmp_path: Path, how: str
 ) -> None:
-    _, address = cut
-    store = open_store(address)
+    store = open_store(f"s3://{s3_server.bucket()}/place")
+    for where in ("^PUT .*partNumber=", "^GET .*/raw/a.nc"):
+        proxy.fail(how, 2, where)
+        if where.startswith("^PUT"):
+            store.upload(file, "raw/a.nc")
+        else:
+            assert store.download("raw/a.nc", tmp_path / "back") == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert len(proxy.failed) == 4
+
+
+@pytest.mark.usefixtures("two_attempts")
+@pytest.mark.parametrize("where", ["partNumber=", "^POST .*uploadId="])
+def test_an_upload_that_is_always_cut_fails_as_temporary_and_leaves_nothing(
+    proxy: FailingProxy, s3_server: S3Server, file: Path, where: str
+) -> None:
+    store = open_store(f"s3://{s3_server.bucket()}/place")
+    proxy.fail("cut", where=where)
     with pytest.raises(TransientError, match=r"raw/a\.nc.*127\.0\.0\.1") as caught:
         store.upload(file, "raw/a.nc")
     assert "AWS_ENDPOINT_URL" in caught.value.remedy
     assert store.size_of("raw/a.nc") is None
+
+
+@pytest.mark.usefixtures("two_attempts")
+def test_a_download_that_is_always_cut_fails_as_temporary(
+    proxy: FailingProxy, s3_server: S3Server, file: Path, tmp_path: Path
+) -> None:
+    store = open_store(f"s3://{s3_server.bucket()}/place")
+    store.upload(file, "a")
+    proxy.fail("half", where="^GET .*/a$")
+    with pytest.raises(TransientError, match="reading a"):
+        store.download("a", tmp_path / "back")
 
 
 def calls_of(file: Path, folder: Path) -> dict[str, Callable[[ObjectStore], object]]:
@@ -309,31 +266,30 @@ def test_every_call_waits_for_a_server_that_is_gone_and_goes_on_when_it_answers(
     file: Path,
     tmp_path: Path,
     s3_server: S3Server,
+    proxy: FailingProxy,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stores, "_AGAIN_SECONDS", 0.2)
     calls, bucket = calls_of(file, tmp_path), s3_server.bucket()
-    proxy = CuttingProxy(s3_server.port)
-    with aws_environment(f"http://127.0.0.1:{proxy.port}"), ThreadPoolExecutor(len(calls)) as threads:
+    with ThreadPoolExecutor(len(calls)) as threads:
         patient = {name: open_store(f"s3://{bucket}/{name}", patience_seconds=180.0) for name in calls}
         for store in patient.values():
             store.write("a", b"1")  # with a connection that is then lost
-        proxy.close()
+        proxy.fail("cut")
         ended = {name: threads.submit(call, patient[name]) for name, call in calls.items()}
         deadline = time.monotonic() + 120
         while not all(_waits(caplog, f"s3://{bucket}/{name}") for name in calls):
             assert time.monotonic() < deadline, caplog.messages
             time.sleep(0.05)
-        again = CuttingProxy(s3_server.port, at=proxy.port)
+        proxy.fail("", 0)
         returned = {name: result.result() for name, result in ended.items()}
         assert (returned["size_of"], returned["read"], returned["objects"]) == (1, b"1", ["a"])
         assert returned["download"] == hashlib.sha256(b"1").hexdigest()
         assert (patient["write"].read("b"), patient["remove"].read("a")) == (b"12", None)
         assert patient["upload"].download("b", tmp_path / "large") == hashlib.sha256(file.read_bytes()).hexdigest()
-        again.close()
     said = next(message for message in caplog.messages if f"s3://{bucket}/upload" in message)
-    assert f"writing b at http://127.0.0.1:{proxy.port}" in said
+    assert f"writing b at {proxy.url}" in said
     assert "up to 3 min, by ERA5_STORE_PATIENCE_SECONDS" in said
 
 

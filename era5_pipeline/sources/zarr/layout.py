@@ -30,7 +30,7 @@ from era5_pipeline.netcdf.contents import UNKNOWN_EXPVER, describe_fields
 from era5_pipeline.netcdf.decoding import Decoding
 from era5_pipeline.netcdf.refusals import aggregates_stated_by
 from era5_pipeline.sources.zarr.codecs import use_checked_blosc
-from era5_pipeline.sources.zarr.store import ForbiddenError, ReadOnlyStore
+from era5_pipeline.sources.zarr.objects import ForbiddenError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.netcdf.contents import Field
+    from era5_pipeline.sources.zarr.store import ReadOnlyStore
 
     Floats = npt.NDArray[np.float32]
     Indices = npt.NDArray[np.int32]

@@ -20,6 +20,7 @@ from era5_pipeline.netcdf.cds_files import CdsFilePart, write_cds
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.files import digest_of, has_form, replacing, sha256_of
+from era5_pipeline.runtime.http import without_credentials
 from era5_pipeline.sources.source import RawFile, RawMonth, Request, Source, locked_month, months_due
 from era5_pipeline.sources.zarr.layout import open_layout
 from era5_pipeline.sources.zarr.presets import StoreAccess, access_of
@@ -33,7 +34,7 @@ from era5_pipeline.sources.zarr.reading import (
     read_unit,
     units_of,
 )
-from era5_pipeline.sources.zarr.store import ReadOnlyStore, without_password
+from era5_pipeline.sources.zarr.store import ReadOnlyStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -367,7 +368,7 @@ class ZarrSource(Source):
     @property
     def _request_json(self) -> dict[str, Any]:
         return {
-            "url": without_password(self.access.url),
+            "url": without_credentials(self.access.url),
             "variables": [variable.column for variable in self.request.wanted],
             "area": self.request.area_text,
         }

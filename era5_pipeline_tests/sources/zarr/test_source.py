@@ -289,59 +289,6 @@ def web(short_stores: dict[str, Path]) -> Iterator[Web]:
 VALUES = "/t2m/c/.*"
 
 
-@pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
-def test_a_server_that_is_busy_is_asked_again(web: Web, tmp_path: Path, status: int) -> None:
-    web.fail("refuse", 2, where=VALUES, status=status)
-    web.retry_after = "7"
-    said: list[str] = []
-    paused: list[float] = []
-
-    async def pause(seconds: float) -> None:
-        paused.append(seconds)
-
-    raw = source(web.url, tmp_path, say=said.append, pause=pause).fetch(MONTH)
-    assert len(raw.files) == 1
-    assert f"status {status}; reading again in" in said[0]
-    assert "/t2m/c/" not in said[0]
-    assert all(seconds >= 7 for seconds in paused)
-    assert len(paused) == 2
-
-
-def test_a_server_that_stays_busy_ends_the_month_with_a_transient_error(web: Web, tmp_path: Path) -> None:
-    web.fail("refuse", where=VALUES, status=503)
-    with pytest.raises(TransientError, match=r"t2m/c/0/0/0 cannot be read \(status 503\)"):
-        source(web.url, tmp_path).fetch(MONTH)
-    assert web.requested.count("/t2m/c/0/0/0") == 6
-
-
-@pytest.mark.parametrize(
-    ("status", "remedy"), [(401, "ERA5_ZARR_TOKEN_FILE"), (403, "Either it is absent"), (426, "ERA5_ZARR_TOKEN_FILE")]
-)
-def test_a_refusal_is_not_asked_again(web: Web, tmp_path: Path, status: int, remedy: str) -> None:
-    web.fail("refuse", where=VALUES, status=status)
-    with pytest.raises(SourceError, match=rf"t2m/c/0/0/0 cannot be read \(status {status}\)") as caught:
-        source(web.url, tmp_path).fetch(MONTH)
-    assert remedy in caught.value.remedy
-    assert web.requested.count("/t2m/c/0/0/0") == 1
-
-
-def test_an_answer_that_is_cut_off_is_read_again(web: Web, tmp_path: Path) -> None:
-    web.fail("cut", 2, where=VALUES)
-    said: list[str] = []
-    raw = source(web.url, tmp_path, say=said.append).fetch(MONTH)
-    assert "the connection was cut off; reading again" in said[0]
-    hours = range(hours_of_month(MONTH).start, SHORT.stop)
-    np.testing.assert_array_equal(values_in(raw, "temperature_2m"), expected("temperature_2m", hours, AREA))
-
-
-def test_a_server_that_falls_silent_is_asked_again(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("era5_pipeline.sources.zarr.store._SILENCE_SECONDS", 2.0)
-    web.fail("stall", 1, where=VALUES)
-    said: list[str] = []
-    assert source(web.url, tmp_path, say=said.append).fetch(MONTH).files
-    assert "no answer in time; reading again" in said[0]
-
-
 def test_a_proxy_of_the_environment_is_used(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", web.url)
     monkeypatch.setenv("no_proxy", "")
