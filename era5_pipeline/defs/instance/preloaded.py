@@ -49,7 +49,7 @@ with suppress(ImportError):
 entry_points(group="console_scripts", name="dagster")["dagster"].load()
 # The jobs are built here, once; and Dagster imports some modules only when a run begins.
 defs.get_repository_def().get_all_jobs()
-with dg.DagsterInstance.ephemeral() as _instance:
+with dg.DagsterInstance.ephemeral(settings={"telemetry": {"enabled": False}}) as _instance:
     _nothing.execute_in_process({"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}, instance=_instance)
 # Imported objects live until the end: without this, forked runs would scan them again and copy their pages.
 gc.freeze()
