@@ -76,7 +76,7 @@ class SampleWeather:
         self._rain_per_hour = (8e-3 * (0.15 + 0.85 * cosine**2)).astype(np.float32)
 
         def factors(amplitude: Float64, lead: float, *climate: npt.NDArray[np.floating] | int) -> Float32:
-            """Of latitude: for cosines and sines of the waves, then for a constant, season, trend and time of day."""
+            """Factors by latitude: of the cosines and sines of the waves, a constant, season, trend and time of day."""
             angle = meridional * self._latitude + lead
             parts = amplitude * np.cos(angle), -amplitude * np.sin(angle), *climate
             return np.hstack([part + np.zeros_like(sine) for part in parts]).astype(np.float32)

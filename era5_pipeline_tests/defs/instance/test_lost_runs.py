@@ -37,7 +37,7 @@ def pipeline(server_url: str, tmp_path: Path) -> Iterator[Pipeline]:
 
 @dataclass
 class Daemon:
-    """What the daemon does with the sensor: it evaluates it, and submits the runs that it requests."""
+    """Evaluate the sensor and submit the runs that it requests, as the daemon does."""
 
     pipeline: Pipeline
     cursor: str | None = None
@@ -197,7 +197,7 @@ def test_five_starts_are_counted_but_not_those_that_ended_with_era5_up(pipeline:
 
 
 def error(code: str | None) -> OperationalError:
-    """What SQLAlchemy raises for an error of the server with this code; None: of the connection."""
+    """Make the error that SQLAlchemy raises for this code of the server; None: for a lost connection."""
     cause = psycopg2.OperationalError("said by the server")
     if code is not None:
         cause.__setstate__({"pgcode": code})  # type: ignore[no-untyped-call]

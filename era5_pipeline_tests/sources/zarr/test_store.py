@@ -1,4 +1,4 @@
-"""What holds of objects of every kind of store: a folder, a web server with ranges and without, and S3."""
+"""One contract for objects of every kind of store: a folder, a web server with and without ranges, and S3."""
 
 from __future__ import annotations
 
