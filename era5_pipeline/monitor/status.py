@@ -65,7 +65,7 @@ class StatusAnswer:
 
     @property
     def lines(self) -> list[str]:
-        """What to know of the months: versions, gaps, values that are not plain ERA5, lacking summaries; and sizes."""
+        """Notes on the months: versions, gaps, values that are not plain ERA5, lacking summaries; and sizes."""
         found = [self._versions] if self.rows else []
         found += [*self._gaps(), *self._doubts()]
         if lacking := len(months_without_summaries(self.months)):
