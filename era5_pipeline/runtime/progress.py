@@ -104,12 +104,19 @@ _MEGABYTE = 1e6
 class ProgressLines:
     """A progress listener that calls `say` with a line at most every `every_seconds`, from any thread.
 
-    A line gives the amount done, the rate since the previous line, and the time left at that rate.
+    A line gives the amount done, the rate since the previous line, and the time left at that rate;
+    `clock` returns seconds.
     """
 
-    def __init__(self, say: Callable[[str], None], every_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        every_seconds: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._say = say
         self._every_seconds = EVERY_SECONDS if every_seconds is None else every_seconds
+        self._clock = clock
         self._lock = threading.Lock()
         self._of: tuple[Stage, int] | None = None
         self._since = 0.0
@@ -118,7 +125,7 @@ class ProgressLines:
 
     def __call__(self, stage: Stage, done: int, total: int, unit: str) -> None:
         """Receive a report."""
-        now = time.monotonic()
+        now = self._clock()
         with self._lock:
             # A new stage, or the same one restarted: the next of several files, or a retry.
             if (stage, total) != self._of or done < self._done:

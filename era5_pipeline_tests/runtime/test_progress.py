@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 import time
-from itertools import pairwise
 
 import pytest
 
@@ -14,56 +13,61 @@ from era5_pipeline.runtime.progress import ProgressLines, add_listener, listenin
 LINE = re.compile(r"load: (\d+) %, ([\d,]+) of 1,000 rows, [\d,.e+]+ rows/s, \d+ s left")
 
 
-def work(lines: ProgressLines, steps: int = 1000) -> None:
+class Clock:
+    """A clock that stands still until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def work(lines: ProgressLines, clock: Clock, steps: int = 1000) -> None:
+    """Report `steps` rows, one in each half millisecond."""
     for done in range(steps + 1):
+        clock.seconds = done / 2000
         lines("load", done, steps, "rows")
-        time.sleep(0.0005)
 
 
 def test_lines_come_at_most_so_often_and_say_share_rate_and_time_left() -> None:
+    clock = Clock()
     said: list[tuple[float, str]] = []
-    started = time.monotonic()
-    work(ProgressLines(lambda line: said.append((time.monotonic(), line)), every_seconds=0.1))
-    took = time.monotonic() - started
-    assert 2 <= len(said) <= took / 0.1
-    times = [started, *(at for at, _ in said)]
-    assert all(later - earlier >= 0.099 for earlier, later in pairwise(times))
-    shares = []
-    for _, line in said:
+    work(ProgressLines(lambda line: said.append((clock(), line)), every_seconds=0.1, clock=clock), clock)
+    assert [at for at, _ in said] == pytest.approx([0.1, 0.2, 0.3, 0.4], abs=0.0006)
+    for at, line in said:
         match = LINE.fullmatch(line)
         assert match, line
-        shares.append(int(match[1]))
-        assert int(match[1]) == int(match[2].replace(",", "")) // 10
-    assert shares == sorted(set(shares))
+        assert int(match[1]) == int(match[2].replace(",", "")) // 10 == int(at * 200)
 
 
 def test_a_short_stage_has_no_line() -> None:
+    clock = Clock()
     said: list[str] = []
-    work(ProgressLines(said.append), steps=50)
+    work(ProgressLines(said.append, clock=clock), clock, steps=50)
     assert said == []
 
 
 def test_the_rate_is_that_since_the_line_before() -> None:
+    clock = Clock()
     said: list[str] = []
-    lines = ProgressLines(said.append, every_seconds=0.2)
-    lines("raw", 0, 10_000_000, "bytes")
-    time.sleep(0.25)
-    lines("raw", 5_000_000, 10_000_000, "bytes")
-    time.sleep(0.25)
-    lines("raw", 5_000_000, 10_000_000, "bytes")
-    fast, stalled = said
-    match = re.fullmatch(r"raw files: 50 %, 5.0 of 10.0 MB, ([\d.]+) MB/s, \d+ s left", fast)
-    assert match
-    assert 0 < float(match[1]) <= 20
-    assert stalled == "raw files: 50 %, 5.0 of 10.0 MB, 0.00 MB/s, nothing since the last line"
+    lines = ProgressLines(said.append, every_seconds=0.2, clock=clock)
+    for seconds, done in ((0.0, 0), (0.25, 5_000_000), (0.5, 5_000_000)):
+        clock.seconds = seconds
+        lines("raw", done, 10_000_000, "bytes")
+    assert said == [
+        "raw files: 50 %, 5.0 of 10.0 MB, 20.00 MB/s, 0 s left",
+        "raw files: 50 %, 5.0 of 10.0 MB, 0.00 MB/s, nothing since the last line",
+    ]
 
 
 def test_a_stage_that_begins_again_is_measured_again() -> None:
+    clock = Clock()
     said: list[str] = []
-    lines = ProgressLines(said.append, every_seconds=0.05)
+    lines = ProgressLines(said.append, every_seconds=0.05, clock=clock)
     for total in (100, 200, 200):  # two files, the second of them twice
         lines("raw", 0, total, "bytes")
-        time.sleep(0.06)
+        clock.seconds += 0.06
         lines("raw", total // 2, total, "bytes")
     assert [line.split(",")[0] for line in said] == ["raw files: 50 %"] * 3
 
