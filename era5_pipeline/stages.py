@@ -35,7 +35,7 @@ from era5_pipeline.warehouse.load_month import Loaded, LoadSession, load_month
 from era5_pipeline.warehouse.verify import verify_month
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from era5_pipeline.flat.flat_month import FlatMonth
@@ -129,23 +129,29 @@ def end_run() -> None:
 
 
 def run_raw(
-    settings: Settings, month: Month, say: Callable[[str], None] = _no_op, *, source: Source | None = None
+    settings: Settings,
+    month: Month,
+    say: Callable[[str], None] = _no_op,
+    *,
+    source: Source | None = None,
+    together: Collection[Month] = (),
 ) -> RawResult:
     """Get the month's raw files, take their inventory, check it, and write the manifest that `run_flat` reads.
 
-    `source` is the settings' source if already open, for several months; here and in `run_flat`.
+    `source` is the settings' source if already open, for several months; here and in `run_flat`. `together` are months
+    whose files the source may get with this one's, as in `Source.fetch`.
     """
     month.require_begun(datetime.now(tz=UTC))
     stored = StoredMonth.of(settings, month)
     with machine_limits(f"{month}: getting its files"), _removal(settings, stored).in_use():
-        return _run_raw(settings, stored, source or source_of(settings, say))
+        return _run_raw(settings, stored, source or source_of(settings, say), together)
 
 
-def _run_raw(settings: Settings, stored: StoredMonth, source: Source) -> RawResult:
+def _run_raw(settings: Settings, stored: StoredMonth, source: Source, together: Collection[Month]) -> RawResult:
     started, month = time.monotonic(), stored.month
     require_room(settings, month)
     with measured_waits() as waited:
-        raw = source.fetch(month)
+        raw = source.fetch(month, together)
     with _invalidating_damaged(source, raw):
         inventory = _inventories.take(raw, settings.home)
     outcomes = raw_outcomes(raw, inventory, allow_incomplete=settings.allow_incomplete)

@@ -35,17 +35,17 @@ import numpy as np
 
 from era5_pipeline.model.variables import find_variable
 from era5_pipeline.runtime.files import replacing, sha256_of
-from era5_pipeline.sources.source import RawFile, RawMonth
+from era5_pipeline.sources.source import RawFile, RawMonth, Source
 from era5_pipeline_tests import era5_files
 
 
-class ConstantSource:
+class ConstantSource(Source):
     name = "constant"
 
     def __init__(self, settings, request):
         self.folder, self.request = settings.home / "raw" / self.name, request
 
-    def fetch(self, month):
+    def fetch(self, month, together=()):
         folder = self.folder / str(month)
         if not folder.exists():
             hours = era5_files.hours_from(f"{month}-01T00", month.hours)
@@ -85,7 +85,7 @@ def test_an_added_source_loads_a_month_is_planned_and_is_credited(tmp_path: Path
         _env_file=None, home=tmp_path / "home", source="constant", variables="t2m", database_url=database_url
     )
     warehouse = Warehouse(database_url)
-    request_ahead(settings, JULY)  # it has no queue
+    request_ahead(settings, (JULY,))  # it has no queue
     assert all(outcome.passed for outcome in run_raw(settings, JULY).outcomes)
     assert all(outcome.passed for outcome in run_flat(settings, JULY).outcomes)
     loaded = run_load(settings, warehouse, JULY)

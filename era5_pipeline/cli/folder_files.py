@@ -11,13 +11,13 @@ from era5_pipeline.cli.output import by_cause, grouped_problems, one_line
 from era5_pipeline.model.errors import Era5Error, InputError, RefusedError
 from era5_pipeline.model.months import Month, spans
 from era5_pipeline.model.settings import Settings, read_settings
-from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.netcdf.recognise import counts_text
-from era5_pipeline.sources.open_source import source_of
-from era5_pipeline.sources.source import FolderSource, FolderUse, Refusal
+from era5_pipeline.sources.open_source import own_files_of
+from era5_pipeline.sources.source import FolderUse, Refusal
 
 if TYPE_CHECKING:
     from era5_pipeline.netcdf.contents import Problem
+    from era5_pipeline.sources.files import FilesSource
 
 # The most problems with one remedy that are told.
 _SHOWN_PROBLEMS = 10
@@ -37,7 +37,7 @@ class FolderReport:
     use: FolderUse = field(default_factory=FolderUse)
     refused: dict[int, tuple[Refusal, ...]] = field(default_factory=dict)
     _months: Sequence[Month] = ()
-    _sources: Sequence[FolderSource | None] = ()
+    _sources: "Sequence[FilesSource | None]" = ()
 
     @classmethod
     def of(
@@ -48,15 +48,15 @@ class FolderReport:
     ) -> "FolderReport":
         """Look at the files for these months, each with its overrides of the settings; see `cli.run_months`."""
         months = [month for month, _ in wanted]
-        source = _folder_of(settings)
-        sources: dict[frozenset[tuple[str, Any]], FolderSource | None] = {}
+        source = own_files_of(settings)
+        sources: dict[frozenset[tuple[str, Any]], FilesSource | None] = {}
         refused, of_position = {}, []
         for position, (month, overrides) in enumerate(wanted):
             key = frozenset(overrides.items())
             if key not in sources:
                 own = read_settings(**overrides)
                 # A source lists its folders once.
-                sources[key] = source if own == settings else _folder_of(own)
+                sources[key] = source if own == settings else own_files_of(own)
             of_month = sources[key]
             of_position.append(of_month)
             if of_month is not None and (found := of_month.refusals(month)):
@@ -153,11 +153,6 @@ class FolderReport:
             }
             for path, problem in self._untold
         ]
-
-
-def _folder_of(settings: Settings) -> FolderSource | None:
-    source = source_of(settings) if source_kind(settings.source_name).has_own_files else None
-    return source if isinstance(source, FolderSource) else None
 
 
 def _print_problems(problems: Iterable["Problem"], end: str) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
-    from era5_pipeline.sources.source import FolderSource
+    from era5_pipeline.sources.files import FilesSource
 
 
 class LoadCommand(ResultsCommand):
@@ -326,33 +326,32 @@ def _months(
     from datetime import UTC, datetime
 
     from era5_pipeline.model.months import months_between, of_calendar_months
-    from era5_pipeline.sources.open_source import source_of
-    from era5_pipeline.sources.source import FolderSource
+    from era5_pipeline.sources.open_source import own_files_of, source_of
 
     source = source_of(settings)  # fail on missing settings before anything starts
     if first is None:
         if last is not None:
             raise UsageError("--to was given without --from", remedy="Give the first month too: --from YYYY-MM.")
-        if not isinstance(source, FolderSource):
+        if (files := own_files_of(settings, source)) is None:
             raise UsageError(
                 "no months to load are given", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
             )
-        asked = of_calendar_months(source.months_of_files(), calendar_months)
-        usable = frozenset(source.months())
+        asked = of_calendar_months(files.months_of_files(), calendar_months)
+        usable = frozenset(files.months())
         held = tuple(month for month in asked if month in usable)
         if not held:
-            raise _no_months(source, asked)
+            raise _no_months(files, asked)
         return held, asked
     months = months_between(first, last, calendar_months)
     months[-1].require_begun(datetime.now(tz=UTC))
     return months, months
 
 
-def _no_months(source: "FolderSource", asked: "Sequence[Month]") -> Exception:
+def _no_months(files: "FilesSource", asked: "Sequence[Month]") -> Exception:
     """The error for a folder of which no month can be loaded, once the reasons of its files are printed."""
     from era5_pipeline.cli.folder_files import FolderReport
 
-    error, report = source.no_months(), FolderReport(source.use(asked, ()))
+    error, report = files.no_months(), FolderReport(files.use(asked, ()))
     report.print_reasons()
     is_told = any(error.message.endswith(f": {problem.text}") for _, problem in report.use.passed_over)
     return typer.Exit(error.exit_code) if is_told else error

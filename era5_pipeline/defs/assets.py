@@ -82,7 +82,8 @@ def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
     with failure_in_ledger(context.partition_key, era5), as_failures(context.retry_number):
         try:
             with _progress_in_log(context):
-                result = run_raw(era5.settings(), Month.parse(context.partition_key), _reporter(context))
+                month, together = Month.parse(context.partition_key), era5.months_together()
+                result = run_raw(era5.settings(), month, _reporter(context), together=together)
         except NotYetAvailableError as error:
             context.log.warning(f"skipped: {error}")
             context.log_event(metadata.skipped(RAW, context.partition_key, error))

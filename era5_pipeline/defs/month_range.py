@@ -4,7 +4,7 @@ The records of a run of Dagster take longer than a small month's work. Those of 
 materialization of each asset, and its checks. A run of one month is in `assets`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -79,10 +79,11 @@ def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5R
             months = months_between(config.first, config.last, config.calendar_months)
             loading = stack.enter_context(_loading(era5.settings(), context.log.info))
             left_alone = frozenset() if caller else unchanged_months(loading.settings, loading.warehouse, months)
-        for month in (month for month in months if month not in left_alone):
+            months = tuple(month for month in months if month not in left_alone)
+        for month in months:
             try:
                 with caller.around(month) if caller else nullcontext():
-                    results = loading.load(month)
+                    results = loading.load(month, months)
             except Era5Error as error:
                 if was_interrupted(error):
                     raise dg.DagsterExecutionInterruptedError from error
@@ -115,15 +116,15 @@ class _Loading:
     session: LoadSession
     say: Callable[[str], None]
 
-    def load(self, month: Month) -> StageResults:
-        """Run the month's stages.
+    def load(self, month: Month, together: Sequence[Month]) -> StageResults:
+        """Run the stages of a month; its files may be fetched with those of the months `together`.
 
         Raises:
             RefusedError: if a check refused the month.
             Era5Error: as in `stages`.
         """
         results = StageResults()
-        results.raw = run_raw(self.settings, month, self.say, source=self.source)
+        results.raw = run_raw(self.settings, month, self.say, source=self.source, together=together)
         _require_passed(results.raw.outcomes)
         results.flat = run_flat(self.settings, month, source=self.source)
         _require_passed(results.flat.outcomes)

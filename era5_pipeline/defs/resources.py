@@ -12,6 +12,7 @@ from pydantic import Field
 from sqlalchemy.exc import IntegrityError
 
 from era5_pipeline.defs.run_tags import HERE, HOST, missing_tags
+from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.model.source_kinds import SOURCE_KINDS, names_of
 from era5_pipeline.stages import end_run
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from era5_pipeline.stages import FlatResult, LoadResult, RawResult
 
 # --- Settings as a Dagster resource: from the environment, with overrides from the run's configuration ---
+
+
+TOGETHER = "together"  # the only field that is no setting
 
 
 class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagster leaves its type parameter open
@@ -66,6 +70,11 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
     sample_hours: int | None = Field(
         default=None, description="Source sample: number of hours from the start of each month"
     )
+    together: list[str] = Field(
+        default=[],
+        description="Sources cds and zarr: months that are wanted too, this one among them, whose files may be fetched "
+        "by one request",
+    )
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Tag the run with month, source and machine unless the queue has: `dg launch` bypasses it.
@@ -89,7 +98,15 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
         Raises:
             UsageError: if one of them is invalid.
         """
-        return read_settings(**{name: getattr(self, name) for name in type(self).model_fields})
+        return read_settings(**{name: getattr(self, name) for name in type(self).model_fields if name != TOGETHER})
+
+    def months_together(self) -> tuple[Month, ...]:
+        """The months whose files may be fetched with this one's.
+
+        Raises:
+            UsageError: if one of them is no month.
+        """
+        return tuple(map(Month.parse, self.together))
 
 
 # --- Pools: limits on how many steps of a kind run at once, over all runs ---

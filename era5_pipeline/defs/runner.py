@@ -11,6 +11,7 @@ import time
 from bisect import bisect_left
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from era5_pipeline.defs.instance.dagster_internals import execute_here, job_orig
 from era5_pipeline.defs.instance.lost_runs import has_lost_connection, is_lost_connection
 from era5_pipeline.defs.instance.services import LOCATION, socket_path
 from era5_pipeline.defs.month_range import RangeCaller, called_by, load_in_turn, load_months
-from era5_pipeline.defs.resources import StageResults, collected_results
+from era5_pipeline.defs.resources import TOGETHER, StageResults, collected_results
 from era5_pipeline.defs.run_tags import (
     DROPPED,
     MONTH,
@@ -47,14 +48,7 @@ from era5_pipeline.model.errors import (
 from era5_pipeline.model.months import calendar_months_of, spans
 from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.model.source_kinds import source_kind
-from era5_pipeline.sources.open_source import (
-    can_go_together,
-    is_known,
-    months_together,
-    request_ahead,
-    request_together,
-)
-from era5_pipeline.sources.source import due_months
+from era5_pipeline.sources.open_source import is_known, request_ahead, request_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -373,7 +367,7 @@ def _overrides(run: dg.DagsterRun) -> dict[str, Any]:
     present = read_settings().model_fields_set
     return {
         **{name: value for name, value in environment.items() if name in Settings.model_fields and name not in present},
-        **resource_config(run),
+        **{name: value for name, value in resource_config(run).items() if name != TOGETHER},
     }
 
 
@@ -385,6 +379,35 @@ _REFUSED_CODES = {SourceError.exit_code, StoreError.exit_code}
 _SERVICE_CODES = {MonthFailedError.exit_code, TransientError.exit_code}
 # After this many failures of the service in a row, the other months are not tried.
 _FAILED_IN_A_ROW = 3
+
+
+@dataclass
+class _Wish:
+    """Months that are due with the same settings, each with its position among those that are wanted."""
+
+    overrides: Mapping[str, Any]
+    settings: Settings
+    positions: dict[Month, int] = field(default_factory=dict)
+
+    @property
+    def months(self) -> list[Month]:
+        """The months, ascending."""
+        return sorted(self.positions)
+
+    def request_groups(self) -> Iterator[tuple[Month, ...]]:
+        """Yield the months in groups that one request covers; each alone if the store of files does not answer."""
+        left = self.months
+        with suppress(Era5Error):  # the month's run reports it
+            for group in request_groups(self.settings, self.months):
+                left = left[len(group) :]
+                yield group
+        yield from ((month,) for month in left)
+
+    def is_known(self, month: Month) -> bool:
+        """Return True if the source has the month's files."""
+        with suppress(Era5Error):
+            return is_known(self.settings, month)
+        return False
 
 
 @dataclass
@@ -402,9 +425,7 @@ class MonthRunner:
     on_run: Callable[[MonthRun], None]
     on_unchanged: Callable[[Month], None]
     done: dict[int, MonthRun] = field(default_factory=dict)
-    # True until a request for several months has failed; and the position after the months of the newest request.
-    _asks_together: bool = True
-    _requested_until: int = 0
+    _told: int = 0
 
     def run(self) -> None:
         """Run the months, until the service would refuse the others too.
@@ -412,112 +433,95 @@ class MonthRunner:
         Raises:
             KeyboardInterrupt: if interrupted.
         """
-        for position, (month, _) in enumerate(self.wanted):
-            if self._is_service_down():
-                return
-            if not self._is_due(position):
-                self.on_unchanged(month)
-            elif position not in self.done:
-                self._run_together(position)
-                if position not in self.done:
-                    self._run_alone(position)
+        for wish in self._wishes:
+            kind = source_kind(wish.settings.source_name)
+            if kind.is_requested_by_month:
+                self._run_by_request(wish)
+            else:
+                self._run_in_ranges(wish, is_chunked=kind.is_chunked)
+        if not self._is_service_down():
+            self._tell_unchanged(len(self.wanted))
 
-    def _is_due(self, position: int) -> bool:
-        month, overrides = self.wanted[position]
+    @cached_property
+    def _wishes(self) -> list[_Wish]:
+        """The months that are due, by what is wanted of them."""
+        wishes: list[_Wish] = []
+        for position, (month, overrides) in enumerate(self.wanted):
+            if self._is_due(month, overrides):
+                alike = (wish for wish in wishes if wish.overrides == overrides and month not in wish.positions)
+                if (wish := next(alike, None)) is None:
+                    wishes.append(wish := _Wish(overrides, read_settings(**overrides)))
+                wish.positions[month] = position
+        return wishes
+
+    def _is_due(self, month: Month, overrides: Mapping[str, Any]) -> bool:
         return month not in self.unchanged or bool(overrides.get("refetch"))
 
-    def _run_alone(self, position: int) -> None:
-        month, overrides = self.wanted[position]
-        together = self._requested_with(position)
-        if together:
-            self._requested_until = position + len(together)
-        # Two requests in the queue, as in a backfill, once the service has delivered a first month.
-        if self._last is not None and self._last.results.raw is not None:
-            self._request_following(position)
-        with self.around(month), due_months(together or self._sharing_chunks(position)):
-            run = run_month(self.instance, month, overrides=overrides)
-        if together and not self._is_known(together[-1], overrides):
-            # The source has reported why.
-            self._asks_together, self._requested_until = False, 0
-        self._record(position, run)
+    def _run_by_request(self, wish: _Wish) -> None:
+        """Run each month, while the request of the next group waits in the service's queue."""
+        groups = wish.request_groups()
+        group, following = next(groups, ()), next(groups, ())
+        while group:
+            for month in group:
+                if self._is_service_down():
+                    return
+                # Two requests in the queue, as in a backfill, once the service has delivered a first month.
+                if following and self._last is not None and self._last.results.raw is not None:
+                    request_ahead(wish.settings, following)
+                self._run_alone(wish, month, group if len(group) > 1 else ())
+                if month != group[-1] and month == group[0] and not wish.is_known(group[-1]):
+                    # The request for several months failed, and the source has reported why.
+                    groups = ((later,) for later in wish.months if later > month)
+                    following = next(groups)
+                    break
+            group, following = following, next(groups, ())
 
-    def _sharing_chunks(self, position: int) -> tuple[Month, ...]:
-        """The months still to run with the same settings, if the source reads a chunk for all of them at once."""
-        _, overrides = self.wanted[position]
-        if not source_kind(read_settings(**overrides).source_name).is_chunked:
-            return ()
-        return tuple(
-            month
-            for n, (month, own) in enumerate(self.wanted)
-            if own == overrides and n not in self.done and self._is_due(n)
-        )
+    def _run_in_ranges(self, wish: _Wish, *, is_chunked: bool) -> None:
+        """Run the months in as few runs as ranges, or calendar months of one, describe them.
 
-    def _is_known(self, month: Month, overrides: Mapping[str, Any]) -> bool:
-        with suppress(Era5Error):  # an unreachable store is reported by the month's run
-            return is_known(read_settings(**overrides), month)
-        return False
-
-    def _request_following(self, position: int) -> None:
-        """Send the next request: for the first due month that is not covered by the request at this position."""
-        first = max(position + 1, self._requested_until)
-        following = next((n for n in range(first, len(self.wanted)) if self._is_due(n)), None)
-        if following is None:
-            return
-        month, overrides = self.wanted[following]
-        if together := self._requested_with(following):
-            request_together(read_settings(**overrides), together)
-        else:
-            request_ahead(read_settings(**overrides), month)
-
-    def _requested_with(self, position: int) -> tuple[Month, ...]:
-        """The months from there on that one request covers, if all of them are due; else empty."""
-        month, overrides = self.wanted[position]
-        settings = read_settings(**overrides)
-        months = months_together(settings, month) if self._asks_together else (month,)
-        positions = range(position, position + len(months))
-        wanted = [(one, overrides) for one in months]
-        if len(months) == 1 or list(self.wanted[position : positions.stop]) != wanted:
-            return ()
-        if not all(self._is_due(n) and n not in self.done for n in positions):
-            return ()
-        with suppress(Era5Error):  # an unreachable store is reported by the month's run
-            return months if can_go_together(settings, months) else ()
-        return ()
-
-    def _run_together(self, position: int) -> None:
-        """Run the months from there on in one run, unless the month before failed: these may fail too."""
-        months = self._months_together(position)
-        if len(months) > 1 and not (self._last is not None and self._last.errors):
-            with due_months(months):
+        A run ends before a month that cannot be loaded, which is run alone; so is the one after it, as it may fail too.
+        """
+        left = wish.months
+        while left and not self._is_service_down():
+            # If this many are picked by calendar months, fewer are too.
+            most = bisect_left(range(1, len(left) + 1), 1, key=lambda n: calendar_months_of(left[:n]) is None)
+            months = left[:1] if self._last is not None and self._last.errors else left[:most]
+            if len(months) > 1:
                 run_months_together(
                     self.instance,
                     months,
-                    overrides=self.wanted[position][1],
+                    overrides=wish.overrides,
                     around=self.around,
-                    on_run=lambda run: self._record(position + months.index(run.month), run),
+                    on_run=lambda run: self._record(wish, run),
                 )
+                left = [month for month in left if wish.positions[month] not in self.done]
+            if left and left[0] in months:
+                self._run_alone(wish, left[0], left if is_chunked else ())
+                left = left[1:]
 
-    def _months_together(self, position: int) -> list[Month]:
-        """The due months from there on that form a range, or calendar months of one, and are requested alike."""
-        first, overrides = self.wanted[position]
-        if source_kind(read_settings(**overrides).source_name).is_requested_by_month:
-            return [first]
-        months = [first]
-        for offset, (month, own) in enumerate(self.wanted[position + 1 :], start=1):
-            if month <= months[-1] or own != overrides or not self._is_due(position + offset):
-                break
-            months.append(month)
-        # If this many are picked by calendar months, fewer are too.
-        together = bisect_left(range(1, len(months) + 1), 1, key=lambda n: calendar_months_of(months[:n]) is None)
-        return months[:together]
+    def _run_alone(self, wish: _Wish, month: Month, together: Sequence[Month]) -> None:
+        """Run a month whose files may be fetched with those of the months `together`."""
+        overrides = {**wish.overrides, TOGETHER: list(map(str, together))} if together else wish.overrides
+        with self.around(month):
+            run = run_month(self.instance, month, overrides=overrides)
+        self._record(wish, run)
 
     @property
     def _last(self) -> MonthRun | None:
         return next(reversed(self.done.values()), None)
 
-    def _record(self, position: int, run: MonthRun) -> None:
+    def _record(self, wish: _Wish, run: MonthRun) -> None:
+        position = wish.positions[run.month]
+        self._tell_unchanged(position)
         self.done[position] = run
         self.on_run(run)
+
+    def _tell_unchanged(self, end: int) -> None:
+        """Call `on_unchanged` for the months that are not run, up to this position."""
+        for month, overrides in self.wanted[self._told : end]:
+            if not self._is_due(month, overrides):
+                self.on_unchanged(month)
+        self._told = max(self._told, end)
 
     def _is_service_down(self) -> bool:
         """Return True if other months would fail too: the service refused one, or failed for several in a row."""

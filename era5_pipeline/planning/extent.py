@@ -18,8 +18,8 @@ from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import DEFAULT_VARIABLES, VARIABLES, in_table_order
 from era5_pipeline.sources.cds.request import fields_of, months_a_request, months_together, portions_of
-from era5_pipeline.sources.open_source import source_of
-from era5_pipeline.sources.source import FolderSource, Request
+from era5_pipeline.sources.open_source import own_files_of
+from era5_pipeline.sources.source import Request
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -88,8 +88,8 @@ class Load:
                 series_hours=hour_of(datetime.now(tz=UTC)) - hour_of(datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)),
             )
         if variables == VARIABLES and request.is_open:
-            folder = source_of(settings)
-            variables = in_table_order(folder.columns()) if isinstance(folder, FolderSource) else variables
+            files = own_files_of(settings)
+            variables = variables if files is None else in_table_order(files.columns())
         return cls(
             months=tuple(months),
             source=source,

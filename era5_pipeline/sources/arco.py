@@ -20,7 +20,7 @@ from era5_pipeline.sources.zarr.presets import StoreAccess
 from era5_pipeline.sources.zarr.source import MonthRecord, Piece, ZarrSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
@@ -93,9 +93,9 @@ class ArcoSource(ZarrSource):
         return MonthRecord(pieces, tuple(value["variables"]), value["short"])
 
     @override
-    def _fetch(self, month: Month) -> MonthRecord:
+    def _fetch(self, month: Month, together: Collection[Month]) -> MonthRecord:
         before = self._files(month, self._read(month))
-        known = super()._fetch(month)
+        known = super()._fetch(month, together)
         paths = {file.path for file in self._files(month, known)}
         for file in before:
             if file.path not in paths:

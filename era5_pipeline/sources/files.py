@@ -27,7 +27,6 @@ from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.object_store import is_s3
 from era5_pipeline.sources.files_catalogue import Catalogue, CatalogueEntry, fetch_object, files_in, local_copy
 from era5_pipeline.sources.source import (
-    FolderSource,
     FolderUse,
     RawFile,
     RawMonth,
@@ -51,7 +50,7 @@ _SPARSE_VALUES = 3
 
 
 @dataclass(frozen=True)
-class FilesSource(Source, FolderSource):
+class FilesSource(Source):
     """ERA5 files below `folders` (or single files), read in place, not copied.
 
     Objects below `buckets` (S3 addresses) are copied while their month is loaded. The catalogue of the files is kept in
@@ -84,7 +83,8 @@ class FilesSource(Source, FolderSource):
             if special := special_kind(folder):
                 raise UsageError(f"{folder} {special}", remedy=_NAME_FOLDER)
 
-    def fetch(self, month: Month) -> RawMonth:
+    @override
+    def fetch(self, month: Month, together: Collection[Month] = ()) -> RawMonth:
         """Find the month's files; objects are copied to local disk.
 
         An unreadable file may belong to any month: it is skipped with a warning if other files have data for
@@ -279,16 +279,16 @@ class FilesSource(Source, FolderSource):
             )
         )
 
-    @override
     def months_of_files(self) -> tuple[Month, ...]:
+        """All months of the files, usable or not, ascending."""
         months = set()
         for text in self._by_month:
             with suppress(UsageError):  # a damaged time, after the year 2261
                 months.add(Month.parse(text))
         return tuple(sorted(months))
 
-    @override
     def refusals(self, month: Month) -> tuple[Refusal, ...]:
+        """Why the month cannot be loaded, as far as that is known without reading values; empty: nothing is known."""
         try:
             self._require_named()
             serving = self._serving(month)
@@ -303,8 +303,8 @@ class FilesSource(Source, FolderSource):
             if problem is not None
         )
 
-    @override
     def lacking_hours(self, month: Month) -> RefusedError | None:
+        """Why the check of hours will refuse the month, as far as that is known without reading values."""
         if self.allow_incomplete:
             return None
         serving = self._serving(month)
@@ -316,8 +316,8 @@ class FilesSource(Source, FolderSource):
         short = why_incomplete(month, held)
         return None if short is None else RefusedError(short[0], remedy=short[1])
 
-    @override
     def use(self, asked: Collection[Month], tried: Collection[Month]) -> FolderUse:
+        """What becomes of each file if, of the months asked for, some are tried: the others have no usable data."""
         by_month = {month: [one for one in self._serving(month) if self._is_within_area(one)] for month in tried}
         serving = {entry.path for entries in by_month.values() for entry in entries}
         of_asked, of_tried = set(map(str, asked)), set(map(str, tried))
@@ -349,8 +349,8 @@ class FilesSource(Source, FolderSource):
         asked = self.request.area
         return asked is None or entry.area is None or asked.meets(Area.parse(entry.area))
 
-    @override
     def no_months(self) -> InputError:
+        """The error for files without any month: what they hold instead, or their problem."""
         self._require_named()
         if others := self._unrequested_columns():
             return self._other_variables(others)
@@ -378,8 +378,8 @@ class FilesSource(Source, FolderSource):
         """Catalogue columns in the files that are not wanted, in table order."""
         return tuple(column for column in self._all_columns if column not in self._wanted)
 
-    @override
     def columns(self, months: Collection[Month] | None = None) -> tuple[str, ...]:
+        """Catalogue columns, wanted or not, in the files of these months (None: of any), in table order."""
         if not months:
             return self._all_columns
         held = set().union(*(_columns_of(self._by_month.get(str(month), ()), month) for month in months))

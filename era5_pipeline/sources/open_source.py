@@ -6,13 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from era5_pipeline.model.source_kinds import source_kind
-from era5_pipeline.sources.source import FolderSource, QueuedSource, Request, Source
+from era5_pipeline.sources.source import Request, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
+    from era5_pipeline.sources.files import FilesSource
 
 # Sources whose module is not named after them.
 _MODULES = {"cds": "cds.source", "zarr": "zarr.source"}
@@ -35,41 +36,36 @@ def source_of(settings: Settings, say: Callable[[str], None] = _no_op) -> Source
     return source
 
 
+def own_files_of(settings: Settings, source: Source | None = None) -> FilesSource | None:
+    """The source of the user's own files, which determine the months; None if the settings select another one."""
+    if not source_kind(settings.source_name).has_own_files:
+        return None
+    from era5_pipeline.sources.files import FilesSource  # noqa: PLC0415  # slow to import, and others do not need it
+
+    opened = source_of(settings) if source is None else source
+    return opened if isinstance(opened, FilesSource) else None
+
+
 def unrequested_columns(settings: Settings, source: Source, months: Collection[Month]) -> tuple[str, ...]:
     """Columns in the user's own files of these months that a load without a list of variables leaves out.
 
     Empty if the settings name variables: such users know of the others.
     """
-    if settings.variables or not isinstance(source, FolderSource):
+    files = None if settings.variables else own_files_of(settings, source)
+    if files is None:
         return ()
     asked = {variable.column for variable in Request.of(settings).wanted}
-    return tuple(column for column in source.columns(months) if column not in asked)
+    return tuple(column for column in files.columns(months) if column not in asked)
 
 
-def request_ahead(settings: Settings, month: Month) -> None:
-    """Submit the month's request early, if the source has a queue and none is under way; `run_raw` continues it."""
-    source = source_of(settings)
-    if isinstance(source, QueuedSource):
-        source.ask(month)
+def request_groups(settings: Settings, months: Sequence[Month]) -> Iterator[tuple[Month, ...]]:
+    """Divide ascending months into those that one request of the source covers; see `Source.request_groups`."""
+    return source_of(settings).request_groups(months)
 
 
-def months_together(settings: Settings, month: Month) -> tuple[Month, ...]:
-    """The months that one request can cover together with this one, if all are wanted; else the month alone."""
-    source = source_of(settings) if source_kind(settings.source_name).is_queued else None
-    return source.months_together(month) if isinstance(source, QueuedSource) else (month,)
-
-
-def can_go_together(settings: Settings, months: tuple[Month, ...]) -> bool:
-    """Return True if `run_raw` of these `months_together` uses one request, while they are `due_months`."""
-    source = source_of(settings)
-    return isinstance(source, QueuedSource) and source.can_go_together(months)
-
-
-def request_together(settings: Settings, months: tuple[Month, ...]) -> None:
-    """Submit one request for `months_together` early; like `request_ahead`."""
-    source = source_of(settings)
-    if isinstance(source, QueuedSource):
-        source.ask_together(months)
+def request_ahead(settings: Settings, group: tuple[Month, ...]) -> None:
+    """Send the request of a group early, unless it is under way; `run_raw` of its months continues it."""
+    source_of(settings).request_ahead(group)
 
 
 def is_known(settings: Settings, month: Month) -> bool:

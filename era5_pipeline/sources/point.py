@@ -31,7 +31,7 @@ from era5_pipeline.sources.cds.validation import damaged, validate_download
 from era5_pipeline.sources.source import RawFile, RawMonth, Request, Source, locked_month
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     import numpy.typing as npt
@@ -357,7 +357,7 @@ class PointSource(Source):
     _failed: dict[Location, SourceError] = field(default_factory=dict)
 
     @override
-    def fetch(self, month: Month) -> RawMonth:
+    def fetch(self, month: Month, together: Collection[Month] = ()) -> RawMonth:
         """Cut the month out of the kept series, and request those that do not reach it."""
         return self._raw_month(month, [self._fetch_slice(month, place) for place in self.request.points])
 

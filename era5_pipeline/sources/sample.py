@@ -25,7 +25,7 @@ from era5_pipeline.sources.sample_weather import FORMULAE_VERSION, SampleWeather
 from era5_pipeline.sources.source import RawFile, RawMonth, Request, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from era5_pipeline.model.months import Month
@@ -72,7 +72,8 @@ class SampleSource(Source):
 
     name = "sample"
 
-    def fetch(self, month: Month) -> RawMonth:
+    @override
+    def fetch(self, month: Month, together: Collection[Month] = ()) -> RawMonth:
         """Generate the month, or return the file from an earlier call with the same parameters."""
         making = self._making(month)
         path, wanted = making.path, making.hours

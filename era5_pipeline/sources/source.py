@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import fcntl
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TextIO, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TextIO
 
 from era5_pipeline.model.errors import UsageError, disk_errors
 from era5_pipeline.model.months import Month
@@ -17,9 +16,9 @@ from era5_pipeline.runtime.files import digest_of
 from era5_pipeline.runtime.progress import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from era5_pipeline.model.errors import Era5Error, InputError, RefusedError
+    from era5_pipeline.model.errors import Era5Error
     from era5_pipeline.model.grid import Area, Location
     from era5_pipeline.model.settings import OffGrid, Settings
     from era5_pipeline.model.variables import Variable
@@ -134,8 +133,11 @@ class Source(Protocol):
         """The name in the ledger."""
         ...
 
-    def fetch(self, month: Month) -> RawMonth:
+    def fetch(self, month: Month, together: Collection[Month] = ()) -> RawMonth:
         """Make the month's raw files available on local disk.
+
+        `together` are months that the caller fetches too, this one among them: the source may get their files in one
+        go. Empty: the caller did not say.
 
         Raises:
             InputError: if the source has no data for the month, or its files are unusable.
@@ -145,6 +147,17 @@ class Source(Protocol):
             LocalDiskError: if the disk is full.
         """
         ...
+
+    def request_groups(self, months: Sequence[Month]) -> Iterator[tuple[Month, ...]]:
+        """Divide ascending months into those that one request covers, as `together` of `fetch`, in order.
+
+        A group is formed when it is asked for, by what the source knows then. By default each month is one alone.
+        """
+        return ((month,) for month in months)
+
+    def request_ahead(self, group: tuple[Month, ...]) -> None:
+        """Send the request of a group without waiting for it, if the source has a queue; errors are left to `fetch`."""
+        return None  # noqa: RET501 (type checkers take a method without a body for an abstract one)
 
     def known(self, month: Month) -> RawMonth | None:
         """Return what `fetch` would, without calling a service; None if unknown.
@@ -214,50 +227,6 @@ class Request:
         return None if self.area is None else str(self.area)
 
 
-_due: ContextVar[frozenset[Month]] = ContextVar("era5_due_months", default=frozenset())
-
-
-@contextmanager
-def due_months(months: Iterable[Month]) -> Iterator[None]:
-    """Let a source request these months together when it fetches one of them: the caller wants them all."""
-    token = _due.set(frozenset(months))
-    try:
-        yield
-    finally:
-        _due.reset(token)
-
-
-def months_due() -> frozenset[Month]:
-    """The months that the caller wants; empty if it did not say."""
-    return _due.get()
-
-
-def are_due(months: Iterable[Month]) -> bool:
-    """Return True if the caller wants all of these months; see `due_months`."""
-    return _due.get().issuperset(months)
-
-
-@runtime_checkable
-class QueuedSource(Protocol):
-    """A source with a queue: a month can be requested while another one is awaited."""
-
-    def ask(self, month: Month) -> None:
-        """Send the month's request without waiting for it; errors are left to `fetch`."""
-        ...
-
-    def months_together(self, month: Month) -> tuple[Month, ...]:
-        """The months that one request can cover with this one, if all are wanted, ascending; else the month alone."""
-        ...
-
-    def can_go_together(self, months: tuple[Month, ...]) -> bool:
-        """Return True if `fetch` of these `months_together`, while due, uses one request, sent earlier or then."""
-        ...
-
-    def ask_together(self, months: tuple[Month, ...]) -> None:
-        """Send one request for these months, if they can go together; like `ask`."""
-        ...
-
-
 @dataclass(frozen=True)
 class Refusal:
     """Why a month cannot be loaded: its `error`, and the problem of a file that is the reason, if one is."""
@@ -278,39 +247,6 @@ class FolderUse:
     by_month: Mapping[Month, tuple[str, ...]] = field(default_factory=dict)
     passed_over: tuple[tuple[str, Problem], ...] = ()
     others: Mapping[str, int] = field(default_factory=dict)
-
-
-@runtime_checkable
-class FolderSource(Protocol):
-    """A source of the user's own files, which determine the months."""
-
-    def months(self) -> tuple[Month, ...]:
-        """The months with usable data of the wanted variables in the files, ascending."""
-        ...
-
-    def months_of_files(self) -> tuple[Month, ...]:
-        """All months of the files, usable or not, ascending."""
-        ...
-
-    def no_months(self) -> InputError:
-        """The error for files without any month: what they hold instead, or their problem."""
-        ...
-
-    def refusals(self, month: Month) -> tuple[Refusal, ...]:
-        """Why the month cannot be loaded, as far as that is known without reading values; empty: nothing is known."""
-        ...
-
-    def lacking_hours(self, month: Month) -> RefusedError | None:
-        """Why the check of hours will refuse the month, as far as that is known without reading values."""
-        ...
-
-    def use(self, asked: Collection[Month], tried: Collection[Month]) -> FolderUse:
-        """What becomes of each file if, of the months asked for, some are tried: the others have no usable data."""
-        ...
-
-    def columns(self, months: Collection[Month] | None = None) -> tuple[str, ...]:
-        """Catalogue columns, wanted or not, in the files of these months (None: of any), in table order."""
-        ...
 
 
 # --- Per-month lock against duplicate requests: without it, two runs would both send one and write the same files ---

@@ -15,7 +15,7 @@ import pytest
 from era5_pipeline.defs import resources
 from era5_pipeline.defs.assets import raw
 from era5_pipeline.defs.instance.open_instance import open_instance
-from era5_pipeline.defs.resources import Era5Resource
+from era5_pipeline.defs.resources import TOGETHER, Era5Resource
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.postgres.connect import Warehouse
@@ -37,7 +37,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_every_field_is_a_setting_and_none_is_secret() -> None:
-    fields = set(Era5Resource.model_fields)
+    fields = set(Era5Resource.model_fields) - {TOGETHER}
     assert fields <= set(Settings.model_fields)
     # Settings of the machine, the service, the schedules, the queue or the server, not of a run.
     assert set(Settings.model_fields) - fields == {

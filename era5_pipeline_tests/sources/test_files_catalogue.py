@@ -25,9 +25,9 @@ from era5_pipeline.netcdf import grib
 from era5_pipeline.planning.current_contents import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.stores import open_store
+from era5_pipeline.sources.files import FilesSource
 from era5_pipeline.sources.files_catalogue import Catalogue, CatalogueEntry
 from era5_pipeline.sources.open_source import source_of
-from era5_pipeline.sources.source import FolderSource
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline_tests import era5_files
@@ -78,7 +78,7 @@ def test_months_of_a_bucket_are_loaded(settings: Making, s3_address: str, tmp_pa
     put(s3_address, tmp_path / "made", begin="2023-08-01T00")
     open_store(s3_address).write("README.txt", b"not data")
     source = source_of(settings())
-    assert isinstance(source, FolderSource)
+    assert isinstance(source, FilesSource)
     assert source.months() == (JULY_OBJECTS, AUGUST)
     assert copies(settings()) == []
     raw = run_raw(settings(), JULY_OBJECTS).raw
@@ -184,7 +184,7 @@ def test_folders_and_buckets_are_read_together(settings: Making, s3_address: str
     both: Any = source_of(settings(files_dir=f"{tmp_path / 'own'}:{s3_address}"))
     assert both.months() == (JULY_OBJECTS, AUGUST)
     one = source_of(settings(files_dir=put(s3_address, tmp_path / "made", name="one.nc")))
-    assert isinstance(one, FolderSource)
+    assert isinstance(one, FilesSource)
     assert one.months() == (JULY_OBJECTS,)
 
 

@@ -26,18 +26,16 @@ from era5_pipeline.sources.cds.request import months_together, portions_of
 from era5_pipeline.sources.cds.retry_policy import RetryableError, RetrySettings
 from era5_pipeline.sources.cds.service_request import ServiceRequest
 from era5_pipeline.sources.source import (
-    QueuedSource,
     RawFile,
     RawMonth,
     Request,
     Source,
-    are_due,
     locked_month,
     try_lock_month,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from era5_pipeline.model.months import Month
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CdsSource(Source, QueuedSource):
+class CdsSource(Source):
     """Months of the Climate Data Store, kept in `folder`.
 
     The user's key is needed only if a request is. `refetch`: fetch months again that are in the folder. `say` reports
@@ -63,9 +61,9 @@ class CdsSource(Source, QueuedSource):
     name: str = "cds"
 
     @override
-    def fetch(self, month: Month) -> RawMonth:
-        """Return the file in the folder, take up the request under way, or send one."""
-        self._fetch_together(month)
+    def fetch(self, month: Month, together: Collection[Month] = ()) -> RawMonth:
+        """Return the file in the folder, take up the request under way, or send one: for its group, if all want it."""
+        self._fetch_group(month, together)
         return self._raw_month(month, [self._fetch(month, files) for files in self._portions(month)])
 
     def _fetch(self, month: Month, files: RequestFiles) -> Fetched:
@@ -78,37 +76,43 @@ class CdsSource(Source, QueuedSource):
                 return fetched
             return self._request(files, note).run()
 
-    def ask(self, month: Month) -> None:
-        """Send the month's first request without waiting, so that it queues while another month is fetched.
-
-        No-op if the month is in the folder, under way (also with others), or locked by another run. Errors are left to
-        `fetch`, which meets them again.
-        """
-        files, together = self._portions(month)[0], self.months_together(month)
-        with suppress(Era5Error, RetryableError), try_lock_month(month, files.lock) as is_locked:
-            if not is_locked or (len(together) > 1 and self._is_sent(together)):
-                return
-            note = files.read_note()
-            is_here = note.fetched is not None and not note.fetched.short and files.has(note.fetched)
-            if note.job is None and (self.refetch or not is_here):
-                self._request(files, note).send()
+    @override
+    def request_groups(self, months: Sequence[Month]) -> Iterator[tuple[Month, ...]]:
+        left = tuple(months)
+        while left:
+            group = self._group_of(left[0])
+            if left[: len(group)] != group or (len(group) > 1 and not self._can_go_together(group)):
+                group = left[:1]
+            left = left[len(group) :]
+            yield group
 
     @override
-    def months_together(self, month: Month) -> tuple[Month, ...]:
+    def request_ahead(self, group: tuple[Month, ...]) -> None:
+        """Send the first request of the group's months, so that it queues while other months are fetched.
+
+        No-op if the months are in the folder, under way, or locked by another run.
+        """
+        files = self._files_of(group, self.request) if len(group) > 1 else self._portions(group[0])[0]
+        with suppress(Era5Error, RetryableError), try_lock_month(files.query.subject, files.lock) as is_locked:
+            if is_locked and self._needs_request(group, files, note := files.read_note()):
+                self._request(files, note).send()
+
+    def _needs_request(self, group: tuple[Month, ...], files: RequestFiles, note: Note) -> bool:
+        """Return True if the months are not in the folder, nor under way: a month alone also with its group."""
+        if len(group) > 1:
+            return note.state is State.NOTHING_ASKED and self._can_go_together(group)
+        with_others = self._group_of(group[0])
+        if note.job is not None or (len(with_others) > 1 and self._is_sent(with_others)):
+            return False
+        return self.refetch or note.fetched is None or note.fetched.short or not files.has(note.fetched)
+
+    def _group_of(self, month: Month) -> tuple[Month, ...]:
+        """The months that one request can cover with this one, if all are wanted, ascending; else the month alone."""
         return (month,) if self.refetch else months_together(month, self.request, datetime.now(tz=UTC))
 
-    @override
-    def can_go_together(self, months: tuple[Month, ...]) -> bool:
+    def _can_go_together(self, months: tuple[Month, ...]) -> bool:
         """Return True if the months were requested together, or none was requested alone or is in the folder."""
         return self._is_sent(months) or not any(self._is_begun(month) for month in months)
-
-    def ask_together(self, months: tuple[Month, ...]) -> None:
-        """Send one request for `months_together`; like `ask`."""
-        files = self._files_of(months, self.request)
-        with suppress(Era5Error, RetryableError), try_lock_month(files.query.subject, files.lock) as is_locked:
-            note = files.read_note()
-            if is_locked and note.state is State.NOTHING_ASKED and self.can_go_together(months):
-                self._request(files, note).send()
 
     def _is_sent(self, months: tuple[Month, ...]) -> bool:
         """Return True if a joint request for these months exists, or its result, not cut yet."""
@@ -122,18 +126,18 @@ class CdsSource(Source, QueuedSource):
             return note.fetched.short or files.has(note.fetched)
         return note.state is not State.NOTHING_ASKED
 
-    def _fetch_together(self, month: Month) -> None:
-        """Take up the joint request for this month and others, or send it if all are due, and cut its result.
+    def _fetch_group(self, month: Month, together: Collection[Month]) -> None:
+        """Take up the joint request for this month's group, or send it if all are wanted `together`; cut its result.
 
         If it fails, or its result cannot be cut, the month gets its own request. A rejected key or licence would be
         rejected for the month alone too, and is an error.
         """
-        months = self.months_together(month)
+        months = self._group_of(month)
         if len(months) == 1:
             return
         files = self._files_of(months, self.request)
         before = files.read_note()
-        if before.state is State.NOTHING_ASKED and not (are_due(months) and self.can_go_together(months)):
+        if before.state is State.NOTHING_ASKED and not (set(months) <= set(together) and self._can_go_together(months)):
             return
         # An existing result is always cut: a run was killed before removing it.
         if before.state is not State.FETCHED and self._is_begun(month):
@@ -141,7 +145,7 @@ class CdsSource(Source, QueuedSource):
         subject = str(files.query.subject)
         with locked_month(subject, files.lock, self.say, self._lasts):
             note = files.read_note()
-            if note.state is State.NOTHING_ASKED and (note != before or not self.can_go_together(months)):
+            if note.state is State.NOTHING_ASKED and (note != before or not self._can_go_together(months)):
                 return  # another run has finished or abandoned it
             try:
                 fetched = note.fetched if note.state is State.FETCHED else None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+import psutil as _psutil
 from typing_extensions import override
 
 from era5_pipeline.model.errors import LocalDiskError, NoDataError, NotYetAvailableError
@@ -21,7 +23,7 @@ from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.files import digest_of, has_form, replacing, sha256_of
 from era5_pipeline.runtime.http import without_credentials
-from era5_pipeline.sources.source import RawFile, RawMonth, Request, Source, locked_month, months_due
+from era5_pipeline.sources.source import RawFile, RawMonth, Request, Source, locked_month
 from era5_pipeline.sources.zarr.layout import open_layout
 from era5_pipeline.sources.zarr.presets import StoreAccess, access_of
 from era5_pipeline.sources.zarr.reading import (
@@ -37,7 +39,7 @@ from era5_pipeline.sources.zarr.reading import (
 from era5_pipeline.sources.zarr.store import ReadOnlyStore
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -48,9 +50,20 @@ if TYPE_CHECKING:
     from era5_pipeline.sources.zarr.reading import Gathered
 
 _FORM = 1
-# Pieces that were read since this process began are not read again by it, even if they have gaps.
-_BEGAN = datetime.now(tz=UTC).isoformat()
 _ATTRIBUTES = {"Conventions": "CF-1.7", "title": "ERA5 hourly data on single levels, hours of a month"}
+
+
+@cache
+def _began(process_id: int) -> str:
+    return datetime.fromtimestamp(_psutil.Process(process_id).create_time(), tz=UTC).isoformat()
+
+
+def _process_began() -> str:
+    """When this process began: pieces that were read since are not read again by it, even if they have gaps.
+
+    A run's process can be a copy of one that began earlier, whose imports it shares.
+    """
+    return _began(os.getpid())
 
 
 @dataclass(frozen=True)
@@ -96,10 +109,10 @@ class ZarrSource(Source):
     name: str = "zarr"
 
     @override
-    def fetch(self, month: Month) -> RawMonth:
-        """Read the chunks with hours of the month, unless its pieces are there, for all `due_months` in them.
+    def fetch(self, month: Month, together: Collection[Month] = ()) -> RawMonth:
+        """Read the chunks with hours of the month, unless its pieces are there, for all months `together` in them.
 
-        Without due months, pieces of all months in the chunks are written: they will be asked for one by one.
+        If the caller did not say, pieces of all months in the chunks are written: they will be asked for one by one.
         """
         lasts = "a chunk at a time; it gives up after six failures in a row"
         with locked_month(month, self.folder / f"{self._stem(month)}.lock", self.say, lasts):
@@ -107,11 +120,11 @@ class ZarrSource(Source):
             if self._is_current(month, known) and self._has_files(month, known):
                 self.file_store.share_record(self._note(month), self._files(month, known))
                 return self._raw_month(month, known)
-            known = self._fetch(month)
+            known = self._fetch(month, together)
             self._write(month, known)
             return self._raw_month(month, known)
 
-    def _fetch(self, month: Month) -> MonthRecord:
+    def _fetch(self, month: Month, together: Collection[Month]) -> MonthRecord:
         with self.opened() as (store, layout):
             self._require_extent(month, layout)
             axes = layout.axes_of(self.request.area)
@@ -124,7 +137,7 @@ class ZarrSource(Source):
                     piece = self._kept(month, number, layout)
                     if piece is None:
                         report = partial(_report, done, total)
-                        self._read_unit(month, number, store, layout, axes, report)
+                        self._read_unit(month, together, number, store, layout, axes, report)
                         piece = self._read_piece(month, number)
                     if piece is not None:
                         pieces[f"{number:05d}"] = piece
@@ -194,22 +207,23 @@ class ZarrSource(Source):
         return piece if self._may_keep(piece) and self.file_store.obtain(self._file(month, piece)) else None
 
     def _may_keep(self, piece: Piece) -> bool:
-        return piece.read_at >= _BEGAN or (piece.whole and not self.refetch)
+        return piece.read_at >= _process_began() or (piece.whole and not self.refetch)
 
     def _read_unit(
         self,
         month: Month,
+        together: Collection[Month],
         number: int,
         store: ReadOnlyStore,
         layout: Layout,
         axes: Axes,
         report: Callable[[int], None],
     ) -> None:
-        """Read the unit, and write the pieces of the month and of the others that are due and not there."""
+        """Read the unit, and write the pieces of the month and of the others `together` that are not there."""
         hours = hours_of_unit(layout, number)
-        due = months_due() or frozenset(_months_of(hours))
+        wanted = together or _months_of(hours)
         months = [
-            one for one in _months_of(hours) if one == month or (one in due and not self._kept(one, number, layout))
+            one for one in _months_of(hours) if one == month or (one in wanted and not self._kept(one, number, layout))
         ]
         self._require_room(month, number, layout, axes, months)
         gathered = read_unit(store, layout, axes, number, self._unit_folder, self.say, report)
@@ -294,7 +308,8 @@ class ZarrSource(Source):
     def _is_current(self, month: Month, known: MonthRecord) -> bool:
         """Return True if the month is complete, and need not be read again."""
         is_complete = not known.short and sum(piece.hours for piece in known.pieces.values()) == month.hours
-        return is_complete and not (self.refetch and any(piece.read_at < _BEGAN for piece in known.pieces.values()))
+        began = _process_began()
+        return is_complete and not (self.refetch and any(piece.read_at < began for piece in known.pieces.values()))
 
     def _has_files(self, month: Month, known: MonthRecord) -> bool:
         return all(self.file_store.obtain(file) for file in self._files(month, known))

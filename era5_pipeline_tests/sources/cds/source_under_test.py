@@ -17,7 +17,7 @@ from era5_pipeline.sources.cds.source import CdsSource
 from era5_pipeline.sources.source import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from era5_pipeline.sources.source import RawMonth
@@ -68,8 +68,8 @@ class SourceUnderTest:
             file_store=self.file_store,
         )
 
-    def fetch(self, month: Month = MONTH, *names: str, **options: Any) -> RawMonth:
-        return self.source(*names, **options).fetch(month)
+    def fetch(self, month: Month = MONTH, *names: str, together: Collection[Month] = (), **options: Any) -> RawMonth:
+        return self.source(*names, **options).fetch(month, together)
 
     @property
     def leftovers(self) -> list[str]:

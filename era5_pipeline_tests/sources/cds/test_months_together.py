@@ -17,7 +17,6 @@ from era5_pipeline.model.errors import LocalDiskError, SourceError
 from era5_pipeline.model.months import Month
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.sources.cds.source import CdsSource
-from era5_pipeline.sources.source import due_months
 from era5_pipeline_tests.sources.cds.source_under_test import MONTH, SourceUnderTest, inventory, is_fresh
 
 if TYPE_CHECKING:
@@ -36,10 +35,10 @@ def test_months_requested_together_are_files_of_a_month(
     cds: SourceUnderTest, tmp_path: Path, data_format: Literal["netcdf", "grib"]
 ) -> None:
     source = partial(cds.source, data_format=data_format)
-    assert source().months_together(MONTH) == TOGETHER
-    source().ask_together(TOGETHER)
-    source().ask_together(TOGETHER)
-    source().ask(MONTH)
+    assert list(source().request_groups(TOGETHER)) == [TOGETHER]
+    source().request_ahead(TOGETHER)
+    source().request_ahead(TOGETHER)
+    source().request_ahead((MONTH,))
     raws = [source().fetch(month) for month in TOGETHER]
     assert asked_months(cds) == [["01", "02", "03"]]
     assert [source().known(month) for month in TOGETHER] == raws
@@ -51,33 +50,31 @@ def test_months_requested_together_are_files_of_a_month(
     suffix = {"netcdf": ".zip", "grib": ".grib"}[data_format]
     assert sorted(cds.folder.glob(f"*{suffix}")) == [raw.files[0].path for raw in raws]
     assert cds.leftovers == []
-    source().ask_together(TOGETHER)
+    source().request_ahead(TOGETHER)
     assert len(cds.server.submissions) == 1
 
 
 @pytest.mark.parametrize("month", TOGETHER, ids=str)
-def test_months_that_are_due_are_requested_with_the_first_that_is_fetched(cds: SourceUnderTest, month: Month) -> None:
-    with due_months(TOGETHER):
-        raws = [cds.fetch(one) for one in (month, *TOGETHER)]
+def test_months_that_are_wanted_are_requested_with_the_first_that_is_fetched(
+    cds: SourceUnderTest, month: Month
+) -> None:
+    raws = [cds.fetch(one, together=TOGETHER) for one in (month, *TOGETHER)]
     assert asked_months(cds) == [["01", "02", "03"]]
     assert [raw.month for raw in raws] == [month, *TOGETHER]
 
 
-def test_months_of_which_not_all_are_due_are_requested_alone(cds: SourceUnderTest) -> None:
-    with due_months(TOGETHER[:2]):
-        cds.fetch(TOGETHER[0])
+def test_months_of_which_not_all_are_wanted_are_requested_alone(cds: SourceUnderTest) -> None:
+    cds.fetch(TOGETHER[0], together=TOGETHER[:2])
     cds.fetch(TOGETHER[1])
     # One that is in the folder, or under way, is not requested again with the others.
-    with due_months(TOGETHER):
-        cds.fetch(TOGETHER[2])
+    cds.fetch(TOGETHER[2], together=TOGETHER)
     assert asked_months(cds) == [["01"], ["02"], ["03"]]
 
 
 def test_a_month_fetched_alone_is_the_same_as_one_requested_with_others(cds: SourceUnderTest, tmp_path: Path) -> None:
     alone = cds.fetch()
     other = replace(cds, folder=tmp_path / "other")
-    with due_months(TOGETHER):
-        together = other.fetch()
+    together = other.fetch(together=TOGETHER)
     contents = []
     for raw in (alone, together):
         with zipfile.ZipFile(raw.files[0].path) as archive, scratch_folder(tmp_path) as scratch:
@@ -90,7 +87,7 @@ def test_a_month_fetched_alone_is_the_same_as_one_requested_with_others(cds: Sou
 def test_a_run_killed_after_the_download_does_not_request_again(
     cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cds.source().ask_together(TOGETHER)
+    cds.source().request_ahead(TOGETHER)
     with monkeypatch.context() as patch:
         patch.setattr("era5_pipeline.sources.cds.source.cut_months", interrupt)
         with pytest.raises(KeyboardInterrupt):
@@ -102,7 +99,7 @@ def test_a_run_killed_after_the_download_does_not_request_again(
 def test_a_run_killed_between_the_files_of_two_months_does_not_request_again(
     cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cds.source().ask_together(TOGETHER)
+    cds.source().request_ahead(TOGETHER)
     keep = CdsSource._keep_cut
     kept: list[Month] = []
 
@@ -128,7 +125,7 @@ def interrupt(*_: object) -> None:
 
 def test_months_whose_common_request_failed_are_requested_alone(cds: SourceUnderTest) -> None:
     cds.server.faults.failure, cds.server.faults.fail_jobs = "cost limit exceeded", 1
-    cds.source().ask_together(TOGETHER)
+    cds.source().request_ahead(TOGETHER)
     for month in TOGETHER:
         cds.fetch(month)
     assert asked_months(cds) == [["01", "02", "03"], ["01"], ["02"], ["03"]]
@@ -143,8 +140,7 @@ def test_months_whose_common_answer_cannot_be_cut_are_requested_alone(cds: Sourc
     (answer,) = cds.folder.glob("*.zip")
     other = SourceUnderTest(cds.server, tmp_path / "other")
     cds.server.faults.answer_with = answer
-    with due_months(TOGETHER):
-        assert other.fetch().files
+    assert other.fetch(together=TOGETHER).files
     (said,) = [text for text in other.said if "requested alone" in text]
     assert "has no hour of 2020-01" in said
     assert asked_months(other)[1:] == [["01", "02", "03"], ["02"]]
@@ -159,43 +155,39 @@ def test_a_common_request_that_is_too_large_is_refused_once_and_months_are_reque
     cds: SourceUnderTest,
 ) -> None:
     cds.server.faults.max_fields = 4464
-    with due_months(TOGETHER):
-        cds.fetch(TOGETHER[0])
-        (said,) = [text for text in cds.said if "requested alone" in text]
-        assert said.startswith("2020-01 to 2020-03: one request for them failed (the request is too large")
-        for month in TOGETHER[1:]:
-            cds.fetch(month)
+    cds.fetch(TOGETHER[0], together=TOGETHER)
+    (said,) = [text for text in cds.said if "requested alone" in text]
+    assert said.startswith("2020-01 to 2020-03: one request for them failed (the request is too large")
+    for month in TOGETHER[1:]:
+        cds.fetch(month, together=TOGETHER)
     assert asked_months(cds) == [["01"], ["02"], ["03"]]
     assert posts_of(cds) == 4
 
 
 def test_a_licence_that_is_missing_is_asked_for_once_and_the_request_is_sent_afterwards(cds: SourceUnderTest) -> None:
     cds.server.faults.licence = True
-    with due_months(TOGETHER):
-        with pytest.raises(SourceError, match="2020-01 to 2020-03: the licence of ERA5 is not accepted"):
-            cds.fetch()
-        assert posts_of(cds) == 1
-        cds.server.faults.licence = False
-        cds.fetch()
+    with pytest.raises(SourceError, match="2020-01 to 2020-03: the licence of ERA5 is not accepted"):
+        cds.fetch(together=TOGETHER)
+    assert posts_of(cds) == 1
+    cds.server.faults.licence = False
+    cds.fetch(together=TOGETHER)
     assert asked_months(cds) == [["01", "02", "03"]]
 
 
 def test_a_wrong_key_is_refused_once_and_the_request_is_sent_afterwards(cds: SourceUnderTest) -> None:
     # As the service does: what comes before the request needs no key.
     cds.server.faults.fail("submit", status=401, times=1)
-    with due_months(TOGETHER):
-        with pytest.raises(SourceError, match="does not accept the key"):
-            cds.fetch()
-        assert posts_of(cds) == 1
-        cds.fetch()
+    with pytest.raises(SourceError, match="does not accept the key"):
+        cds.fetch(together=TOGETHER)
+    assert posts_of(cds) == 1
+    cds.fetch(together=TOGETHER)
     assert asked_months(cds) == [["01", "02", "03"]]
 
 
 @pytest.mark.parametrize(("fault", "times"), [("wrong_size", 2), ("garble_downloads", 2), ("corrupt_zip", 1)])
 def test_a_common_answer_that_stays_wrong_is_retrieved_afresh(cds: SourceUnderTest, fault: str, times: int) -> None:
     setattr(cds.server.faults, fault, times)
-    with due_months(TOGETHER):
-        raws = [cds.fetch(month) for month in TOGETHER]
+    raws = [cds.fetch(month, together=TOGETHER) for month in TOGETHER]
     assert asked_months(cds) == [["01", "02", "03"]] * 2
     assert [is_fresh(inputs) for inputs in cds.server.submissions] == [False, True]
     assert all(raw.files[0].path.is_file() for raw in raws)
@@ -205,10 +197,10 @@ def test_a_common_answer_that_stays_wrong_is_retrieved_afresh(cds: SourceUnderTe
 def test_a_full_disk_while_the_answer_is_cut_leaves_it_to_the_next_run(
     cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with due_months(TOGETHER), monkeypatch.context() as patch:
+    with monkeypatch.context() as patch:
         patch.setattr("era5_pipeline.netcdf.month_cut.move_into_zip", full_disk)
         with pytest.raises(LocalDiskError, match=r"cutting it out of .* No space left"):
-            cds.fetch()
+            cds.fetch(together=TOGETHER)
     assert cds.leftovers == []
     assert [cds.fetch(month).month for month in TOGETHER] == list(TOGETHER)
     assert asked_months(cds) == [["01", "02", "03"]]
@@ -219,9 +211,10 @@ def full_disk(*_: object) -> None:
 
 
 def test_a_refetch_and_a_large_area_are_requested_month_by_month(cds: SourceUnderTest) -> None:
-    assert cds.source(refetch=True).months_together(MONTH) == (MONTH,)
-    assert cds.source(area=None).months_together(MONTH) == (MONTH,)
-    cds.source().ask_together(TOGETHER)
+    alone = [(month,) for month in TOGETHER]
+    assert list(cds.source(refetch=True).request_groups(TOGETHER)) == alone
+    assert list(cds.source(area=None).request_groups(TOGETHER)) == alone
+    cds.source().request_ahead(TOGETHER)
     cds.fetch(refetch=True)
     assert asked_months(cds) == [["01", "02", "03"], ["02"]]
     # The month that was fetched again stays as it is.
@@ -233,7 +226,7 @@ def test_a_refetch_and_a_large_area_are_requested_month_by_month(cds: SourceUnde
 
 def test_a_request_whose_answer_was_lost_is_found_and_serves_all_months(cds: SourceUnderTest) -> None:
     cds.server.faults.drop_submit_reply = 1
-    cds.source(patience_hours=1e-9).ask_together(TOGETHER)
+    cds.source(patience_hours=1e-9).request_ahead(TOGETHER)
     for month in TOGETHER:
         cds.fetch(month)
     assert asked_months(cds) == [["01", "02", "03"]]
@@ -241,7 +234,7 @@ def test_a_request_whose_answer_was_lost_is_found_and_serves_all_months(cds: Sou
 
 def test_two_runs_do_not_send_the_same_common_request(cds: SourceUnderTest) -> None:
     with ThreadPoolExecutor(2) as threads:
-        for sent in [threads.submit(cds.source().ask_together, TOGETHER) for _ in range(2)]:
+        for sent in [threads.submit(cds.source().request_ahead, TOGETHER) for _ in range(2)]:
             sent.result()
         raws = list(threads.map(cds.fetch, TOGETHER))
     assert asked_months(cds) == [["01", "02", "03"]]

@@ -142,7 +142,7 @@ def test_a_month_that_another_machine_fetched_is_not_asked_for(
 
 
 def test_a_request_that_another_machine_sent_is_taken_up(machine: Machines) -> None:
-    machine("first").source().ask(MONTH)
+    machine("first").source().request_ahead((MONTH,))
     second = machine("second")
     assert second.fetch().files
     assert len(second.server.submissions) == 1
@@ -155,7 +155,7 @@ def test_a_request_that_another_machine_sent_is_taken_up(machine: Machines) -> N
 
 def test_a_request_for_several_months_is_taken_up_by_another_machine(machine: Machines) -> None:
     months = (Month(2020, 1), MONTH, Month(2020, 3))
-    machine("first").source().ask_together(months)
+    machine("first").source().request_ahead(months)
     second = machine("second")
     raw = second.fetch()
     # Each machine has the files of all three months from the store.
@@ -164,13 +164,13 @@ def test_a_request_for_several_months_is_taken_up_by_another_machine(machine: Ma
     assert raws[1].fingerprint == raw.fingerprint
     assert all(one.files[0].path.is_file() for one in raws)
     assert len(third.server.submissions) == 1
-    assert not third.source().can_go_together(months)
+    assert list(third.source().request_groups(months)) == [(month,) for month in months]
 
 
 def test_a_request_whose_answer_another_machine_lost_is_found(machine: Machines) -> None:
     first = machine("first")
     first.server.faults.drop_submit_reply = 1
-    first.source(patience_hours=1e-9).ask(MONTH)
+    first.source(patience_hours=1e-9).request_ahead((MONTH,))
     assert len(first.server.submissions) == 1
     second = machine("second")
     assert second.fetch().files
@@ -230,7 +230,7 @@ def test_what_arrived_while_the_store_was_away_is_not_downloaded_again(cds: Sour
     with running(moto_command(port), port) as server, aws_environment(server.url):
         bucket = server.bucket()
         first = on_machine(cds, tmp_path / "first", f"s3://{bucket}")
-        first.source().ask(MONTH)
+        first.source().request_ahead((MONTH,))
         note = {key: content_of(first, key) for key in keys_of(first)}
 
         def stop(server: S3Server = server) -> None:

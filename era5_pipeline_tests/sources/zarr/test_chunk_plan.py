@@ -13,7 +13,7 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import hours_of_month
 from era5_pipeline.model.variables import DEFAULT_VARIABLES, in_table_order
 from era5_pipeline.netcdf.cds_files import Axes
-from era5_pipeline.sources.source import Request, due_months
+from era5_pipeline.sources.source import Request
 from era5_pipeline.sources.zarr.chunk_plan import plan_chunks, stored_rates
 from era5_pipeline.sources.zarr.layout import ChunkGrid, Geometry
 from era5_pipeline.sources.zarr.presets import StoreAccess
@@ -64,9 +64,8 @@ def test_a_plan_counts_the_requests_that_are_made(
         sized = for_values(web)
         assert len(sized) == 1
         web.requested.clear()
-        with due_months(MONTHS[1:]):
-            for month in MONTHS[1:]:
-                source.fetch(month)
+        for month in MONTHS[1:]:
+            source.fetch(month, together=MONTHS[1:])
         assert plan.requests == len(for_values(web))
     assert plan.decoded_bytes == plan.chunks * 4 * cut.chunk[0] * cut.chunk[1] * cut.chunk[2]
     if cut.shard is None:

@@ -34,7 +34,7 @@ from era5_pipeline.model.times import hour_of, hours_of_month
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.runtime.progress import listening
-from era5_pipeline.sources.source import RawMonth, Request, due_months
+from era5_pipeline.sources.source import RawMonth, Request
 from era5_pipeline.sources.zarr import reading
 from era5_pipeline.sources.zarr.presets import StoreAccess
 from era5_pipeline.sources.zarr.source import ZarrSource
@@ -189,8 +189,8 @@ def test_a_year_requests_each_chunk_once(long_stores: dict[str, Path], tmp_path:
     with served(long_stores[cut], with_ranges=True) as web:
         chosen = source(web.url, tmp_path, "temperature_2m")
         # As the daemon does, which starts a run for each month, or as a command, which wants them all.
-        with due_months(() if order == "one by one" else MONTHS):
-            raws = {month: chosen.fetch(month) for month in months}
+        together = () if order == "one by one" else MONTHS
+        raws = {month: chosen.fetch(month, together) for month in months}
         counts = requests_for_values(web)
     assert set(counts.values()) == {1}
     # Of 3 x 3 boxes, the area is in 1 x 2 or more; every time chunk of them.
@@ -203,8 +203,7 @@ def test_a_year_requests_each_chunk_once(long_stores: dict[str, Path], tmp_path:
 
 def test_only_the_months_that_are_wanted_get_files(long_stores: dict[str, Path], tmp_path: Path) -> None:
     chosen = source(long_stores["boxes"], tmp_path, "temperature_2m")
-    with due_months([Month(2019, 1), Month(2019, 3)]):
-        chosen.fetch(Month(2019, 1))
+    chosen.fetch(Month(2019, 1), together=[Month(2019, 1), Month(2019, 3)])
     assert {path.parent.name[:7] for path in tmp_path.rglob("*.nc")} == {"2019-01", "2019-03"}
 
 
