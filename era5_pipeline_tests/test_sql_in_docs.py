@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.real_months import NetcdfFile
 
 QUERIES = (ROOT / "docs" / "queries.md").read_text(encoding="utf-8")
-SERIES, MEANS, TOTALS, MONTHS, BOX, MAP, EXTREME = re.findall(r"```sql\n(.*?);\n```", QUERIES, re.DOTALL)
+SERIES, MEANS, TOTALS, MONTHS, BOX, MAP, EXTREME = re.findall(r"```sql\n(.*?);\n```", QUERIES, re.DOTALL)[:7]
 (README_MONTHS,) = re.findall(r"```sql\n(.*?);\n```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
 CLIENTS = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
-(LATERAL,) = re.findall(r"```sql\n(.*?);\n```", CLIENTS, re.DOTALL)
-PSYCOPG, PANDAS, POLARS, DUCKDB, TO_PARQUET = re.findall(r"```python\n(.*?)```", CLIENTS, re.DOTALL)
+LATERAL = re.findall(r"```sql\n(.*?);\n```", CLIENTS, re.DOTALL)[0]
+PSYCOPG, PANDAS, POLARS, DUCKDB, TO_PARQUET = re.findall(r"```python\n(.*?)```", CLIENTS, re.DOTALL)[:5]
 PLACES_PAGE = (ROOT / "docs" / "places.md").read_text(encoding="utf-8")
 NEAREST, LAND_AND_SEA, WITHIN = re.findall(r"```sql\n(.*?);\n```", PLACES_PAGE, re.DOTALL)
 OF_A_PLACE = {

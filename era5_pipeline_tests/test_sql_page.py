@@ -1,4 +1,4 @@
-"""docs/sql.md and the R of docs/clients.md, run as they are: SQL on every layout, programs where they are installed.
+"""The views of docs/queries.md, and the other servers, QGIS, R and ODBC of docs/clients.md, run as they are.
 
 R, QGIS and another PostgreSQL server need what the project does not install: their tests say what is missing.
 """
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 
     from era5_pipeline_tests.real_months import NetcdfFile, RealMonths
 
-PAGE = (ROOT / "docs" / "sql.md").read_text(encoding="utf-8")
-UNITS, COLUMN_UNITS, GAPS, DAYS, PERIOD, FOREIGN, SITES, DAY_MAP = re.findall(r"```sql\n(.*?);\n```", PAGE, re.DOTALL)
-(QGIS,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+QUERIES = (ROOT / "docs" / "queries.md").read_text(encoding="utf-8")
+UNITS, COLUMN_UNITS, GAPS, DAYS, PERIOD = re.findall(r"```sql\n(.*?);\n```", QUERIES, re.DOTALL)[7:]
 CLIENTS = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+FOREIGN, SITES, DAY_MAP = re.findall(r"```sql\n(.*?);\n```", CLIENTS, re.DOTALL)[1:]
+QGIS = re.findall(r"```python\n(.*?)```", CLIENTS, re.DOTALL)[-1]
 YEAR_IN_R, DPLYR, RPOSTGRESQL = re.findall(r"```r\n(.*?)```", CLIENTS, re.DOTALL)
 
 DOHA, NORWAY = (25.25, 51.5), (60.25, 7.0)
@@ -106,7 +107,7 @@ def test_the_page_names_every_view_that_there_is(as_reader: str) -> None:
     for schema, table in rows:
         name = table if schema == "public" else f"{schema}.{table}"
         # Relations underlying the views are not for other programs.
-        assert name in {"era5.land", "era5.catalogue"} or f"`{name}`" in PAGE, name
+        assert name in {"era5.land", "era5.catalogue"} or f"`{name}`" in QUERIES, name
 
 
 def test_units_are_rows(as_reader: str) -> None:
@@ -183,7 +184,8 @@ def test_the_page_says_of_which_blocks_the_embedded_server_lacks_something(
         offered = {name for (name,) in answer(url, "SELECT name FROM pg_available_extensions")}
     assert failing == [FOREIGN, SITES, DAY_MAP]
     assert offered.isdisjoint({"postgres_fdw", "postgis"})
-    said = re.findall(r"An embedded server has no ([^,]+), which this needs:\n\n```\w+\n(.*?);?\n```", PAGE, re.DOTALL)
+    needs = r"An embedded server has no ([^,]+), which this needs:\n\n```\w+\n(.*?);?\n```"
+    said = re.findall(needs, CLIENTS, re.DOTALL)
     # QGIS reads the map of months.
     fdw, postgis = "`postgres_fdw`", "PostGIS"
     assert said == [(fdw, FOREIGN), (fdw, SITES), (postgis, QGIS.rstrip()), (postgis, DAY_MAP)]
