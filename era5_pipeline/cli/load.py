@@ -293,8 +293,8 @@ def _load_failed(
     from era5_pipeline.cli.run_months import import_dagster, run_months
 
     import_dagster()
+    from era5_pipeline.defs.failures import failed_months
     from era5_pipeline.defs.instance.open_instance import open_instance
-    from era5_pipeline.defs.runner import failed_months
     from era5_pipeline.model.months import months_between
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import server_kept

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -30,11 +29,7 @@ from era5_pipeline.defs.run_tags import (
     MONTHS,
     OWN_PROCESS,
     PARTITION,
-    SETTINGS,
-    is_dropped,
     missing_tags,
-    month_of,
-    resource_config,
 )
 from era5_pipeline.model.errors import (
     Era5Error,
@@ -294,81 +289,6 @@ def _defect(month: Month, run_id: str, error: SerializableErrorInfo | None) -> E
         f"This is a defect of the pipeline: please report it, with the log of Dagster's run {run_id}.",
         Era5Error.exit_code,
     )
-
-
-# --- For `era5 load --failed`: months whose latest attempt failed, in any process, with its settings ---
-
-
-_PAGE = 500
-
-
-@dataclass(frozen=True)
-class FailedMonth:
-    """A month, why it failed, and the settings of that run that the present environment does not set itself."""
-
-    month: Month
-    reason: str
-    overrides: Mapping[str, Any]
-
-
-def failed_months(instance: dg.DagsterInstance) -> list[FailedMonth]:
-    """The months whose latest run failed, oldest first.
-
-    Cancelled runs do not count as attempts; a month that is queued or running is not failed, nor one that was dropped.
-    """
-    latest: dict[Month, dg.DagsterRun] = {}
-    cursor = None
-    failures = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])
-    while page := instance.get_runs(failures, cursor=cursor, limit=_PAGE):
-        for run in page:  # the newest first
-            month = month_of(run)
-            if month is not None:
-                latest.setdefault(month, run)
-        cursor = page[-1].run_id
-    return [
-        FailedMonth(month, _reason(instance, run), _overrides(run))
-        for month, run in sorted(latest.items())
-        if not is_dropped(run) and _is_latest(instance, run)
-    ]
-
-
-def _is_latest(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Return True if all later runs of the month were cancelled."""
-    tags = {PARTITION: run.tags[PARTITION]}
-    for other in instance.get_runs(dg.RunsFilter(tags=tags)):  # the newest first
-        if other.run_id == run.run_id:
-            return True
-        if other.status not in (dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.CANCELING):
-            return False
-    return True
-
-
-def _reason(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
-    """The first line of the run's failure message."""
-    for kind in (dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE):
-        for entry in instance.all_logs(run.run_id, of_type=kind):
-            event = entry.dagster_event
-            if event is None:
-                continue
-            if kind is dg.DagsterEventType.STEP_FAILURE:
-                failure = event.step_failure_data
-                said = failure.user_failure_data.description if failure.user_failure_data is not None else None
-                said = said or (None if failure.error is None else (failure.error.cause or failure.error).message)
-            else:
-                said = event.message
-            if said and said.strip():
-                return str(said).strip().splitlines()[0]
-    return "the run failed without a message"
-
-
-def _overrides(run: dg.DagsterRun) -> dict[str, Any]:
-    """The run's own configuration, and the settings of its environment that are not set in the present one."""
-    environment = json.loads(run.tags.get(SETTINGS, "{}"))
-    present = read_settings().model_fields_set
-    return {
-        **{name: value for name, value in environment.items() if name in Settings.model_fields and name not in present},
-        **{name: value for name, value in resource_config(run).items() if name != TOGETHER},
-    }
 
 
 # --- Run months one after another in this process: in one run, unless they arrive one by one ---
