@@ -8,7 +8,7 @@ import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import psycopg
 from fastapi import APIRouter, Depends, Request, Response
@@ -206,9 +206,17 @@ class ReadingPool:
             "statement_timeout": f"{math.ceil(limits.statement_seconds * 1000)}",
             "idle_in_transaction_session_timeout": f"{math.ceil(limits.statement_seconds * 1000)}",
         }
+        connect = self._connect
+
+        class PooledConnection(psycopg.Connection[Any]):
+            """What the pool opens: a connection of the warehouse, as for every command."""
+
+            @classmethod
+            def connect(cls, *_: object, **__: object) -> Connection:  # type: ignore[override]  # of all parameters
+                return connect()
+
         self._pool: ConnectionPool[Connection] = ConnectionPool(
-            # The pool asks its class only to connect; the warehouse does that, as for every command.
-            connection_class=cast("type[Connection]", self),
+            connection_class=PooledConnection,
             min_size=1,
             max_size=limits.connections + 1,  # one for `/healthz` when all others are in use
             open=False,
@@ -218,8 +226,7 @@ class ReadingPool:
             name="era5 serve",
         )
 
-    def connect(self, _conninfo: str = "", **_: object) -> Connection:
-        """Open a connection; called by the pool."""
+    def _connect(self) -> Connection:
         try:
             connection = self._warehouse.connect(self._session)
             try:
