@@ -21,7 +21,7 @@ from era5_pipeline.monitor.metrics import newest_complete_month_of
 from era5_pipeline.planning.updates import Freshness, due_month
 from era5_pipeline.postgres.connect import open_warehouse
 from era5_pipeline.postgres.server_errors import server_errors
-from era5_pipeline.runtime.http import post_json, require_webhook_url
+from era5_pipeline.runtime.webhook import post_json, require_webhook_url
 from era5_pipeline.warehouse.ledger import read_months
 
 # --- The sensor that requests the months of lost runs again ---

@@ -1,4 +1,4 @@
-"""Tests of `runtime/http`."""
+"""Tests of `runtime/webhook`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.runtime.http import post_json, require_webhook_url
+from era5_pipeline.runtime.webhook import post_json, require_webhook_url
 from era5_pipeline_tests.local_http import SECRET, Receiver, new_receiver
 
 if TYPE_CHECKING:
