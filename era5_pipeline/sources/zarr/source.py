@@ -8,10 +8,9 @@ import shutil
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import psutil as _psutil
 from typing_extensions import override
 
 from era5_pipeline.model.errors import LocalDiskError, NoDataError, NotYetAvailableError
@@ -53,17 +52,19 @@ _FORM = 1
 _ATTRIBUTES = {"Conventions": "CF-1.7", "title": "ERA5 hourly data on single levels, hours of a month"}
 
 
-@cache
-def _began(process_id: int) -> str:
-    return datetime.fromtimestamp(_psutil.Process(process_id).create_time(), tz=UTC).isoformat()
+class _Process:
+    """When this process began: pieces that were read since are not read again by it, even if they have gaps."""
+
+    began = ""
+
+    @classmethod
+    def begin(cls) -> None:
+        cls.began = datetime.now(tz=UTC).isoformat()
 
 
-def _process_began() -> str:
-    """When this process began: pieces that were read since are not read again by it, even if they have gaps.
-
-    A run's process can be a copy of one that began earlier, whose imports it shares.
-    """
-    return _began(os.getpid())
+_Process.begin()
+# A run is a copy of a process that was started earlier, whose imports it shares.
+os.register_at_fork(after_in_child=_Process.begin)
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ class ZarrSource(Source):
         return piece if self._may_keep(piece) and self.file_store.obtain(self._file(month, piece)) else None
 
     def _may_keep(self, piece: Piece) -> bool:
-        return piece.read_at >= _process_began() or (piece.whole and not self.refetch)
+        return piece.read_at >= _Process.began or (piece.whole and not self.refetch)
 
     def _read_unit(
         self,
@@ -308,8 +309,8 @@ class ZarrSource(Source):
     def _is_current(self, month: Month, known: MonthRecord) -> bool:
         """Return True if the month is complete, and need not be read again."""
         is_complete = not known.short and sum(piece.hours for piece in known.pieces.values()) == month.hours
-        began = _process_began()
-        return is_complete and not (self.refetch and any(piece.read_at < began for piece in known.pieces.values()))
+        earlier = any(piece.read_at < _Process.began for piece in known.pieces.values())
+        return is_complete and not (self.refetch and earlier)
 
     def _has_files(self, month: Month, known: MonthRecord) -> bool:
         return all(self.file_store.obtain(file) for file in self._files(month, known))

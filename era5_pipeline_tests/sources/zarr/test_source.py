@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import random
 import shutil
 import subprocess
@@ -569,20 +568,37 @@ def test_a_complete_month_is_known_without_its_files_and_the_store(stores: dict[
     assert chosen.known(MONTH) is None
 
 
+FETCH_IN_A_COPY = """
+import os, pathlib, sys
+from era5_pipeline_tests.sources.zarr.test_source import MONTH, source
+print("imported", flush=True)
+sys.stdin.readline()
+if os.fork() == 0:
+    store, folder = map(pathlib.Path, sys.argv[1:])
+    print(*(source(store, folder, refetch=refetch).fetch(MONTH).fingerprint for refetch in (False, True)), flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
 def test_pieces_of_an_earlier_process_are_read_again_with_refetch(
     short_stores: dict[str, Path], tmp_path: Path
 ) -> None:
+    """Also by a run, which is a copy of a process that began before the pieces were read."""
     folder = tmp_path / "store"
     shutil.copytree(short_stores["boxes"], folder)
-    before = source(folder, tmp_path / "raw").fetch(MONTH)
-    values = {column: of_column + 1 for column, of_column in weather(SHORT).items()}
-    write_store(folder, BOXES, SHORT, values=values)
-    for note in (tmp_path / "raw").rglob("c*.json"):
-        record = json.loads(note.read_text())
-        record["piece"]["read_at"] = "2020-01-01T00:00:00+00:00"
-        note.write_text(json.dumps(record))
-    assert source(folder, tmp_path / "raw").fetch(MONTH) == before
-    assert source(folder, tmp_path / "raw", refetch=True).fetch(MONTH) != before
+    command = [sys.executable, "-c", FETCH_IN_A_COPY, str(folder), str(tmp_path / "raw")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "imported\n"
+        before = source(folder, tmp_path / "raw").fetch(MONTH).fingerprint
+        values = {column: of_column + 1 for column, of_column in weather(SHORT).items()}
+        write_store(folder, BOXES, SHORT, values=values)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        kept, again = process.stdout.readline().split()
+    assert kept == before != again
 
 
 def test_invalidating_a_month_leaves_the_others(long_stores: dict[str, Path], tmp_path: Path) -> None:
