@@ -11,9 +11,11 @@ import dagster as dg
 import pytest
 
 from era5_pipeline.defs import resources
+from era5_pipeline.defs.failures import failed_months
+from era5_pipeline.defs.run_tags import resource_config
 from era5_pipeline.defs.runner import MonthRunner
 from era5_pipeline.model.errors import BadFileError, RefusedError, SourceError
-from era5_pipeline.model.months import months_between
+from era5_pipeline.model.months import Month, months_between
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
 from era5_pipeline_tests.sources.cds.source_under_test import is_fresh
@@ -165,6 +167,18 @@ def test_after_a_request_for_several_months_failed_each_is_requested_alone(
     assert asked_months(server)[0] == ["01", "02", "03"]
     assert sorted(asked_months(server)[1:]) == [[f"{month:02d}"] for month in range(1, 4)]
     assert len([record for record in caplog.records if "requested alone" in record.message]) == 1
+
+
+def test_a_run_names_the_months_of_its_request_and_a_later_attempt_does_not(
+    pipeline: Pipeline, server: CdsServer
+) -> None:
+    server.faults.licence = True
+    assert in_turn(pipeline, "2014-01", "2014-03") == []
+    (run,) = pipeline.instance.get_runs(limit=1)
+    assert resource_config(run) == {"together": ["2014-01", "2014-02", "2014-03"]}
+    (failed,) = (one for one in failed_months(pipeline.instance) if one.month == Month(2014, 1))
+    assert "together" not in failed.overrides
+    assert "licence" in failed.reason
 
 
 def test_unavailable_month_is_skipped(pipeline: Pipeline, server: CdsServer) -> None:
