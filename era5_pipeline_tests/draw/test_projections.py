@@ -101,12 +101,6 @@ def test_a_point_of_the_plane_is_on_the_globe_exactly_if_it_is_within_the_outlin
         assert np.isnan(latitude)
 
 
-def test_a_line_that_leaves_on_the_right_does_not_come_back_on_the_left() -> None:
-    projection = globe("equal-earth", 150.0)
-    line = projection.forward(np.column_stack([np.linspace(320.0, 340.0, 21), np.full(21, 10.0)]))
-    assert (np.diff(line[:, 0]) > 0).all()
-
-
 def test_long_steps_get_points_in_between_and_keep_their_ends() -> None:
     line = densified(np.array([(10.0, 0.0), (10.0, 10.0), (10.5, 10.0), (10.5, 8.5)]))
     assert np.abs(np.diff(line, axis=0)).max() <= 1.0
