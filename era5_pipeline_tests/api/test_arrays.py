@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import psycopg
 import pytest
 import xarray as xr
@@ -127,18 +126,6 @@ def test_an_array_is_indexed_as_numpy_would(warehouse: Warehouse, flat_months: F
 
 
 MILLIMETRES = 2e-5
-
-
-def test_an_hour_is_that_of_the_file(db: era5.Database, gulf: NetcdfFile) -> None:
-    field = db.field("t2m", time="2023-07-15T12:00")
-    assert field.dims == ("latitude", "longitude")
-    assert field.name == "temperature_2m"
-    assert pd.Timestamp(field["time"].item()) == pd.Timestamp("2023-07-15T12:00")
-    assert np.array_equal(field["latitude"], gulf.latitudes)
-    assert np.array_equal(field["longitude"], gulf.longitudes)
-    hour = gulf.of("2023-07")[14 * 24 + 12]
-    np.testing.assert_allclose(field, hour, rtol=0, atol=DEGREES)
-    assert (field.attrs["units"], field.attrs["standard_name"]) == ("degC", "air_temperature")
 
 
 def test_a_month_is_that_of_the_file(db: era5.Database, norway: NetcdfFile) -> None:

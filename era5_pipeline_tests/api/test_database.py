@@ -180,10 +180,7 @@ def test_what_the_table_lacks_is_a_no_data_error(db: era5.Database) -> None:
 
 
 def test_the_table_cannot_be_written(db: era5.Database) -> None:
-    with (
-        pytest.raises(era5.ServerUnsuitableError, match="read-only"),
-        db._connected("writing") as connection,
-    ):
+    with pytest.raises(era5.ServerUnsuitableError, match="read-only"), db._connected("writing") as connection:
         connection.execute("DELETE FROM weather")
 
 

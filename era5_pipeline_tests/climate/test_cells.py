@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from era5_pipeline.climate import cells
 from era5_pipeline.climate.answer import Trend, YearSpan
@@ -121,16 +120,6 @@ def test_each_location_has_the_trend_of_a_place(
         else:
             assert np.isnan(found.values[number])
             assert np.isnan(found.p[number])
-
-
-def test_the_slope_is_that_of_scipy() -> None:
-    random = np.random.default_rng(3)
-    values = autocorrelated(random, 30, 0.2, 0.03)
-    found = trends_of_cells(cells_of(values[:, np.newaxis]), "K")
-    fitted = stats.linregress(np.arange(30), values.astype("f4"))
-    np.testing.assert_allclose(found.values, [10 * fitted.slope], rtol=1e-6)
-    assert fitted.pvalue < 1e-3
-    assert found.p[0] < 1e-3
 
 
 def test_what_never_changes_has_the_trend_zero_and_what_lacks_years_has_none() -> None:

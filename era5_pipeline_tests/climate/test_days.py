@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,34 +32,6 @@ def test_a_day_of_utc_has_the_temperatures_from_0_to_23() -> None:
     assert daily["min_temperature"].tolist() == [0, 24, 48]
     assert daily["max_temperature"].tolist() == [23, 47, 71]
     assert daily["mean_temperature"].tolist() == [11.5, 35.5, 59.5]
-
-
-def test_a_total_belongs_to_the_day_in_which_its_hour_begins() -> None:
-    # 48 hours from 00:00: the first total is of the day before, and the second day lacks that of its last hour.
-    daily = daily_values(hours_by_day(numbered("2020-02-28", 48)))
-    assert daily["precipitation"].tolist()[0] == sum(range(1, 25))
-    assert np.isnan(daily["precipitation"].iloc[1])
-    daily = daily_values(hours_by_day(numbered("2020-02-28", 49)))
-    assert daily["precipitation"].iloc[1] == sum(range(25, 49))
-
-
-@pytest.mark.parametrize(("offset", "first"), [(420, 17), (-180, 3), (0, 0)])
-def test_days_of_an_offset_begin_at_its_midnight(offset: int, first: int) -> None:
-    # First: the hour of UTC on 1 January at which the first whole local day begins.
-    daily = daily_values(hours_by_day(numbered("2021-01-01", 96), offset))
-    assert daily["min_temperature"].iloc[0] == first
-    assert daily["max_temperature"].iloc[0] == first + 23
-    totals = daily["precipitation"].dropna()
-    assert totals.iloc[0] == sum(range(first + 1, first + 25))
-    assert totals.index[0] == (pd.Timestamp("2021-01-01") if offset <= 0 else pd.Timestamp("2021-01-02"))
-
-
-def test_days_of_a_part_hour_have_24_hours_too() -> None:
-    # UTC+05:30: 18:00 UTC is 23:30, 19:00 UTC is 00:30 of the next day. The total from 18:00 to 19:00 begins at 23:30.
-    daily = daily_values(hours_by_day(numbered("2021-06-01", 72), 330))
-    assert daily["min_temperature"].loc["2021-06-02"] == 19
-    assert daily["max_temperature"].loc["2021-06-02"] == 42
-    assert daily["precipitation"].loc["2021-06-02"] == sum(range(20, 44))
 
 
 def test_a_day_that_lacks_an_hour_has_no_values_but_only_of_that_element() -> None:

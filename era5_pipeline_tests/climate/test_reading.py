@@ -26,7 +26,7 @@ from era5_pipeline.export.contents import read_contents
 from era5_pipeline.export.files import file_attributes
 from era5_pipeline.flat.formats import KEYS
 from era5_pipeline.model.derived_variables import find_columns
-from era5_pipeline.model.errors import NoDataError, UsageError
+from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import Area, nearest_location
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.read.credit import era5_credit
@@ -176,17 +176,6 @@ def test_hours_without_a_whole_day_have_no_answer() -> None:
     assert make_answer(hours.iloc[:1], PLACE, rule, DEFAULT_BASELINE, provenance) is None
     assert make_answer(hours, PLACE, rule, DEFAULT_BASELINE, provenance, first_day=date(2021, 1, 1)) is None
     assert make_answer(hours * np.nan, PLACE, rule, DEFAULT_BASELINE, provenance) is None
-
-
-def test_hours_of_a_cell_are_its_rows(weather_table: Connection) -> None:
-    hours = hours_of_cell(weather_table, JAKARTA, None, None)
-    assert list(hours) == ["temperature_2m", "zonal_wind_10m", "meridional_wind_10m", "total_precipitation"]
-    assert str(pd.DatetimeIndex(hours.index).tz) == "UTC"
-    assert len(hours) == HOURS - 1
-    assert hours["temperature_2m"].tolist() == [temperature_of(JAKARTA, n) for n in range(HOURS) if n != MISSING]
-    some = hours_of_cell(weather_table, JAKARTA, START + 20 * HOUR, START + 30 * HOUR)
-    assert some.index[0] == START + 20 * HOUR
-    assert len(some) == 10
 
 
 def test_an_area_across_the_antimeridian_is_the_weighted_mean_of_its_points(weather_table: Connection) -> None:
@@ -404,15 +393,9 @@ def point(latitude: float, longitude: float, name: str | None = None) -> Climate
     return ClimatePlace(name, (latitude, longitude), location, None, None, None)
 
 
-def ask(
-    warehouse: Warehouse,
-    place: ClimatePlace,
-    period: Period = ALL,
-    choice: DayChoice = UTC_DAYS,
-    baseline: YearSpan = DEFAULT_BASELINE,
-) -> Any:
+def ask(warehouse: Warehouse, place: ClimatePlace, period: Period = ALL, choice: DayChoice = UTC_DAYS) -> Any:
     with warehouse.connect() as connection:
-        return read_climate(connection, ClimateQuestion(place, period, baseline, choice))
+        return read_climate(connection, ClimateQuestion(place, period, DEFAULT_BASELINE, choice))
 
 
 def box(text: str) -> ClimatePlace:
@@ -568,11 +551,6 @@ def test_a_zone_whose_standard_time_changed_is_warned_of(real: Warehouse) -> Non
     assert warning in answer.notes
     before = ask(real, point(10.75, 106.25), Period(None, date(2023, 12, 31)), DayChoice(zone="Asia/Almaty"))
     assert (before.days.offset_name, before.days.warnings) == ("UTC+06:00", ())
-
-
-def test_an_unknown_zone_is_refused(real: Warehouse) -> None:
-    with pytest.raises(UsageError, match="'Asia/Atlantis' is not a time zone"):
-        ask(real, point(10.75, 106.25), choice=DayChoice(zone="Asia/Atlantis"))
 
 
 def test_missing_months_of_the_period_are_said(real: Warehouse) -> None:

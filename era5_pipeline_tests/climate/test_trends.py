@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pytest
 
-from era5_pipeline.climate.answer import QUANTITIES, NoTrend, QuantityTrends, Trend, YearSpan, quantities_of
+from era5_pipeline.climate.answer import QUANTITIES, NoTrend, QuantityTrends, Trend, YearSpan
 from era5_pipeline.climate.trends import (
     FEWEST_YEARS,
     describe_years,
@@ -72,22 +71,6 @@ def test_hac_would_be_narrower_than_least_squares_alone() -> None:
     assert [round(10 * float(bound), 3) for bound in hac.conf_int()[1]] == [0.035, 0.357]
 
 
-def test_years_apart_tell_of_their_autocorrelation_too() -> None:
-    assert found_trend(autocorrelated(0.9, 5)[::2]).lag1 > 0.4
-    assert found_trend(autocorrelated(0.9, 5)).lag1 > 0.5
-
-
-def test_the_unit_is_per_decade_and_the_sign_that_of_the_change() -> None:
-    years = range(1991, 2021)
-    wiggle = np.array([0.1, -0.1, 0.05] * 10)
-    rising = found_trend(pd.Series(0.05 * np.arange(30) + wiggle, index=years))
-    falling = found_trend(pd.Series(-0.05 * np.arange(30) + wiggle, index=years))
-    assert rising.slope == pytest.approx(0.5, abs=0.02)
-    assert falling.slope == pytest.approx(-0.5, abs=0.02)
-    assert rising.is_significant
-    assert falling.is_significant
-
-
 def test_too_few_years_have_no_trend_and_say_how_many_there_are() -> None:
     assert isinstance(trend_of(MEAN_TEMPERATURE.iloc[:FEWEST_YEARS]), Trend)
     few = trend_of(MEAN_TEMPERATURE.loc[[1994, 1995, 1996, 1998, 2001]])
@@ -98,13 +81,6 @@ def test_too_few_years_have_no_trend_and_say_how_many_there_are() -> None:
 
 def test_values_that_never_change_have_no_trend() -> None:
     assert trend_of(pd.Series(0.0, index=range(1980, 2020))) == NoTrend("the same in every year: 0")
-
-
-def test_dependent_years_have_a_wide_interval() -> None:
-    """Residuals of a parabola: each is nearly that of the year before."""
-    drift = found_trend(pd.Series((np.arange(60) - 30.0) ** 2, index=range(1940, 2000)))
-    assert drift.high - drift.low > 500
-    assert drift.effective_count < 4
 
 
 def turning(seed: int, lag1: float = 0.3) -> pd.Series:
@@ -191,11 +167,6 @@ def test_trends_of_a_table_are_over_complete_years_and_since_1979() -> None:
     assert (hot.whole.years, hot.whole.count) == (YearSpan(1960, 2019), 59)
     yearly["hot_days"] = 3.0
     assert trends_of(yearly, wanted)[1].whole == NoTrend("the same in every year: 3")
-
-
-def test_extremes_of_single_hours_and_anomalies_have_no_trend() -> None:
-    without = {quantity.name for quantity in quantities_of(["temperature"]) if not quantity.has_trend}
-    assert without == {"temperature_anomaly", "max_temperature", "min_temperature"}
 
 
 def test_years_are_described_as_spans() -> None:

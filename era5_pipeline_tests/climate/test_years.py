@@ -197,13 +197,6 @@ def test_a_year_is_the_mean_and_the_total_of_all_its_hours() -> None:
     assert yearly[["min_temperature", "max_temperature"]].to_numpy().tolist() == extremes.to_numpy().tolist()
 
 
-def test_years_of_an_offset_are_local_years() -> None:
-    hours = weather("2019-12-25T00", "2022-01-10T00")
-    yearly = years_of(hours, 420)
-    local = hours["temperature_2m"].astype(np.float64).groupby((hours.index + pd.Timedelta(hours=7)).year).mean()
-    assert yearly.loc[2021, "mean_temperature"] == pytest.approx(local.loc[2021], rel=1e-13)
-
-
 def test_a_year_is_complete_if_at_most_24_hours_lack() -> None:
     hours = weather("2020-01-01T00", "2022-12-31T23")
     lacking = hours.drop(hours.index[100:124])
@@ -330,11 +323,24 @@ def test_a_change_has_the_interval_of_a_difference_of_means() -> None:
     assert 0.8 < half / ((plain.high - plain.low) / 2) < 2
 
 
-def test_a_record_that_ends_in_the_baseline_has_no_then_if_few_years_are_left() -> None:
-    table = months("1991-01-01", "2009-12-01")
-    found = seasonal_cycle(table, baseline_of(DEFAULT_BASELINE, range(1991, 2010)), list(range(1991, 2010)))
-    assert (found.then, found.now) == (None, YearSpan(2000, 2009))
+@pytest.mark.parametrize(
+    ("first", "last", "now", "january"),
+    [
+        # It ends in the baseline, of which few years are left; it is short; no year is complete.
+        ("1991-01-01", "2009-12-01", YearSpan(2000, 2009), 10.0),
+        ("2020-01-01", "2024-12-01", YearSpan(2020, 2024), 11.0),
+        ("2024-01-01", "2024-05-01", None, np.nan),
+    ],
+)
+def test_a_short_record_has_no_then_and_a_shorter_now(
+    first: str, last: str, now: YearSpan | None, january: float
+) -> None:
+    years = list(range(int(first[:4]), int(last[:4]) + 1)) if last.endswith("12-01") else []
+    found = seasonal_cycle(months(first, last), baseline_of(DEFAULT_BASELINE, years), years)
+    assert (found.then, found.now) == (None, now)
+    assert found.table["temperature_then"].isna().all()
     assert found.table["temperature_change"].isna().all()
+    np.testing.assert_equal(found.table.loc[1, "temperature_now"], january)
 
 
 def test_an_incomplete_month_is_left_out() -> None:
@@ -342,21 +348,6 @@ def test_an_incomplete_month_is_left_out() -> None:
     table.loc["2020-07-01", ["mean_temperature", "temperature_complete"]] = [500.0, False]
     found = seasonal_cycle(table, baseline_of(DEFAULT_BASELINE, range(1991, 2025)), list(range(1991, 2025)))
     assert found.table.loc[7, "temperature_now"] == pytest.approx(71)
-
-
-def test_a_short_record_has_no_then_and_a_shorter_now() -> None:
-    table = months("2020-01-01", "2024-12-01")
-    found = seasonal_cycle(table, baseline_of(DEFAULT_BASELINE, range(2020, 2025)), list(range(2020, 2025)))
-    assert (found.then, found.now) == (None, YearSpan(2020, 2024))
-    assert found.table["temperature_then"].isna().all()
-    assert found.table["temperature_change"].isna().all()
-    assert found.table.loc[1, "temperature_now"] == 11
-
-
-def test_a_record_without_a_complete_year_has_neither() -> None:
-    found = seasonal_cycle(months("2024-01-01", "2024-05-01"), baseline_of(DEFAULT_BASELINE, []), [])
-    assert (found.then, found.now) == (None, None)
-    assert found.table["temperature_now"].isna().all()
 
 
 YEARS = 2

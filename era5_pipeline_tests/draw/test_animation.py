@@ -16,7 +16,6 @@ from PIL import Image
 
 from era5_pipeline.draw import animation
 from era5_pipeline.draw.animation import (
-    NO_LEVEL,
     ColourLevels,
     FramePainter,
     FramePalette,
@@ -77,17 +76,10 @@ def read(
         )
 
 
-def norway(era5_samples: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    with netCDF4.Dataset(era5_samples / "norway-2018-10-packed" / "SURF_201810.nc") as file:
-        return (
-            np.asarray(file["t2m"][:], dtype=np.float64) - 273.15,
-            np.asarray(file["latitude"][:]),
-            np.asarray(file["longitude"][:]),
-        )
-
-
 def test_frames_are_the_hours_of_the_file(warehouse: Warehouse, era5_samples: Path, tmp_path: Path) -> None:
-    values, latitudes, longitudes = norway(era5_samples)
+    with netCDF4.Dataset(era5_samples / "norway-2018-10-packed" / "SURF_201810.nc") as file:
+        values = np.asarray(file["t2m"][:], dtype=np.float64) - 273.15
+        latitudes, longitudes = np.asarray(file["latitude"][:]), np.asarray(file["longitude"][:])
     found = read(warehouse, tmp_path, NORWAY, "temperature_2m", area="72/0/50/15")
     assert len(found.hours) == 744
     assert found.hours[0] == hour_of(NORWAY.start)
@@ -161,13 +153,6 @@ def test_a_value_has_nearly_the_colour_of_its_scale(column: str, value: float) -
     # Steps of a smooth scale are 1/120 wide; where a scale has steps they are the same.
     most = 0 if column == "total_precipitation" else 6
     assert np.abs(levels.colours[level].astype(int) - expected).max() <= most
-
-
-def test_nan_has_no_level() -> None:
-    levels = ColourLevels.of(*colour_scale(BY_COLUMN["temperature_2m"], np.array([1.0, 9.0], dtype=np.float32)))
-    found = levels.of_values(np.array([[np.nan, 5.0]], dtype=np.float32))
-    assert found[0, 0] == NO_LEVEL
-    assert found[0, 1] < len(levels.colours)
 
 
 def test_colours_of_levels_white_and_greys_are_exact() -> None:

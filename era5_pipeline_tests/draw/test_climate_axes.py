@@ -103,18 +103,6 @@ def test_the_band_is_as_much_wider_than_that_of_statsmodels_as_the_interval_of_t
     assert (band.high - band.low >= wider * (high - low) * (1 - 1e-9)).all()
 
 
-def test_the_band_is_a_curve_narrowest_in_the_middle_and_its_ends_give_the_interval_of_the_slope() -> None:
-    _, trend, band = band_of(MEAN_TEMPERATURE)
-    half = band.high - band.line
-    assert half.argmin() in (14, 15)
-    assert (np.diff(half[15:]) > 0).all()
-    assert half[-1] > 1.6 * half[15]
-    # Steepest lines within the band through its middle are no steeper than the interval of the slope.
-    decades = (band.years - band.years.mean()) / 10.0
-    of_slope = np.sqrt(half**2 - half.min() ** 2) / np.abs(decades)
-    np.testing.assert_allclose(of_slope[[0, -1]], trend.high - trend.slope, rtol=1e-3)
-
-
 @pytest.mark.parametrize(
     ("value", "decimals", "text"),
     [(0.196, 2, "+0.20"), (-0.04, 2, "\u22120.04"), (-0.004, 2, "0.00"), (0.0, 1, "0.0"), (1234.5, 0, "+1234")],

@@ -45,12 +45,7 @@ def test_the_band_is_of_the_days_within_a_week(day: str, times: int) -> None:
     assert [values[_DAY_OF[day]] for values in found] == pytest.approx(expected, abs=1e-6)
 
 
-@given(
-    st.integers(3, 6),
-    st.integers(0, 2**32 - 1),
-    st.floats(0.0, 0.6),
-    st.sampled_from([0.0, 0.1, 8.0]),
-)
+@given(st.integers(3, 6), st.integers(0, 2**32 - 1), st.floats(0.0, 0.6), st.sampled_from([0.0, 0.1, 8.0]))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_middle_is_within_the_extremes_on_every_day(years: int, seed: int, lacking: float, spread: float) -> None:
     """Also for few years, with missing days, and far apart."""
@@ -87,16 +82,15 @@ def test_a_band_of_a_few_years_is_called_what_it_is(width: float) -> None:
     assert names[10] == ["lowest to highest", "middle 80 %", "median", "2013"]
 
 
-def test_one_year_is_named_once() -> None:
-    (only,) = cycles_of(answer_of(made_hours([2023])))
-    assert only.label == "2023"
-
-
 @pytest.mark.parametrize("width", [NARROW, WIDE])
-def test_axes_of_the_seasons_say_what_they_show(width: float) -> None:
-    figure = seasonal_figure(answer_of(made_hours([2023])), width)
-    assert figure is not None
-    assert [axes.get_ylabel() for axes in figure.axes] == ["Temperature (°C)", "Precipitation (mm)"]
+def test_the_seasons_have_a_panel_for_each_element_and_one_year_is_named_once(width: float) -> None:
+    hours = made_hours([2023])
+    (only,) = cycles_of(answer_of(hours))
+    assert only.label == "2023"
+    for shown, labels in ((hours, ["Temperature (°C)", "Precipitation (mm)"]), (hours[["temperature_2m"]], [None])):
+        figure = seasonal_figure(answer_of(shown), width)
+        assert figure is not None
+        assert [label and axes.get_ylabel() for axes, label in zip(figure.axes, labels, strict=True)] == labels
 
 
 def test_a_year_that_has_begun_ends_with_its_last_day() -> None:
@@ -149,9 +143,3 @@ def test_a_few_days_are_no_month() -> None:
     answer = answer_of(hours[hours.index < "2001-01-10"])
     assert cycles_of(answer) == []
     assert seasonal_figure(answer, NARROW) is None
-
-
-def test_without_precipitation_there_is_one_panel() -> None:
-    figure = seasonal_figure(answer_of(made_hours(range(1991, 2022))[["temperature_2m"]]), NARROW)
-    assert figure is not None
-    assert len(figure.axes) == 1

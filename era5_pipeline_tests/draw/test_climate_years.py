@@ -115,11 +115,6 @@ def test_small_differences_are_not_drawn_dark() -> None:
     assert stripes_limit(even) >= 0.5
 
 
-def test_there_are_no_stripes_without_a_complete_year() -> None:
-    hours = made_hours([2001])
-    assert stripes_figure(answer_of(hours[hours.index < "2001-05-01"]), WIDE) is None
-
-
 def warmer(degrees: float) -> pd.DataFrame:
     """Three years whose hottest hour is 27 degC and whose coldest is 3 degC, made warmer."""
     hours = made_hours([2001, 2002, 2003], rising=0.0)
@@ -157,27 +152,21 @@ def test_bars_are_the_numbers_of_days() -> None:
     assert len(found) == 10
 
 
-def test_without_a_complete_year_nothing_is_counted() -> None:
+def test_without_a_complete_year_there_are_no_stripes_and_nothing_is_counted() -> None:
     hours = made_hours([2001])
     answer = answer_of(hours[hours.index < "2001-05-01"])
+    assert stripes_figure(answer, WIDE) is None
     assert counted_days(answer) == ()
     assert day_count_figure(answer, NARROW) is None
 
 
-@pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
-def test_each_format_is_written_and_is_the_same_twice(suffix: str, tmp_path: Path) -> None:
-    path = tmp_path / f"picture{suffix}"
+def test_a_picture_has_the_reds_of_a_stripe_and_of_a_bar(tmp_path: Path) -> None:
+    path = tmp_path / "picture.png"
     draw_climate(mekong_answer(), path)
-    once = path.read_bytes()
-    assert once[:5] in {b"\x89PNG\r", b"%PDF-", b"<?xml"}
-    draw_climate(mekong_answer(), path)
-    assert path.read_bytes() == once
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
-    if suffix == ".png":
-        with Image.open(path) as picture:
-            colours = picture.convert("RGB").getcolors(1 << 20)
-        # A stripe's dark red, and a bar's.
-        assert {(203, 24, 29), (192, 57, 43)} <= {colour for _, colour in colours or []}
+    with Image.open(path) as picture:
+        colours = picture.convert("RGB").getcolors(1 << 20)
+    assert {(203, 24, 29), (192, 57, 43)} <= {colour for _, colour in colours or []}
 
 
 def words_of(answer_title: str | None = None) -> list[str]:
@@ -247,14 +236,8 @@ def test_a_single_year_has_no_mean_of_its_own() -> None:
 def test_a_few_years_are_compared_with_the_baseline_if_that_is_held() -> None:
     """Three years of a longer record, whose baseline is complete."""
     hours = made_hours(range(1991, 2024))
-    answer = make_answer(
-        hours,
-        answer_of(hours).place,
-        DayRule(),
-        BASELINE,
-        answer_of(hours).provenance,
-        first_day=date(2021, 1, 1),
-    )
+    whole = answer_of(hours)
+    answer = make_answer(hours, whole.place, DayRule(), BASELINE, whole.provenance, first_day=date(2021, 1, 1))
     assert answer is not None
     (axes,) = climate_picture(answer).axes
     assert axes.get_ylabel() == "Anomaly from 1991\u20132020 (°C)"
@@ -271,7 +254,7 @@ def test_an_hour_of_another_year_is_no_year_of_its_own() -> None:
     assert [f"{day:%Y-%m-%d}" for day in answer.whole_days] == ["2020-01-01", "2023-12-30"]
 
 
-def test_stripes_stand_above_the_bars_of_the_page() -> None:
+def test_stripes_stand_above_their_bars_on_the_page_and_in_the_picture() -> None:
     answer = mekong_answer()
     for width in (NARROW, WIDE):
         pair = stripes_figure(answer, width), anomaly_figure(answer, width)
@@ -282,10 +265,7 @@ def test_stripes_stand_above_the_bars_of_the_page() -> None:
         assert bars.get_ylabel() == "Anomaly (°C)"
         bars.figure.canvas.draw()
         assert bars.yaxis.label.get_window_extent().x0 >= 0.0
-
-
-def test_stripes_stand_above_their_bars() -> None:
-    stripes, bars = climate_picture(mekong_answer()).axes
+    stripes, bars = climate_picture(answer).axes
     assert stripes.get_xlim() == bars.get_xlim()
     assert stripes.get_position().x0 == pytest.approx(bars.get_position().x0)
 

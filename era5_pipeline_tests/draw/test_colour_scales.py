@@ -38,6 +38,31 @@ def test_a_flux_of_both_signs_is_centred_at_zero(column: str) -> None:
     assert norm.vmin == -(norm.vmax or 0.0) < 0.0
 
 
+def test_temperature_is_symmetric_if_values_cross_zero_wind_always_and_cloud_is_from_0_to_1() -> None:
+    def range_of(column: str, *values: float) -> tuple[float | None, float | None]:
+        _, norm = colour_scale(BY_COLUMN[column], np.array(values, dtype=np.float32))
+        return norm.vmin, norm.vmax
+
+    for column, values in (("temperature_2m", (-20.0, 30.0)), ("zonal_wind_10m", (1.0, 19.0))):
+        low, high = range_of(column, *values)
+        assert low == -(high or 0.0) < 0.0
+    assert (range_of("temperature_2m", 12.0, 70.0)[0] or 0.0) > 0.0
+    assert range_of("total_cloud_cover", 0.1, 0.8) == (0.0, 1.0)
+
+
+def test_dry_is_white_and_amounts_have_the_same_colour_on_every_map() -> None:
+    def colours(top: float) -> tuple[np.ndarray, np.ndarray]:
+        scale, norm = colour_scale(PRECIPITATION, np.array([0.0, top], dtype=np.float32))
+        assert isinstance(norm, BoundaryNorm)
+        return scale(norm(np.array([-0.005, 0.0, 0.05, 0.3, 0.7]))), scale(norm(np.array([top])))
+
+    light, _ = colours(0.8)
+    heavy, top = colours(300.0)
+    np.testing.assert_array_equal(light, heavy)
+    np.testing.assert_array_equal(light[:3], 1.0)
+    assert not (top == 1.0).all()
+
+
 @pytest.mark.parametrize("column", ["wind_gust_10m", "volumetric_soil_water_layer_1", "boundary_layer_height"])
 def test_values_near_zero_are_shown_from_zero_on(column: str) -> None:
     assert colour_scale(KINDS[column], values_of(KINDS[column]))[1].vmin == 0.0

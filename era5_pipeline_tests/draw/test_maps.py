@@ -93,9 +93,3 @@ def test_the_bar_of_a_large_map_ends_with_the_map(area: str) -> None:
         assert (bar.x0, bar.x1) == pytest.approx((axes.x0, axes.x1))
     else:
         assert (bar.y0, bar.y1) == pytest.approx((axes.y0, axes.y1))
-
-
-def test_limits_are_those_of_the_colour_bar() -> None:
-    shown = usual_field(KINDS["wind_gust_10m"], "10/90/-10/120", TIME)
-    image = map_figure(shown, limits=(5.0, 20.0)).axes[0].images[0]
-    assert image.get_clim() == (5.0, 20.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.path import Path as Polygon
 
-from era5_pipeline.draw import outlines as module
 from era5_pipeline.draw.outlines import (
     WIDEST,
     Resolution,
@@ -24,7 +22,6 @@ from era5_pipeline.draw.outlines import (
 )
 from era5_pipeline_tests.commands import ROOT
 
-PROJECT = ROOT
 FRACTION_OF_TURN = 1e-4  # float32 holds longitudes past 360 to 3e-5 degrees
 
 
@@ -106,14 +103,14 @@ NAMES: dict[str, Resolution] = {"full": "f", "high": "h", "intermediate": "i", "
 
 
 def test_vertices_are_as_close_as_the_documentation_says() -> None:
-    text = (PROJECT / "docs/maps.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/maps.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (?:up to (\d+) degrees|wider) \| (\w+) \| ([\d.]+) km \|$", text, flags=re.MULTILINE)
     assert [name for _, name, _ in rows] == list(NAMES)
     for widest, name, km in rows:
         assert WIDEST[NAMES[name]] == float(widest or 360.0)
         assert km_between_vertices(NAMES[name]) == pytest.approx(float(km), rel=0.03)
     # The shares of land are computed at intermediate resolution.
-    (km,) = re.findall(r"a vertex every ([\d.]+) km", (PROJECT / "docs/places.md").read_text(encoding="utf-8"))
+    (km,) = re.findall(r"a vertex every ([\d.]+) km", (ROOT / "docs/places.md").read_text(encoding="utf-8"))
     assert km_between_vertices("i") == pytest.approx(float(km), rel=0.03)
 
 
@@ -188,18 +185,9 @@ def test_window_across_the_antimeridian_has_both_sides() -> None:
     assert np.isclose(found[:, :2], 180.0).sum() >= 2
 
 
-def test_smaller_window_has_higher_resolution() -> None:
-    def spacing(width: float) -> float:
-        """The mean distance of vertices, in degrees, around Iceland."""
-        found = pieces(coastlines(-19.0 - width / 2, -19.0 + width / 2, 63.0, 67.0))
-        middle = np.abs(found[:, 0, 0] + 19.0) < 5.0
-        return float(np.linalg.norm(np.diff(found[middle], axis=1), axis=-1).mean())
-
-    assert spacing(12.0) < spacing(100.0) / 2 < spacing(300.0) / 4
-
-
-def test_open_sea_has_no_lines() -> None:
+def test_open_sea_has_no_lines_and_no_borders() -> None:
     assert coastlines(-140.0, -138.0, -50.0, -48.0) == []
+    assert borders(175.0, 185.0, -30.0, -20.0) == []  # across the antimeridian
 
 
 @settings(deadline=None, max_examples=60)
@@ -233,11 +221,11 @@ def test_straight_borders_lie_on_their_parallel_or_meridian(width: float) -> Non
     for place, axis, at in (((28.0, 22.0), 1, 22.0), ((25.0, 27.0), 0, 25.0)):
         half = width / 2
         window = (place[0] - half, place[0] + half, max(place[1] - half, -90.0), min(place[1] + half, 90.0))
-        pieces = np.concatenate([np.stack([line[:-1], line[1:]], axis=1) for line in borders(*window)])
-        low, high = pieces.min(axis=1), pieces.max(axis=1)
+        found = pieces(borders(*window))
+        low, high = found.min(axis=1), found.max(axis=1)
         other = 1 - axis
         here = (low[:, other] <= place[other]) & (high[:, other] >= place[other])
-        here &= (np.abs(pieces[:, :, axis] - at) < 0.1).all(axis=1)
+        here &= (np.abs(found[:, :, axis] - at) < 0.1).all(axis=1)
         assert here.any()
 
 
@@ -245,14 +233,6 @@ def test_countries_of_this_century_have_borders() -> None:
     # The north of South Sudan, and Timor-Leste's border.
     assert borders(26.0, 27.0, 9.0, 10.5)
     assert borders(124.8, 125.4, -9.6, -8.9)
-
-
-def test_the_file_is_small() -> None:
-    assert Path(module.__file__).with_name("borders.npz").stat().st_size < 80_000
-
-
-def test_window_across_the_antimeridian_and_the_sea_have_none() -> None:
-    assert borders(175.0, 185.0, -30.0, -20.0) == []
 
 
 def test_a_window_turned_by_360_degrees_has_the_same_borders() -> None:

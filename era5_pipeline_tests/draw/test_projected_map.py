@@ -229,18 +229,6 @@ def test_where_there_is_no_data_land_and_sea_are_greys_and_outside_is_white() ->
     assert {pixel_at(drawn, pixels, *corner) for corner in corners} == {WHITE}
 
 
-def test_antarctica_is_land_to_the_pole_about_any_meridian() -> None:
-    for centre in (0.0, 70.0, 180.0):
-        field = field_of("global")
-        field.values[:, :] = np.nan
-        field.values[-1, 0] = 1.0
-        drawn = draw_map(field, centre=centre, dpi=HALF_COARSE)
-        pixels = picture_of(drawn.figure)
-        forward = pyproj.Proj(f"+proj=eqearth +R=6371000 +lon_0={centre}")
-        shown = [pixel_at(drawn, pixels, *forward(longitude, -86.0)) for longitude in range(-175, 180, 20)]
-        assert shown.count(GREY_LAND) >= 15  # the others are on lines
-
-
 def test_a_pixel_of_the_picture_is_a_pixel_of_the_cells() -> None:
     """Noise, so that a shift by a part of a pixel would be seen."""
     field = field_of("global")
@@ -256,22 +244,6 @@ def test_a_pixel_of_the_picture_is_a_pixel_of_the_cells() -> None:
     found = pixels[top : top + height, left : left + width].astype(int)
     same = np.abs(expected - found).max(axis=2) <= 1
     assert same[~np.ma.getmaskarray(shown)].mean() > 0.85  # the others are under lines
-
-
-def test_half_of_the_globe_is_shown_as_it_is_and_a_band_in_plate_carree() -> None:
-    north = draw_map(field_of("90/-180/0/180"), dpi=COARSE)
-    assert north.projection.window == (-180.0, 180.0, -0.125, 90.0)
-    assert draw_map(field_of("30/-180/-30/180"), dpi=COARSE).projection.name == "plate-carree"
-
-
-def test_the_pacific_is_not_cut() -> None:
-    drawn = draw_map(field_of("60/100/-60/-60"), dpi=COARSE)
-    assert drawn.projection.window == (99.875, 300.125, -60.125, 60.125)
-    pixels = picture_of(drawn.figure)
-    forward = pyproj.Proj("+proj=eqearth +R=6371000 +lon_0=200")
-    for longitude in (165.3, -165.3, 178.3, -110.4):
-        expected = colour_of(drawn, 20.4)
-        assert np.abs(expected - pixel_at(drawn, pixels, *forward(longitude, 20.4))).max() <= 3
 
 
 @pytest.mark.parametrize(("name", "proj"), [("equal-earth", "eqearth"), ("robinson", "robin"), ("plate-carree", None)])
@@ -316,11 +288,8 @@ def test_cells_without_a_value_are_no_paler_than_elsewhere(name: ProjectionChoic
 def test_files_of_vectors_have_the_cells_as_an_image_and_lines_as_lines(
     suffix: str, image: bytes, tmp_path: Path
 ) -> None:
-    field = field_of("global")
-    for number in range(2):
-        plot_map(field, tmp_path / f"{number}.{suffix}")
-    written = (tmp_path / f"0.{suffix}").read_bytes()
-    assert written == (tmp_path / f"1.{suffix}").read_bytes()
+    plot_map(field_of("global"), tmp_path / f"map.{suffix}")
+    written = (tmp_path / f"map.{suffix}").read_bytes()
     assert written.count(image) <= 3
     assert image in written
     assert len(written) < 3_000_000

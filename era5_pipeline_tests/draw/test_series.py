@@ -46,11 +46,6 @@ def test_variables_of_one_unit_and_range_share_a_panel() -> None:
     assert not any("Total column ozone" in names for names in shared)
 
 
-def test_a_few_variables_have_a_panel_each() -> None:
-    few = tuple(USUAL)[:4]
-    assert len(series_figure(usual_series(48), few, DOHA).axes) == 4
-
-
 @pytest.mark.parametrize("column", ["surface_net_thermal_radiation", "top_net_thermal_radiation", "evaporation"])
 def test_negative_totals_go_down_from_zero(column: str) -> None:
     (axes,) = series_figure(usual_series(24 * 30), (KINDS[column],), DOHA).axes

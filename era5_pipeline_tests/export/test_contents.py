@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -12,7 +12,7 @@ from era5_pipeline.export.contents import read_contents
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.export.test_run import export_to
+from era5_pipeline_tests.export.test_run import export_to, place_at
 from era5_pipeline_tests.samples import DATA
 
 if TYPE_CHECKING:
@@ -59,12 +59,6 @@ def test_hours_to_come_are_not_missing(warehouse: Warehouse, flat_months: FlatMo
     load_month(warehouse, flat_months("2023-07"))
     now = datetime.now(UTC)
     with warehouse.connect() as connection:
-        for asked in (None, _place()):
+        for asked in (None, place_at(10.5, 20.0)):
             contents = read_contents(connection, asked, None, None, now + timedelta(days=900))
             assert abs(contents.hours.stop - hour_of(now)) <= 1
-
-
-def _place() -> Any:
-    from era5_pipeline_tests.export.test_run import place_at
-
-    return place_at(10.5, 20.0)

@@ -16,15 +16,9 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("name", "format_", "expected"),
     [
-        ("a.csv", None, "csv"),
-        ("a.b.CSV.GZ", None, "csv"),
-        ("2023.07.parquet", None, "parquet"),
-        ("a.nc", None, "netcdf"),
-        ("a.nc", "netcdf", "netcdf"),
-        ("a.nc", "nc", "netcdf"),
-        ("a.zarr", None, "zarr"),
-        ("a", "zarr", "zarr"),
-        ("a.dat", "csv", "csv"),
+        *(("a.csv", None, "csv"), ("a.b.CSV.GZ", None, "csv"), ("2023.07.parquet", None, "parquet")),
+        *(("a.nc", None, "netcdf"), ("a.nc", "netcdf", "netcdf"), ("a.nc", "nc", "netcdf")),
+        *(("a.zarr", None, "zarr"), ("a", "zarr", "zarr"), ("a.dat", "csv", "csv")),
         (".nc", "netcdf", "netcdf"),
     ],
 )

@@ -29,10 +29,7 @@ def part_of(*areas: str) -> MainPart | None:
     found = main_part(window, np.isfinite(values))
     if found:
         shown = values[found.rows, found.columns]
-        assert shown.shape == (
-            found.area.latitude_indices().size,
-            found.area.longitude_indices().size,
-        )
+        assert shown.shape == (found.area.latitude_indices().size, found.area.longitude_indices().size)
         assert float(window.latitudes[::-1][found.rows][0]) == found.area.south
     return found
 

@@ -24,14 +24,8 @@ def test_a_title_is_the_column_in_words(column: str, title: str) -> None:
 @pytest.mark.parametrize(
     ("unit", "text"),
     [
-        ("degC", "°C"),
-        ("m/s", "m s⁻¹"),
-        ("kg/m2/s", "kg m⁻² s⁻¹"),
-        ("m3/m3", "m³ m⁻³"),
-        ("N s/m2", "N s m⁻²"),
-        ("hPa", "hPa"),
-        ("1", ""),
-        ("fraction", "fraction"),
+        *(("degC", "°C"), ("m/s", "m s⁻¹"), ("kg/m2/s", "kg m⁻² s⁻¹"), ("m3/m3", "m³ m⁻³")),
+        *(("N s/m2", "N s m⁻²"), ("hPa", "hPa"), ("1", ""), ("fraction", "fraction")),
     ],
 )
 def test_units_have_exponents(unit: str, text: str) -> None:
@@ -47,13 +41,9 @@ def test_signed_variables_are_those_with_both_signs() -> None:
 @pytest.mark.parametrize(
     ("column", "scale"),
     [
-        ("dewpoint_2m", "thermal"),
-        ("sea_ice_cover", "fraction"),
-        ("runoff", "amount"),
-        ("snow_depth_water_equivalent", "plain"),
-        ("volumetric_soil_water_layer_1", "plain"),
-        ("top_net_thermal_radiation", "plain"),
-        ("k_index", "plain"),
+        *(("dewpoint_2m", "thermal"), ("sea_ice_cover", "fraction"), ("runoff", "amount")),
+        *(("snow_depth_water_equivalent", "plain"), ("volumetric_soil_water_layer_1", "plain")),
+        *(("top_net_thermal_radiation", "plain"), ("k_index", "plain")),
     ],
 )
 def test_the_kind_of_scale_follows_from_unit_and_bounds(column: str, scale: str) -> None:

@@ -65,12 +65,6 @@ def test_generated_data_have_a_notice_that_says_so(sources: list[str], begins: s
     assert begins is None or (notice or "").startswith(begins)
 
 
-def test_mixed_sources_credit_both(weather_table: Connection) -> None:
-    credit = read_credit(weather_table, None, None)
-    assert credit.startswith(ERA5_CREDIT)
-    assert "sample data" in credit
-
-
 def test_the_credit_has_the_years_of_the_data(weather_table: Connection) -> None:
     weather_table.execute("UPDATE era5.ledger SET month = '1987-10-01' WHERE source <> 'sample'")
     credit = era5_credit(1987, 1987)
@@ -148,12 +142,7 @@ def part_of(month: Month, version: Version, first: str = "", *, sources: tuple[s
     [
         ([part_of(JUNE, "final")], "final: 2024-06", "final", "final"),
         ([part_of(JUNE, "preliminary")], "preliminary: 2024-06", "preliminary", "preliminary: ERA5T"),
-        (
-            [part_of(JUNE, "mixed", "2024-06-20T00")],
-            "mixed: 2024-06",
-            "mixed",
-            "partly preliminary, ERA5T: 2024-06",
-        ),
+        ([part_of(JUNE, "mixed", "2024-06-20T00")], "mixed: 2024-06", "mixed", "partly preliminary, ERA5T: 2024-06"),
         ([part_of(JUNE, "unknown")], "unknown: 2024-06", "unknown", "version not stated"),
         (
             [part_of(MAY, "final"), part_of(JUNE, "mixed", "2024-06-20T00"), part_of(JULY, "preliminary")],

@@ -52,8 +52,7 @@ def test_snapshot_without_area_covers_all_locations(weather_table: Connection) -
 
 
 @pytest.mark.parametrize(
-    ("area", "count"),
-    [("-17/180/-17/180", 1), ("-16/-180/-18/-179", 4), ("-16/179/-18/180", 4), ("global", 7)],
+    ("area", "count"), [("-17/180/-17/180", 1), ("-16/-180/-18/-179", 4), ("-16/179/-18/180", 4), ("global", 7)]
 )
 def test_snapshot_excludes_locations_outside_the_area(weather_table: Connection, area: str, count: int) -> None:
     found = read_field(weather_table, START, TEMPERATURE, grid.Area.parse(area))

@@ -25,7 +25,6 @@ from era5_pipeline.serving.archive import formulas
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.servers import fresh_role
 from era5_pipeline_tests.weather_table import (
-    FIJI,
     HOUR,
     HOURS,
     JAKARTA,
@@ -43,7 +42,8 @@ if TYPE_CHECKING:
     from era5_pipeline.read.hours import Hours
     from era5_pipeline_tests.flat_months import FlatMonths
 
-PACKED_PLACE = nearest_location(10.25, 20.25).location_id
+PLACE = nearest_location(10.25, 20.25)
+PACKED_PLACE = PLACE.location_id
 PACKED_COLUMNS = ("temperature_2m", "total_precipitation")
 PACKED_MONTHS = ("2023-06", "2023-07", "2023-09", "2023-10")
 PACKED_HOURS = 24 * (30 + 31 + 30 + 31)
@@ -51,14 +51,15 @@ PACKED_HOURS = 24 * (30 + 31 + 30 + 31)
 
 @pytest.fixture(scope="module")
 def loaded_months(shared_warehouse: Warehouse, flat_months: FlatMonths) -> Warehouse:
-    for month in PACKED_MONTHS:
+    """Four months of six places with values missing, the last of them loaded first; the tests leave them unchanged."""
+    for month in reversed(PACKED_MONTHS):
         load_month(shared_warehouse, flat_months(month, missing=0.2))
     return shared_warehouse
 
 
 @pytest.fixture
 def packed_months(loaded_months: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
-    """Four months, which are enough for two sessions here; the tests leave them as they are."""
+    """The same, which are enough for two sessions here."""
     monkeypatch.setattr(hours, "_MONTHS_FOR_TWO", len(PACKED_MONTHS))
     return loaded_months
 
@@ -189,12 +190,6 @@ def test_without_a_component_there_is_no_wind(weather_table: Connection) -> None
         read_series(weather_table, JAKARTA, find_columns("wind_speed_100m"), None, None)
 
 
-def test_series_includes_start_and_excludes_end(weather_table: Connection) -> None:
-    found = read_series(weather_table, FIJI[0], (TEMPERATURE,), START + 20 * HOUR, START + 50 * HOUR)
-    assert list(found.values) == ["temperature_2m"]
-    assert found.values["temperature_2m"].tolist() == [temperature_of(FIJI[0], hour) for hour in range(20, 50)]
-
-
 def test_series_reads_only_partitions_of_its_range(weather_table: Connection) -> None:
     columns = packed("temperature_2m")
     statement = psycopg.sql.SQL("EXPLAIN " + read_sql("series")).format(columns=columns)
@@ -230,17 +225,7 @@ def test_missing_location_names_the_nearest_one(weather_table: Connection) -> No
         read_series(weather_table, grid.nearest_location(-17.0, -179.0), (TEMPERATURE,), None, None)
 
 
-PLACE = nearest_location(10.25, 20.25)
 COLUMNS = tuple(BY_COLUMN[name] for name in ("temperature_2m", "total_precipitation", "snowfall"))
-MONTHS = ("2023-06", "2023-07", "2023-09")
-
-
-@pytest.fixture
-def loaded(warehouse: Warehouse, flat_months: FlatMonths) -> Warehouse:
-    """Three months of six places with values missing, the last of them loaded first."""
-    for month in reversed(MONTHS):
-        load_month(warehouse, flat_months(month, missing=0.2))
-    return warehouse
 
 
 def rows_of(warehouse: Warehouse, start: str, end: str) -> list[tuple[datetime, float | None, float | None]]:
@@ -258,12 +243,12 @@ def same(found: pd.Series, expected: list[float | None]) -> bool:
     return bool(np.array_equal(found.to_numpy(), np.array(expected, dtype=np.float32), equal_nan=True))
 
 
-def test_all_hours_are_those_of_the_table_with_nan_for_null(loaded: Warehouse) -> None:
-    with loaded.connect() as connection:
+def test_all_hours_are_those_of_the_table_with_nan_for_null(loaded_months: Warehouse) -> None:
+    with loaded_months.connect() as connection:
         connection.execute("SET TimeZone = 'Asia/Kolkata'")
         hours = read_place_hours(connection, PLACE.location_id, COLUMNS, None, None)
-    rows = rows_of(loaded, "1940-01-01Z", "2100-01-01Z")
-    assert len(rows) == 24 * (30 + 31 + 30)
+    rows = rows_of(loaded_months, "1940-01-01Z", "2100-01-01Z")
+    assert len(rows) == PACKED_HOURS
     assert hours.index.name == "time"
     assert str(hours.index.dtype) == "datetime64[s, UTC]"
     assert hours.index.tolist() == [time for time, *_ in rows]
@@ -275,21 +260,21 @@ def test_all_hours_are_those_of_the_table_with_nan_for_null(loaded: Warehouse) -
     assert hours["snowfall"].isna().all()
 
 
-def test_hours_are_those_of_read_series(loaded: Warehouse) -> None:
+def test_hours_are_those_of_read_series(loaded_months: Warehouse) -> None:
     start, end = datetime(2023, 6, 15, 7, tzinfo=UTC), datetime(2023, 9, 2, tzinfo=UTC)
-    with loaded.connect() as connection:
+    with loaded_months.connect() as connection:
         hours = read_place_hours(connection, PLACE.location_id, COLUMNS, start, end)
         series = read_series(connection, PLACE, COLUMNS, start, end)
     assert hours.index[0] == pd.Timestamp("2023-06-15T07:00Z")
     assert hours.index[-1] == pd.Timestamp("2023-09-01T23:00Z")
-    assert len(hours) == len(rows_of(loaded, "2023-06-15 07:00Z", "2023-09-02Z"))
+    assert len(hours) == len(rows_of(loaded_months, "2023-06-15 07:00Z", "2023-09-02Z"))
     assert np.array_equal(hours.index.to_numpy(dtype="datetime64[s]"), series.times)
     for column in hours:
         assert np.array_equal(hours[column].to_numpy(), series.values[str(column)], equal_nan=True)
 
 
-def test_many_columns_are_read_in_groups(loaded: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    with loaded.connect() as connection:
+def test_many_columns_are_read_in_groups(loaded_months: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    with loaded_months.connect() as connection:
         at_once = read_place_hours(connection, PLACE.location_id, DEFAULT_VARIABLES, None, None)
         monkeypatch.setattr("era5_pipeline.read.hours._COLUMNS_AT_ONCE", 4)
         in_groups = read_place_hours(connection, PLACE.location_id, DEFAULT_VARIABLES, None, None)
@@ -298,24 +283,18 @@ def test_many_columns_are_read_in_groups(loaded: Warehouse, monkeypatch: pytest.
     pd.testing.assert_frame_equal(in_groups, at_once)
 
 
-def test_the_session_keeps_its_settings(loaded: Warehouse) -> None:
-    with loaded.connect() as connection:
+def test_the_session_keeps_its_settings(loaded_months: Warehouse) -> None:
+    with loaded_months.connect() as connection:
         before = connection.execute("SHOW jit").fetchone()
         read_place_hours(connection, PLACE.location_id, COLUMNS, None, None)
         assert connection.execute("SHOW jit").fetchone() == before
         assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
-def test_what_is_missing_is_said(loaded: Warehouse) -> None:
-    with loaded.connect() as connection:
-        with pytest.raises(NoDataError, match="2023-06 to 2023-07, 2023-09"):
-            read_place_hours(
-                connection,
-                PLACE.location_id,
-                COLUMNS,
-                datetime(2023, 8, 1, tzinfo=UTC),
-                datetime(2023, 9, 1, tzinfo=UTC),
-            )
+def test_what_is_missing_is_said(loaded_months: Warehouse) -> None:
+    with loaded_months.connect() as connection:
+        with pytest.raises(NoDataError, match="2023-06 to 2023-07, 2023-09 to 2023-10"):
+            read_place_hours(connection, PACKED_PLACE, COLUMNS, *(datetime(2023, n, 1, tzinfo=UTC) for n in (8, 9)))
         with pytest.raises(NoDataError, match="no data there; the nearest of its 6 locations"):
             read_place_hours(connection, 1, COLUMNS, None, None)
         with pytest.raises(NoDataError, match="no column surface_pressure"):

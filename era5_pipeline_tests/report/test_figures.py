@@ -56,7 +56,3 @@ def test_text_has_the_colours_of_the_page() -> None:
     text = ET.tostring(drawn(), encoding="unicode")
     assert "var(--ink)" in text
     assert "#1a1a1a" not in text
-
-
-def test_it_is_the_same_twice() -> None:
-    assert ET.tostring(drawn()) == ET.tostring(drawn())

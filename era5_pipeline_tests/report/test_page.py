@@ -123,11 +123,8 @@ def test_it_is_small_whole_and_the_same_twice(mekong_page: str, tmp_path: Path) 
 
 def test_five_years_are_said_to_be_no_climate(mekong_page: str) -> None:
     text = Page(mekong_page).text
-    assert "Is it getting warmer at 10.75° N 106.25° E?" in text
-    assert "No answer yet." in text
-    assert "Five complete years are not a climate" in text
-    assert "There is no trend" in text
     for wanted in (
+        "Five complete years are not a climate",
         "not the reading of a station",
         "about 28 km",
         "UTC+07:00",
@@ -240,14 +237,6 @@ def test_generated_data_say_so_first_and_draw_no_conclusion(title: str | None) -
     assert all(name.startswith(f"{begin}: ") for name in names)
     # In both sizes of each picture.
     assert len(re.findall(r">generated, not ERA5</text>", written)) == len(names)
-
-
-def test_partly_generated_data_draw_no_conclusion_either() -> None:
-    answer = answer_of(made_hours(range(2000, 2024)), sources={"sample": 12, "cds": 276})
-    text = Page(report_page(answer)).text
-    assert "Partly generated sample data, not ERA5. These numbers say nothing about the real weather." in text
-    assert "became warmer" not in text
-    assert answer.is_significant is None
 
 
 _TREND = (

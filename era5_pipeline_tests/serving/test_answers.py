@@ -108,11 +108,7 @@ def test_a_load_that_ends_after_a_later_one_changes_the_answers_too(
     """A transaction's time is that of its begin: the last to commit may have the earlier one."""
     for month in ("2023-07", "2023-08"):
         load_month(warehouse, flat_months(month))
-    with (
-        warehouse.connect() as connection,
-        ThreadPoolExecutor(1) as thread,
-        served(warehouse, routes=routes) as client,
-    ):
+    with warehouse.connect() as connection, ThreadPoolExecutor(1) as thread, served(warehouse, routes=routes) as client:
         connection.execute(
             "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS "
             "'BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NEW; END'; "
@@ -176,12 +172,7 @@ def test_generated_hours_say_so_first_in_every_format(database_url: str, flat_mo
     load_month(warehouse, flat_months("2023-07"))
     with psycopg.connect(database_url) as connection:
         connection.execute("UPDATE era5.ledger SET source = 'sample'")
-    asked: dict[str, str | float] = {
-        "latitude": 10.5,
-        "longitude": 20.0,
-        "start_date": "2023-07-01",
-        "end_date": "2023-07-01",
-    }
+    asked: dict[str, str | float] = {**HERE, "start_date": "2023-07-01", "end_date": "2023-07-01"}
     with served(warehouse) as client:
         for form in ("json", "csv", "flatbuffers"):
             answer = client.get("/v1/archive", params={**asked, "hourly": "temperature_2m", "format": form})

@@ -84,12 +84,7 @@ async def _talked(socket: WebSocket) -> None:
 
 
 APP = BrowserGuard(
-    Starlette(
-        routes=[
-            Route("/{path:path}", _answered, methods=["GET", "POST"]),
-            WebSocketRoute("/graphql", _talked),
-        ]
-    ),
+    Starlette(routes=[Route("/{path:path}", _answered, methods=["GET", "POST"]), WebSocketRoute("/graphql", _talked)]),
     OWN,
 )
 
@@ -125,18 +120,17 @@ def test_own_pages_programs_and_links_are_let_through(method: str, path: str, he
     assert answer.headers["x-frame-options"] == "SAMEORIGIN"
 
 
+LOOKALIKES = (
+    *("http://127.0.0.1:3001", "http://127.0.0.1", "http://localhost:3000", "ftp://127.0.0.1:3000"),
+    "http://127.0.0.1:3000@evil.example",
+)
+
+
 @pytest.mark.parametrize(
     ("method", "path", "headers", "status"),
     [
         ("POST", "/graphql", {"Host": "evil.example:3000", "Origin": "http://evil.example:3000"}, 421),
-        ("POST", "/graphql", {"Origin": "http://evil.example"}, 403),
-        ("POST", "/graphql", {"Origin": "null"}, 403),
-        ("POST", "/graphql", {"Origin": ""}, 403),
-        ("POST", "/graphql", {"Origin": "http://127.0.0.1:3001"}, 403),
-        ("POST", "/graphql", {"Origin": "http://127.0.0.1"}, 403),
-        ("POST", "/graphql", {"Origin": "http://localhost:3000"}, 403),
-        ("POST", "/graphql", {"Origin": "http://127.0.0.1:3000@evil.example"}, 403),
-        ("POST", "/graphql", {"Origin": "ftp://127.0.0.1:3000"}, 403),
+        *(("POST", "/graphql", {"Origin": origin}, 403) for origin in ("http://evil.example", "null", "", *LOOKALIKES)),
         ("POST", "/graphql", CROSS, 403),
         ("POST", "/runs", CROSS | TO_A_TAB, 403),
         ("GET", "/graphql?query=mutation", {}, 405),

@@ -56,15 +56,8 @@ def test_a_url_that_is_too_long_is_414(client: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("called", "status"),
     [
-        ("localhost", 200),
-        ("LOCALHOST.:8000", 200),
-        ("127.0.0.1:1", 200),
-        ("[::1]:8000", 200),
-        ("Weather.example.org", 200),
-        ("evil.example", 421),
-        ("weather.example.org.evil.example:8000", 421),
-        ("", 400),
-        ("evil.example/localhost", 400),
+        *(("localhost", 200), ("Weather.example.org", 200)),  # more of them: test_browser_guard
+        *(("evil.example", 421), ("", 400)),
     ],
 )
 def test_a_host_that_is_not_this_server_is_refused_by_name(client: httpx.Client, called: str, status: int) -> None:

@@ -38,16 +38,9 @@ def test_the_defaults_of_the_settings_are_those_of_the_server(monkeypatch: pytes
 
 
 def test_settings_are_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {
-        "CONNECTIONS": "3",
-        "WAITING_REQUESTS": "4",
-        "WAIT_SECONDS": "0.5",
-        "STATEMENT_SECONDS": "6",
-        "VALUES": "7",
-    }
-    for name, value in given.items():
-        monkeypatch.setenv(f"ERA5_SERVE_{name}", value)
     expected = ServingLimits(connections=3, waiting_requests=4, wait_seconds=0.5, statement_seconds=6.0, values=7)
+    for name in ("connections", "waiting_requests", "wait_seconds", "statement_seconds", "values"):
+        monkeypatch.setenv(f"ERA5_SERVE_{name.upper()}", str(getattr(expected, name)))
     assert ServingLimits.of(read_settings()) == expected
     with pytest.raises(UsageError, match="8 values, and the limit is 7"):
         expected.require_values(8)
@@ -258,9 +251,7 @@ def test_a_statement_that_takes_too_long_is_504_with_the_limit(client: httpx.Cli
     wait_until(lambda: sleepers(shared_database_url) == 0)
 
 
-def test_a_client_that_leaves_ends_its_statement_and_the_connection_is_there_again(
-    shared_database_url: str,
-) -> None:
+def test_a_client_that_leaves_ends_its_statement_and_the_connection_is_there_again(shared_database_url: str) -> None:
     limits = ServingLimits(connections=1, statement_seconds=600)
     with served(Warehouse(shared_database_url), limits, routes=routes) as client:
         for _ in range(2):

@@ -6,9 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pytest
 
-from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import nearest_location
 from era5_pipeline.model.months import Month
 from era5_pipeline.serving.archive.answer import PointHours, make_answer_of, read_point_hours
@@ -39,21 +37,6 @@ def test_a_month_has_every_hour_as_in_the_file(real: Warehouse, mekong: Any) -> 
     assert (found.missing_months, found.missing_hours) == ((), 0)
 
 
-def test_the_days_of_a_zone_begin_at_its_midnight(real: Warehouse, mekong: Any) -> None:
-    found = hours_of(real, date(2022, 1, 1), date(2022, 1, 1), zone=AnswerZone("Asia/Ho_Chi_Minh", 25_200))
-    file = mekong.loc["2021-12-31T17":"2022-01-01T16"]
-    np.testing.assert_allclose(found.values["temperature_2m"], file["t2m"] - 273.15, atol=2e-5)
-
-
-def test_a_month_that_is_not_loaded_is_nan_and_named(real: Warehouse, mekong: Any) -> None:
-    found = hours_of(real, date(2022, 1, 30), date(2022, 3, 2))
-    values = found.values["temperature_2m"]
-    assert len(values) == 32 * 24
-    assert np.isnan(values[48 : 30 * 24]).all()
-    np.testing.assert_allclose(values[30 * 24 :], mekong.loc["2022-03-01":"2022-03-02", "t2m"] - 273.15, atol=2e-5)
-    assert (tuple(map(str, found.missing_months)), found.missing_hours) == (("2022-02",), 0)
-
-
 def test_hours_without_a_row_are_counted(real: Warehouse, mekong: Any) -> None:
     days = Days(date(2022, 1, 1), date(2022, 1, 2))
     with real.connect() as connection, connection.transaction(force_rollback=True):
@@ -74,21 +57,6 @@ def test_a_place_without_any_of_the_hours_has_all_of_them_missing(real: Warehous
     assert tuple(map(str, found.missing_months)) == ("1990-01", "1990-02")
 
 
-def test_a_place_that_is_not_loaded_is_refused_with_the_nearest_that_is(real: Warehouse) -> None:
-    with (
-        real.connect() as connection,
-        pytest.raises(NoDataError, match=r"nearest .* is latitude 10.75, longitude 106.25"),
-    ):
-        read_point_hours(
-            connection, nearest_location(11.0, 107.0), TEMPERATURE, Days(date(2022, 1, 1), date(2022, 1, 1)), GMT
-        )
-
-
-def test_a_column_that_is_not_loaded_is_named(real: Warehouse) -> None:
-    with pytest.raises(NoDataError, match="the table has no column dewpoint_2m"):
-        hours_of(real, date(2022, 1, 1), date(2022, 1, 1), ("temperature_2m", "dewpoint_2m"))
-
-
 def test_a_column_that_this_place_lacks_is_missing_in_every_month(real: Warehouse) -> None:
     found = hours_of(real, date(2022, 1, 1), date(2022, 1, 31), ("temperature_2m", "total_cloud_cover"))
     assert np.isnan(found.values["total_cloud_cover"]).all()
@@ -97,13 +65,8 @@ def test_a_column_that_this_place_lacks_is_missing_in_every_month(real: Warehous
 
 def answered(**more: str) -> dict[str, tuple[str, list[float]]]:
     """By name, the unit and the values of the days and the first three hours."""
-    parameters = {
-        "latitude": "50.4",
-        "longitude": "-4.2",
-        "start_date": "2022-01-01",
-        "end_date": "2022-01-03",
-        **more,
-    }
+    days = {"start_date": "2022-01-01", "end_date": "2022-01-03"}
+    parameters = {"latitude": "50.4", "longitude": "-4.2", **days, **more}
     question = read_question(parameters.items(), date(2026, 11, 22))
     answer = make_answer_of(question, question.points[0], PointHours(tamar_hours.HOURS, (Month(2022, 2),), 0))
     assert answer.missing_months == ("2022-02",)
@@ -118,23 +81,6 @@ def test_daily_values_are_those_that_open_meteo_would_give() -> None:
     found = answered(daily=",".join(tamar_hours.DAILY))
     assert {name: values for name, (_, values) in found.items()} == tamar_hours.DAILY
     assert [unit for unit, _ in found.values()] == ["°C", "°C", "°C", "mm", "km/h", "°"]
-
-
-@pytest.mark.parametrize(
-    ("unit", "name", "expected"),
-    [
-        # 12.61 degC; 8.7 m/s from u 0.30 and v 8.69; 2.544 mm
-        ({"temperature_unit": "fahrenheit"}, "temperature_2m", ("°F", 54.7)),
-        ({}, "wind_speed_10m", ("km/h", 31.3)),
-        ({"wind_speed_unit": "ms"}, "wind_speed_10m", ("m/s", 8.7)),
-        ({"wind_speed_unit": "mph"}, "wind_speed_10m", ("mp/h", 19.5)),
-        ({"wind_speed_unit": "kn"}, "wind_speed_10m", ("kn", 16.9)),
-        ({}, "wind_direction_10m", ("°", 182.0)),
-    ],
-)
-def test_hours_are_in_the_units_asked_for(unit: dict[str, str], name: str, expected: tuple[str, float]) -> None:
-    found = answered(hourly=name, **unit)[name]
-    assert (found[0], found[1][0]) == expected
 
 
 def test_a_sum_is_converted_after_it_is_made() -> None:

@@ -88,19 +88,9 @@ def test_the_python_client_reads_several_places_and_gaps(client: httpx.Client, g
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-@pytest.mark.parametrize(
-    ("wrong", "reason"),
-    [
-        ({"latitude": 91}, "Latitude must be in range of -90 to 90"),
-        ({"hourly": ["temperatur_2m"]}, "Did you mean temperature_2m"),
-        ({"temperature_unit": "kelvin"}, "Cannot initialize TemperatureUnit from invalid String value kelvin"),
-    ],
-)
-def test_the_python_client_shows_the_reason_of_a_refusal(
-    client: httpx.Client, method: str, wrong: dict[str, Any], reason: str
-) -> None:
-    with pytest.raises(OpenMeteoRequestsError, match=reason):
-        understood(client, method, **{**JANUARY, "hourly": ["temperature_2m"], **wrong})
+def test_the_python_client_shows_the_reason_of_a_refusal(client: httpx.Client, method: str) -> None:
+    with pytest.raises(OpenMeteoRequestsError, match="Did you mean temperature_2m"):
+        understood(client, method, **JANUARY, hourly=["temperatur_2m"])
 
 
 def test_a_server_without_database_is_429_for_the_clients_of_flatbuffers() -> None:
@@ -160,10 +150,7 @@ def test_the_npm_client_reads_what_json_has(client: httpx.Client, npm_folder: Pa
         assert [variable["variable"] for variable in hourly["variables"]] == [
             *(Variable.temperature, Variable.precipitation),
         ]
-        temperature = [
-            (value, known)
-            for value, known in zip(hourly["variables"][0]["values"], other["hourly"]["temperature_2m"], strict=True)
-        ]
+        temperature = list(zip(hourly["variables"][0]["values"], other["hourly"]["temperature_2m"], strict=True))
         assert all((value is None) == (known is None) for value, known in temperature)
         assert sum(known is None for _, known in temperature) == 17  # of February in UTC, which is not loaded
         assert max(abs(value - known) for value, known in temperature if known is not None) <= TENTH

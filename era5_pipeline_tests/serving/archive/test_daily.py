@@ -28,11 +28,6 @@ def of_days(name: str, **columns: npt.NDArray[np.float32]) -> list[float]:
 
 
 @pytest.mark.parametrize("name", tamar_hours.DAILY)
-def test_three_days_at_the_tamar_have_the_values_written_down(name: str) -> None:
-    assert of_days(name, **tamar_hours.HOURS) == tamar_hours.DAILY[name]
-
-
-@pytest.mark.parametrize("name", tamar_hours.DAILY)
 @pytest.mark.parametrize("hour", [24, 30, 47])
 def test_a_day_without_one_of_its_hours_has_no_value(name: str, hour: int) -> None:
     hours = {column: values.copy() for column, values in tamar_hours.HOURS.items()}

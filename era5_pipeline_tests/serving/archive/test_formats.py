@@ -16,7 +16,7 @@ from openmeteo_sdk.WeatherApiResponse import WeatherApiResponse
 
 from era5_pipeline.serving.archive import units
 from era5_pipeline.serving.archive.answer import AnswerColumn, AnswerSection, PointAnswer
-from era5_pipeline.serving.archive.formats import answer_as_csv, answer_as_flatbuffers, answer_as_json, csv_name
+from era5_pipeline.serving.archive.formats import answer_as_csv, answer_as_flatbuffers, answer_as_json
 from era5_pipeline.serving.archive.times import AnswerZone, Days
 from era5_pipeline_tests.serving.archive.tamar_hours import POINT
 
@@ -148,10 +148,6 @@ def test_several_places_have_their_number_in_every_line() -> None:
     assert [line[:12] for line in lines[5:11]] == [
         *("0,2022-01-01", "0,2022-01-02", "0,2022-01-03", "1,2022-01-01", "1,2022-01-02", "1,2022-01-03"),
     ]
-
-
-def test_the_file_is_named_after_the_cell() -> None:
-    assert csv_name([DAILY]) == "era5-50.50N4.25W.csv"
 
 
 FLAT_HOURS = np.arange(72, dtype=np.float32) / np.float32(7)

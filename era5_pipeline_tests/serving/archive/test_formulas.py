@@ -85,21 +85,11 @@ def test_a_formula_gives_the_known_value(
 @pytest.mark.parametrize(
     ("cloud", "precipitation", "snow", "code"),
     [
-        (0.0, 0.0, 0.0, 0),
-        (-0.0001, 0.0, 0.0, 0),
-        (0.199, 0.0, 0.0, 0),
-        (0.25, 0.0, 0.0, 1),
-        (0.5, 0.0, 0.0, 2),
+        *((cloud, 0.0, 0.0, code) for cloud, code in ((0.0, 0), (-0.0001, 0), (0.199, 0), (0.25, 1), (0.5, 2))),
         (0.9, 0.009, 0.0, 3),
-        (0.0, 0.02, 0.0, 51),
-        (0.0, 0.6, 0.0, 53),
-        (0.0, 1.1, 0.0, 55),
-        (0.0, 2.0, 0.0, 61),
-        (0.0, 5.0, 0.0, 63),
-        (0.0, 8.0, 0.0, 65),
-        (1.0, 5.0, 0.1, 71),  # 0.07 cm of snow comes before the rain
-        (1.0, 5.0, 0.5, 73),
-        (1.0, 5.0, 2.0, 75),
+        *((0.0, rain, 0.0, code) for rain, code in ((0.02, 51), (0.6, 53), (1.1, 55), (2.0, 61), (5.0, 63), (8.0, 65))),
+        # 0.07 cm of snow comes before the rain.
+        *((1.0, 5.0, snow, code) for snow, code in ((0.1, 71), (0.5, 73), (2.0, 75))),
     ],
 )
 def test_a_weather_code_is_of_snow_else_rain_else_cloud(

@@ -27,28 +27,6 @@ def test_a_variable_that_is_a_column_has_its_unit(name: str) -> None:
     assert AS_IN_THE_TABLE[variable.unit.name] == BY_COLUMN[column].unit
 
 
-@pytest.mark.parametrize(
-    ("name", "unit", "decimals"),
-    [
-        ("temperature_2m", "°C", 1),
-        ("relative_humidity_2m", "%", 0),
-        ("precipitation", "mm", 2),
-        ("snowfall", "cm", 2),
-        ("cloud_cover", "%", 0),
-        ("pressure_msl", "hPa", 1),
-        ("wind_speed_10m", "m/s", 2),
-        ("wind_direction_100m", "°", 0),
-        ("shortwave_radiation", "W/m²", 1),
-        ("vapour_pressure_deficit", "kPa", 2),
-        ("soil_moisture_0_to_7cm", "m³/m³", 3),
-        ("weather_code", "wmo code", 0),
-        ("total_column_integrated_water_vapour", "kg/m²", 2),
-    ],
-)
-def test_units_and_decimals_are_those_of_open_meteo(name: str, unit: str, decimals: int) -> None:
-    assert (HOURLY[name].unit.name, HOURLY[name].unit.decimals) == (unit, decimals)
-
-
 def test_the_documentation_has_a_row_for_each_with_unit_columns_and_rule() -> None:
     rows = (ROOT / "docs" / "http.md").read_text(encoding="utf-8").splitlines()
     wanted = [

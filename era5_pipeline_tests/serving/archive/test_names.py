@@ -33,9 +33,6 @@ from era5_pipeline.serving.archive.units import Unit
 )
 def test_an_earlier_name_finds_the_variable(earlier: str, name: str) -> None:
     assert find_hourly(earlier).name == name
-
-
-def test_an_earlier_daily_name_finds_the_variable() -> None:
     assert find_daily("windspeed_10m_max").name == "wind_speed_10m_max"
 
 

