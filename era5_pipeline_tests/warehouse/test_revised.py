@@ -194,12 +194,6 @@ def test_another_request_with_the_same_rows_is_recorded_in_the_ledger(
     assert_holds(on_embedded, flat)
 
 
-def test_a_month_loaded_from_parquet_can_be_confirmed_by_csv(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
-    load_month(on_embedded, month_of(PRELIMINARY))
-    final = month_of(FINAL)
-    assert load_month(on_embedded, replace(final, format="csv", path=final.path.with_suffix(".csv"))).confirmed
-
-
 def test_force_loads_the_same_content_again(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
     load_month(on_embedded, month_of(PRELIMINARY))
     rows = versions_of_rows(on_embedded)
