@@ -164,7 +164,10 @@ def session_with(warehouse: Warehouse, statement: LiteralString) -> Iterator[psy
 def holders(warehouse: Warehouse, condition: LiteralString) -> list[int]:
     """List the pids of sessions of this database that hold locks, or wait for some, of which the condition is true."""
     ours = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    return ask(warehouse.url, f"SELECT coalesce(array_agg(pid), '{{}}') FROM pg_locks WHERE {ours} AND {condition}")  # type: ignore[no-any-return]
+    pids: list[int] = ask(
+        warehouse.url, f"SELECT coalesce(array_agg(pid), '{{}}') FROM pg_locks WHERE {ours} AND {condition}"
+    )
+    return pids
 
 
 WAIT_FOR_LEDGER: LiteralString = "relation = to_regclass('era5.ledger') AND NOT granted"
