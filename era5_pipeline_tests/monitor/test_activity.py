@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from era5_pipeline.model.errors import ServerUnreachableError, TransientError
+from era5_pipeline.model.errors import TransientError
 from era5_pipeline.monitor.activity import (
     CPU,
     HIDDEN,
@@ -486,11 +486,6 @@ def test_a_lost_connection_is_an_error(warehouse: Warehouse) -> None:
         )
         with pytest.raises(TransientError, match="watching the server: "):
             next(watching)
-
-
-def test_a_server_that_is_unreachable_at_first_is_an_error() -> None:
-    with pytest.raises(ServerUnreachableError, match=r"127\.0\.0\.1:9/nowhere"):
-        next(watch(Warehouse("postgresql://me@127.0.0.1:9/nowhere"), interval_seconds=1))
 
 
 @pytest.mark.parametrize("seconds", [0.3, 1.0])

@@ -90,17 +90,24 @@ class RoledWarehouse:
         return self.here.run("db", "init", "--roles", "--role-prefix", PREFIX).out
 
 
+@contextmanager
+def new_database(server_url: str, here: InProcess) -> Iterator[RoledWarehouse]:
+    """A database without roles; it, that of Dagster, our roles and their logins are dropped afterwards."""
+    with server_without_our_roles(server_url), fresh_database(server_url) as url:
+        here.set(ERA5_DATABASE_URL=url)
+        try:
+            yield RoledWarehouse(url, here)
+        finally:
+            run(server_url, f"DROP DATABASE IF EXISTS {database_of(url)}_dagster WITH (FORCE)")
+
+
 @pytest.fixture
 def roled(host_url: str, here: InProcess) -> Iterator[RoledWarehouse]:
-    with server_without_our_roles(host_url), fresh_database(host_url) as url:
-        made = RoledWarehouse(url, here)
-        try:
-            assert f"{ROLES.loader}: created\n" in made.init()
-            run(url, *create_logins(ROLES))
-            made.init()
-            yield made
-        finally:
-            run(host_url, f"DROP DATABASE IF EXISTS {database_of(url)}_dagster WITH (FORCE)")
+    with new_database(host_url, here) as made:
+        assert f"{ROLES.loader}: created\n" in made.init()
+        run(made.url, *create_logins(ROLES))
+        made.init()
+        yield made
 
 
 def catalogue(url: str) -> list[Any]:
@@ -179,32 +186,29 @@ def test_a_loader_does_all_that_loads_need_and_a_reader_sees_it(roled: RoledWare
 @pytest.mark.parametrize("made_by", ["an administrator before the roles", "a loader"])
 def test_a_loader_loads_into_a_lake(made_by: str, server_url: str, here: InProcess, tmp_path: Path) -> None:
     (tmp_path / "lake").mkdir()
-    with server_without_our_roles(server_url), fresh_database(server_url) as url:
-        made = RoledWarehouse(url, here)
-        made.here.set(ERA5_DATABASE_URL=url, ERA5_LAKE=str(tmp_path / "lake"))
-        try:
-            if made_by != "a loader":
-                made.here.run("load", "--from", "2023-01", *SMALL)
-                with psycopg.connect(url) as connection:
-                    ensure_table(connection, creates=True)
-                    connection.execute("ALTER TABLE weather_trend DROP COLUMN p, DROP COLUMN method")
-            made.init()
-            run(url, *create_logins(ROLES))
-            for name in ("alice", "bob"):
-                made.era5(name, "load", "--from", "2023-01", *SMALL, "--force")
-            assert "are equal" in made.era5("alice", "lake", "verify").out
-            made.era5("bob", "lake", "clean", "--keep-days", "0")
-            assert made.era5("ann", "lake", "path").out.strip().endswith(".metadata.json")
-            owners = "SELECT string_agg(DISTINCT tableowner, ' ') FROM pg_tables WHERE tablename ~ 'iceberg|_trend'"
-            assert ask(url, owners) == ROLES.loader
-            if made_by != "a loader":
-                assert ask(made.as_user("ann"), "SELECT count(p) FROM weather_trend") == 0
-            made.init()
-            before = catalogue(url)
-            made.init()
-            assert catalogue(url) == before
-        finally:
-            run(server_url, f"DROP DATABASE IF EXISTS {database_of(url)}_dagster WITH (FORCE)")
+    with new_database(server_url, here) as made:
+        url = made.url
+        made.here.set(ERA5_LAKE=str(tmp_path / "lake"))
+        if made_by != "a loader":
+            made.here.run("load", "--from", "2023-01", *SMALL)
+            with psycopg.connect(url) as connection:
+                ensure_table(connection, creates=True)
+                connection.execute("ALTER TABLE weather_trend DROP COLUMN p, DROP COLUMN method")
+        made.init()
+        run(url, *create_logins(ROLES))
+        for name in ("alice", "bob"):
+            made.era5(name, "load", "--from", "2023-01", *SMALL, "--force")
+        assert "are equal" in made.era5("alice", "lake", "verify").out
+        made.era5("bob", "lake", "clean", "--keep-days", "0")
+        assert made.era5("ann", "lake", "path").out.strip().endswith(".metadata.json")
+        owners = "SELECT string_agg(DISTINCT tableowner, ' ') FROM pg_tables WHERE tablename ~ 'iceberg|_trend'"
+        assert ask(url, owners) == ROLES.loader
+        if made_by != "a loader":
+            assert ask(made.as_user("ann"), "SELECT count(p) FROM weather_trend") == 0
+        made.init()
+        before = catalogue(url)
+        made.init()
+        assert catalogue(url) == before
 
 
 def test_a_warehouse_without_tables_of_summaries_gets_them_from_its_owner(
@@ -262,22 +266,18 @@ def test_a_reader_who_loads_is_told_before_anything_is_begun(roled: RoledWarehou
 
 
 def test_months_that_a_superuser_loaded_are_the_loaders_too(host_url: str, here: InProcess) -> None:
-    with server_without_our_roles(host_url), fresh_database(host_url) as url:
-        made = RoledWarehouse(url, here)
+    with new_database(host_url, here) as made:
+        url = made.url
+        made.here.run("load", "--from", "2023-01", "--to", "2023-02", *SMALL, "--workers", "2")
+        made.init()
+        run(url, *create_logins(ROLES))
+        assert "replaced 6,696 rows" in made.era5("alice", "load", "--from", "2023-01", *SMALL, "--force").out
+        made.era5("bob", "drop", "--from", "2023-02", "--yes")
+        # A superuser loads on, and the month is still the loader's.
         made.here.set(ERA5_DATABASE_URL=url)
-        try:
-            made.here.run("load", "--from", "2023-01", "--to", "2023-02", *SMALL, "--workers", "2")
-            made.init()
-            run(url, *create_logins(ROLES))
-            assert "replaced 6,696 rows" in made.era5("alice", "load", "--from", "2023-01", *SMALL, "--force").out
-            made.era5("bob", "drop", "--from", "2023-02", "--yes")
-            # A superuser loads on, and the month is still the loader's.
-            made.here.set(ERA5_DATABASE_URL=url)
-            made.here.run("load", "--from", "2023-01", *SMALL, "--force")
-            made.era5("alice", "load", "--from", "2023-01", *SMALL, "--force")
-            assert ask(made.as_user("ann"), "SELECT count(*) FROM weather") == 6696
-        finally:
-            run(host_url, f"DROP DATABASE IF EXISTS {database_of(url)}_dagster WITH (FORCE)")
+        made.here.run("load", "--from", "2023-01", *SMALL, "--force")
+        made.era5("alice", "load", "--from", "2023-01", *SMALL, "--force")
+        assert ask(made.as_user("ann"), "SELECT count(*) FROM weather") == 6696
 
 
 @pytest.fixture(scope="module")
@@ -388,13 +388,9 @@ def test_functions_and_tables_that_a_loader_made_are_never_given_to_the_owner(ro
         "DROP VIEW era5.variable, era5.table_column",
         "DROP TABLE era5.catalogue",
     )
+    place = "latitude double precision, longitude double precision"
     own = EVIL.format(
-        name="era5.location_id",
-        arguments="latitude double precision, longitude double precision",
-        kind="integer",
-        security="DEFINER",
-        body="PERFORM 1",
-        returned="1",
+        name="era5.location_id", arguments=place, kind="integer", security="DEFINER", body="PERFORM 1", returned="1"
     )
     other = own.replace("location_id", "become_owner")
     run(
@@ -436,45 +432,26 @@ def test_functions_and_tables_that_a_loader_made_are_never_given_to_the_owner(ro
 def test_a_superuser_does_not_run_code_that_a_loader_attached_to_the_tables(
     attached: str, host_url: str, here: InProcess
 ) -> None:
-    with server_without_our_roles(host_url), fresh_database(host_url) as url:
-        made = RoledWarehouse(url, here)
-        try:
-            made.init()
-            run(url, *create_logins(ROLES))
-            become = "IF current_setting('is_superuser') = 'on' THEN RAISE 'ran with all rights'; END IF"
-            run(
-                made.as_user("alice"),
-                EVIL.format(
-                    name="public.mine", arguments="", kind="trigger", security="INVOKER", body=become, returned="NEW"
-                ),
-                EVIL.format(
-                    name="public.is_mine",
-                    arguments="i int",
-                    kind="boolean",
-                    security="INVOKER IMMUTABLE",
-                    body=become,
-                    returned="true",
-                ),
-                f"SET ROLE {ROLES.loader}; {attached}",
-            )
-            made.here.set(ERA5_DATABASE_URL=url)
-            for arguments in (
-                ("load", "--from", "2023-01", *SMALL),
-                ("db", "init", "--roles", "--role-prefix", PREFIX),
-            ):
-                printed = made.here.run(*arguments, code=5)
-                assert_explained(
-                    printed,
-                    f"mine(integer), which {login('alice')} made".replace(
-                        "(integer)", "()" if "TRIGGER" in attached else "(integer)"
-                    ),
-                    "remove it: DROP FUNCTION",
-                )
-            assert ask(url, "SELECT count(*) FROM weather") == 0
-            # The loader itself goes on, at its own risk.
-            made.era5("bob", "load", "--from", "2023-01", *SMALL)
-        finally:
-            run(host_url, f"DROP DATABASE IF EXISTS {database_of(url)}_dagster WITH (FORCE)")
+    with new_database(host_url, here) as made:
+        url = made.url
+        made.init()
+        run(url, *create_logins(ROLES))
+        become = "IF current_setting('is_superuser') = 'on' THEN RAISE 'ran with all rights'; END IF"
+        for name, given, kind, security, returned in (
+            ("public.mine", "", "trigger", "INVOKER", "NEW"),
+            ("public.is_mine", "i int", "boolean", "INVOKER IMMUTABLE", "true"),
+        ):
+            made_by_it = {"arguments": given, "kind": kind, "security": security, "returned": returned}
+            run(made.as_user("alice"), EVIL.format(name=name, body=become, **made_by_it))
+        run(made.as_user("alice"), f"SET ROLE {ROLES.loader}; {attached}")
+        made.here.set(ERA5_DATABASE_URL=url)
+        function = "mine()" if "TRIGGER" in attached else "mine(integer)"
+        for arguments in (("load", "--from", "2023-01", *SMALL), ("db", "init", "--roles", "--role-prefix", PREFIX)):
+            printed = made.here.run(*arguments, code=5)
+            assert_explained(printed, f"{function}, which {login('alice')} made", "remove it: DROP FUNCTION")
+        assert ask(url, "SELECT count(*) FROM weather") == 0
+        # The loader itself goes on, at its own risk.
+        made.era5("bob", "load", "--from", "2023-01", *SMALL)
 
 
 def test_only_dagsters_tables_of_its_database_are_the_loaders(roled: RoledWarehouse) -> None:

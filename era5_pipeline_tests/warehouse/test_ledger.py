@@ -84,9 +84,8 @@ def test_an_entry_describes_the_files_the_rows_and_the_load(warehouse: Warehouse
     assert 0 < entry.seconds["load"] <= loaded.seconds
     assert entry.software_versions["era5-pipeline"] == __version__
     assert entry.software_versions["server"] == loaded.server
-    assert {name: entry.software_versions[name] for name in ("numpy", "psycopg")} == {
-        name: version(name) for name in ("numpy", "psycopg")
-    }
+    for name in ("numpy", "psycopg"):
+        assert entry.software_versions[name] == version(name)
     assert entry.fingerprint == flat.fingerprint == month_fingerprint(flat.raw)
     assert entry.loaded_at is not None
     assert begun - timedelta(seconds=5) < entry.loaded_at < begun + timedelta(seconds=60)
@@ -104,14 +103,9 @@ def test_an_entry_as_json_has_the_names_and_order_of_the_stored_row(
     warehouse: Warehouse, flat_months: FlatMonths
 ) -> None:
     load_month(warehouse, flat_months(hours=24))
-    entry = only_part(warehouse)
     for name in ("columns", "files", "versions", "expver", "seconds"):
         stored = ask(warehouse.url, f"SELECT {name} FROM era5.ledger")
-        assert json.dumps(entry.to_json()[name]) == json.dumps(stored)
-
-
-def test_an_entry_can_be_written_as_json(warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    load_month(warehouse, flat_months(hours=24))
+        assert json.dumps(only_part(warehouse).to_json()[name]) == json.dumps(stored)
     (entry,) = ledger(warehouse)
     month = json.loads(json.dumps(entry.to_json()))
     assert (month["month"], month["state"], month["rows"], month["locations"]) == ("2023-07", "incomplete", 144, 6)
@@ -125,10 +119,6 @@ def test_an_entry_can_be_written_as_json(warehouse: Warehouse, flat_months: Flat
     assert (value["version"], value["preliminary_hours"]) == ("final", {})
     assert (value["revised_at"], value["revision"]) == (None, None)
     assert month["last_attempt"]["outcome"] == "loaded"
-
-
-def test_a_database_without_a_ledger_has_no_entries(empty_warehouse: Warehouse) -> None:
-    assert ledger(empty_warehouse) == []
 
 
 def test_entries_are_ordered_by_month(on_embedded: Warehouse, flat_months: FlatMonths) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -20,13 +19,14 @@ from era5_pipeline_tests.monthly import assert_monthly, view_of
 from era5_pipeline_tests.servers import fresh_database, fresh_role
 from era5_pipeline_tests.sql_plans import scans_of
 from era5_pipeline_tests.warehouse.loads import ask
-from era5_pipeline_tests.warehouse.test_schema import uncommented
+from era5_pipeline_tests.warehouse.test_views import undescribed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from era5_pipeline_tests.flat_months import FlatMonths
 
+WANTED: dict[str, Any] = {"timeout_seconds": 60, "on_wait": print}
 YEARS, PLACES = range(2000, 2008), 3000
 # Rows of `PLACES`, written month by month as loads do.
 _FILL = """
@@ -52,7 +52,7 @@ def filled(host_url: str) -> Iterator[str]:
         with Warehouse(url).connect() as connection:
             ensure_schema(connection)
             for year in YEARS:
-                make_ready(connection, Month(year, 1), (), timeout_seconds=10, on_wait=print)
+                make_ready(connection, Month(year, 1), (), **WANTED)
                 values = {"first": f"{year}-01-01", "last": f"{year}-12-01", "places": PLACES}
                 connection.execute(_FILL, values)
                 connection.execute(f"VACUUM (ANALYZE) era5_loads.monthly_summary_{year}".encode())
@@ -93,11 +93,6 @@ def test_a_month_of_all_places_reads_that_month(filled: str) -> None:
     # With some of the months around that are on the same pages.
     assert PLACES <= read["monthly_summary_2003"] < 4 * PLACES
     assert read["monthly_last_hour"] == PLACES
-
-
-def test_the_years_of_a_range_are_read_alone(filled: str) -> None:
-    query = "SELECT location_id, month, temperature_2m_mean FROM weather_monthly WHERE month < '2002-01-01'"
-    assert list(years_read(filled, query)) == ["monthly_summary_2000", "monthly_summary_2001"]
 
 
 def test_last_hours_are_not_read_where_no_total_is_asked_for(filled: str) -> None:
@@ -177,9 +172,8 @@ def test_views_over_it_and_privileges_stay_when_it_gets_columns(
             warehouse, f"CREATE VIEW mine AS SELECT * FROM weather_monthly; GRANT SELECT ON weather_monthly TO {role}"
         )
         with warehouse.connect() as connection:
-            wanted: dict[str, Any] = {"timeout_seconds": 10, "on_wait": print}
-            make_ready(connection, Month(2023, 7), ("dewpoint_2m", "snowmelt"), **wanted)
-            make_ready(connection, Month(2024, 7), ("dewpoint_2m", "snowmelt"), **wanted)
+            make_ready(connection, Month(2023, 7), ("dewpoint_2m", "snowmelt"), **WANTED)
+            make_ready(connection, Month(2024, 7), ("dewpoint_2m", "snowmelt"), **WANTED)
         assert ask(warehouse.url, "SELECT count(*) FROM mine") == 6
         assert ask(warehouse.url, "SELECT count(snowmelt_sum) + count(dewpoint_2m_max) FROM weather_monthly") == 0
         assert ask(warehouse.url, "SELECT has_table_privilege(%s, 'weather_monthly', 'SELECT')", role) is True
@@ -197,32 +191,6 @@ def test_whoever_may_read_the_hours_may_read_the_summaries(
         assert ask(warehouse.url, "SELECT has_table_privilege(%s, 'weather_monthly', 'SELECT')", role) is True
         assert ask(warehouse.url, "SELECT has_table_privilege(%s, 'weather_monthly', 'DELETE')", role) is False
         execute(warehouse, f"REVOKE SELECT ON weather, weather_monthly FROM {role}")
-
-
-WANTED: dict[str, Any] = {"timeout_seconds": 60, "on_wait": print}
-
-
-def test_a_year_is_made_once_by_several_sessions(warehouse: Warehouse) -> None:
-    with warehouse.connect() as connection:
-        ensure_schema(connection)
-    errors: list[BaseException] = []
-
-    def make() -> None:
-        try:
-            with warehouse.connect() as connection:
-                for year in (2001, 2002, 2003):
-                    make_ready(connection, Month(year, 5), ("temperature_2m", "snowmelt"), **WANTED)
-        except BaseException as error:  # noqa: BLE001  # the test asserts on it
-            errors.append(error)
-
-    threads = [threading.Thread(target=make) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    query = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'era5.monthly_summary'::regclass"
-    assert ask(warehouse.url, query) == 3
 
 
 def test_a_year_is_made_while_others_read_and_columns_wait_for_them(warehouse: Warehouse) -> None:
@@ -243,25 +211,12 @@ def test_a_year_is_made_while_others_read_and_columns_wait_for_them(warehouse: W
     assert ask(warehouse.url, "SELECT count(snowmelt_sum) FROM weather_monthly") == 0
 
 
-def test_tables_years_and_columns_have_comments(warehouse: Warehouse) -> None:
-    with warehouse.connect() as connection:
-        ensure_schema(connection)
-        make_ready(connection, Month(2022, 1), (), **WANTED)
-        make_ready(connection, Month(2023, 1), ("snowmelt", "dewpoint_2m"), **WANTED)
-    assert uncommented(warehouse) == []
-    comment = "SELECT col_description('weather_monthly'::regclass, attnum) FROM pg_attribute WHERE attname = %s"
-    of_view = comment + " AND attrelid = 'weather_monthly'::regclass"
-    assert ask(warehouse.url, of_view, "temperature_2m_mean") == (
-        "Air temperature 2 m above the surface: mean of the month's hours; degC"
-    )
-    assert ask(warehouse.url, of_view, "snowmelt_sum").endswith("to 00:00 on the 1st of the next month; mm")
-
-
 def test_the_whole_catalogue_fits_into_the_table_and_the_view(warehouse: Warehouse) -> None:
     with warehouse.connect() as connection:
         ensure_schema(connection)
-        make_ready(connection, Month(2022, 1), BY_COLUMN, **WANTED)
+        make_ready(connection, Month(2022, 1), (), **WANTED)
+        make_ready(connection, Month(2023, 1), BY_COLUMN, **WANTED)
     counted = "SELECT count(*) FROM pg_attribute WHERE attrelid = 'weather_monthly'::regclass AND attnum > 0"
     totals = sum(is_total(variable) for variable in BY_COLUMN.values())
     assert ask(warehouse.url, counted) == 7 + 4 * len(BY_COLUMN) + 2 * totals
-    assert uncommented(warehouse) == []
+    assert undescribed(warehouse.url) == []

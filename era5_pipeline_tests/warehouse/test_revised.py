@@ -40,11 +40,6 @@ def only_entry(warehouse: Warehouse) -> LedgerEntry:
     return entry
 
 
-def entries(warehouse: Warehouse) -> dict[LocationSet, LedgerEntry]:
-    with warehouse.connect() as connection:
-        return {part.location_ids: part for held in read_ledger(connection) for part in held.parts}
-
-
 def boundary(hours: int) -> dict[str, list[str]]:
     """Versions by variable in the month in which final data end: accumulations have seven final hours more."""
     return {"t2m": [PRELIMINARY] * hours, "tp": [FINAL] * 7 + [PRELIMINARY] * (hours - 7)}
@@ -149,33 +144,6 @@ def test_a_partly_final_month_is_revised_again_when_all_of_it_is_final(
 # Same and other content
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"change": {"t2m": 1e-4}},
-        {"first_hour": 1},
-        {"north": 10.75},
-        {"names": ("t2m",)},
-        {"names": ("t2m", "tp", "sf")},
-        {"names": ("t2m", "sf")},
-        {"missing": 0.01},
-        {"hours": 9},
-    ],
-    ids=str,
-)
-def test_other_content_is_loaded(on_embedded: Warehouse, month_of: VersionedMonths, other: dict[str, Any]) -> None:
-    one = month_of(hours=10)
-    two = month_of(**{"hours": 10, **other})
-    load_month(on_embedded, one)
-    loaded = load_month(on_embedded, two, replace_more=True)
-    assert (loaded.changed, loaded.confirmed) == (True, False)
-    if two.location_ids == one.location_ids:
-        assert loaded.columns_changed
-        assert_holds(on_embedded, two)
-    entry = entries(on_embedded)[two.location_ids]
-    assert (entry.revised_at, entry.revision) == (None, None)
-
-
 def test_added_and_removed_columns_count_as_changed(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
     load_month(on_embedded, month_of(names=("t2m", "tp")))
     loaded = load_month(on_embedded, month_of(names=("t2m", "sf")), replace_more=True)
@@ -192,12 +160,6 @@ def test_another_request_with_the_same_rows_is_recorded_in_the_ledger(
     entry = only_entry(on_embedded)
     assert (entry.area, entry.source, entry.revised_at) == ("10.5/20/10.25/20.5", "arco", None)
     assert_holds(on_embedded, flat)
-
-
-def test_a_month_loaded_from_parquet_can_be_confirmed_by_csv(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
-    load_month(on_embedded, month_of(PRELIMINARY))
-    final = month_of(FINAL)
-    assert load_month(on_embedded, replace(final, format="csv", path=final.path.with_suffix(".csv"))).confirmed
 
 
 def test_force_loads_the_same_content_again(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
@@ -285,6 +247,7 @@ def revised(warehouse: Warehouse, *flats: FlatMonth) -> bool:
         ({"hours": 12}, {"version": FINAL}, True),
         ({"area": "11/19/9/22"}, {"version": FINAL, "area": "11/19/9/22"}, True),
         ({}, {"change": {"t2m": 1.0}}, False),
+        ({}, {"first_hour": 1}, False),
         ({}, {}, False),
         ({"version": FINAL}, {"version": FINAL, "change": {"t2m": 1.0}}, False),
         ({"version": FINAL}, {}, False),
@@ -330,12 +293,14 @@ def test_a_month_stays_revised_until_its_content_changes(
     assert (entry.revised_at, entry.revision) == (None, None)
 
 
-def test_has_same_content_compares_counts_too(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
+def test_has_same_content_compares_places_and_counts_too(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
     flat = month_of(hours=20)
     load_month(on_embedded, flat)
     entry = only_entry(on_embedded)
     assert has_same_content(entry, month_of(hours=20))
     for other in (
+        month_of(hours=20, north=10.75),
+        month_of(hours=20, change={"t2m": 1e-4}),
         replace(flat, rows=flat.rows + 1),
         replace(flat, location_ids=LocationSet(((1, 8),))),
         replace(flat, hours=21),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
@@ -13,7 +13,6 @@ from psycopg import sql
 
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import ServerUnsuitableError
-from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.urls import database_of
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
@@ -24,6 +23,7 @@ from era5_pipeline_tests.flat_months import COLUMNS, assert_holds, rows_of_table
 from era5_pipeline_tests.postgres.test_connect import as_role
 from era5_pipeline_tests.servers import fresh_database, fresh_role
 from era5_pipeline_tests.warehouse.loads import rows_in
+from era5_pipeline_tests.warehouse.test_views import undescribed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,22 +69,12 @@ def test_the_schema_is_created_once(empty_warehouse: Warehouse) -> None:
 
 
 def test_concurrent_sessions_create_the_schema_once(empty_warehouse: Warehouse) -> None:
-    made: list[Any] = []
+    def make(_: int) -> str:
+        with empty_warehouse.connect() as connection:
+            return ensure_schema(connection).layout.name
 
-    def make() -> None:
-        try:
-            with empty_warehouse.connect() as connection:
-                made.append(ensure_schema(connection).layout.name)
-        except BaseException as error:  # noqa: BLE001  # the test asserts on it
-            made.append(error)
-
-    threads = [threading.Thread(target=make) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(made) == 4
-    assert len(set(made)) == 1
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(make, range(4)))) == 1
 
 
 # Tables of other projects
@@ -250,20 +240,6 @@ _OWN_RELATIONS = """
 _OF_LOADS = "name ~ '^(era5[.])?(weather|monthly|missing_hours|preliminary_hours|location|variable|catalogue)'"
 
 
-def uncommented(warehouse: Warehouse) -> list[str]:
-    """List the project's tables, views, columns and functions without a comment."""
-    with psycopg.connect(warehouse.url) as connection:
-        rows = connection.execute(
-            f"WITH own AS ({_OWN_RELATIONS}) "
-            "SELECT name FROM own WHERE coalesce(obj_description(oid, 'pg_class'), '') = '' "
-            "UNION ALL SELECT format('%I.%I', name, attname) FROM own JOIN pg_attribute ON attrelid = oid "
-            "AND attnum > 0 AND NOT attisdropped WHERE coalesce(col_description(attrelid, attnum), '') = '' "
-            "UNION ALL SELECT oid::regprocedure::text FROM pg_proc "
-            "WHERE pronamespace = to_regnamespace('era5') AND obj_description(oid, 'pg_proc') IS NULL"
-        ).fetchall()
-    return [name for (name,) in rows]
-
-
 def comments_of(warehouse: Warehouse, relation: str) -> list[tuple[str, str, str]]:
     """List number and text of the relation's comments, and the transaction that wrote each."""
     with psycopg.connect(warehouse.url) as connection:
@@ -277,43 +253,15 @@ def comments_of(warehouse: Warehouse, relation: str) -> list[tuple[str, str, str
 def remove_descriptions(warehouse: Warehouse) -> None:
     """Remove what loads make by themselves: comments of tables other than the ledger, and functions."""
     with psycopg.connect(warehouse.url, autocommit=True) as connection:
-        relations = connection.execute(f"SELECT name FROM ({_OWN_RELATIONS}) AS own WHERE {_OF_LOADS}").fetchall()
-        for (name,) in relations:
-            relation = sql.SQL(name)
-            kind = connection.execute("SELECT relkind FROM pg_class WHERE oid = %s::regclass", (name,)).fetchone()
-            connection.execute(
-                sql.SQL("COMMENT ON {} {} IS NULL").format(sql.SQL("VIEW" if kind == ("v",) else "TABLE"), relation)
-            )
-            for (column,) in connection.execute(
-                "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0", (name,)
-            ).fetchall():
-                connection.execute(sql.SQL("COMMENT ON COLUMN {}.{} IS NULL").format(relation, sql.Identifier(column)))
+        connection.execute(
+            "DELETE FROM pg_description WHERE classoid = 'pg_class'::regclass "
+            f"AND objoid IN (SELECT oid FROM ({_OWN_RELATIONS}) AS own WHERE {_OF_LOADS})"
+        )
         connection.execute("DROP FUNCTION era5.location_id, era5.at, era5.refuse_coordinates")
         connection.execute(
             "CREATE FUNCTION era5.location_id(latitude double precision, longitude double precision) "
             "RETURNS integer LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS 'SELECT 1'"
         )
-
-
-def test_everything_has_a_comment(warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    load_month(warehouse, flat_months())
-    assert uncommented(warehouse) == []
-
-
-def test_comments_of_variables_say_unit_hour_and_name(warehouse: Warehouse) -> None:
-    with warehouse.connect() as connection:
-        ensure_schema(connection)
-        for variable in DEFAULT_VARIABLES:
-            row = connection.execute(
-                "SELECT col_description(attrelid, attnum) FROM pg_attribute "
-                "WHERE attrelid = 'weather'::regclass AND attname = %s",
-                (variable.column,),
-            ).fetchone()
-            assert row is not None
-            assert f"; {variable.unit}." in row[0]
-            assert variable.short_name in row[0]
-            assert ("hour that ends" in row[0]) == (variable.step_type == "accum")
-            assert ("at that instant" in row[0]) == (variable.step_type == "instant")
 
 
 def test_the_comment_on_location_id_has_its_formula(warehouse: Warehouse) -> None:
@@ -330,9 +278,9 @@ def test_the_comment_on_location_id_has_its_formula(warehouse: Warehouse) -> Non
 def test_comments_and_functions_that_were_removed_are_made_again(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     load_month(warehouse, flat_months())
     remove_descriptions(warehouse)
-    assert len(uncommented(warehouse)) > len(COLUMNS)
+    assert len(undescribed(warehouse.url)) > len(COLUMNS)
     load_month(warehouse, flat_months("2023-08"))
-    assert uncommented(warehouse) == []
+    assert undescribed(warehouse.url) == []
     with warehouse.connect() as connection:
         assert connection.execute("SELECT era5.at(-30, 30.25), era5.location_id(-30, 30.25)").fetchone() == (
             346441,
@@ -362,7 +310,7 @@ def test_a_user_who_is_not_the_owner_leaves_comments_to_the_owner(warehouse: War
         with Warehouse(as_role(warehouse.url, role)).connect() as connection:
             assert ensure_schema(connection).layout == layout
         release(warehouse, role)
-    assert len(uncommented(warehouse)) > len(COLUMNS)
+    assert len(undescribed(warehouse.url)) > len(COLUMNS)
 
 
 def test_comments_wait_for_a_locked_table_no_longer_than_a_second(warehouse: Warehouse) -> None:
@@ -372,10 +320,10 @@ def test_comments_wait_for_a_locked_table_no_longer_than_a_second(warehouse: War
     with psycopg.connect(warehouse.url) as other, warehouse.connect() as connection:
         other.execute("LOCK TABLE weather IN SHARE UPDATE EXCLUSIVE MODE")
         ensure_schema(connection)  # it would wait for ever: the other session goes on below
-        assert "weather" in uncommented(warehouse)
+        assert "weather" in undescribed(warehouse.url)
         other.rollback()
         ensure_schema(connection)
-    assert uncommented(warehouse) == []
+    assert undescribed(warehouse.url) == []
 
 
 # The SQL functions era5.at and era5.location_id

@@ -33,58 +33,39 @@ def test_a_loaded_month_does_not_differ_from_its_file(shared_warehouse: Warehous
         assert verify_month(shared_warehouse, flat) == ()
 
 
+OF_TEMPERATURE = {f"{kind} of temperature_2m" for kind in ("checksum", "maximum")}
+OF_ROWS = {"rows", "sum of location_id"}
+# What is changed in the table, and what is found by it.
+CHANGES: dict[str, tuple[LiteralString, set[str]]] = {
+    "a changed value": ("UPDATE weather SET temperature_2m = temperature_2m + 0.001", {"checksum of temperature_2m"}),
+    "a new maximum": ("UPDATE weather SET temperature_2m = 99", OF_TEMPERATURE),
+    "not a number": ("UPDATE weather SET temperature_2m = 'NaN'", OF_TEMPERATURE),
+    "minus infinity": (
+        "UPDATE weather SET temperature_2m = '-Infinity'",
+        {"minimum of temperature_2m", "checksum of temperature_2m"},
+    ),
+    "a huge value": ("UPDATE weather SET temperature_2m = 1e30", OF_TEMPERATURE),
+    "a removed value": (
+        "UPDATE weather SET total_precipitation = NULL",
+        {"values of total_precipitation", "checksum of total_precipitation"},
+    ),
+    "an added value": ("UPDATE weather SET snowfall = 0", {"values of snowfall"}),
+    "another location": ("UPDATE weather SET location_id = location_id + 1", {"sum of location_id"}),
+    "a missing row": ("DELETE FROM weather", OF_ROWS),
+    "a duplicate row": ("INSERT INTO weather SELECT * FROM weather", OF_ROWS),
+}
+IN_ANOTHER_MONTH: LiteralString = (
+    f"WITH gone AS (DELETE FROM weather WHERE {ONE_ROW} RETURNING location_id) "
+    "INSERT INTO weather (time, location_id) SELECT '2023-08-01Z', location_id FROM gone"
+)
+
+
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        pytest.param(
-            "UPDATE weather SET temperature_2m = temperature_2m + 0.001 WHERE " + ONE_ROW,
-            {"checksum of temperature_2m"},
-            id="a changed value",
-        ),
-        pytest.param(
-            "UPDATE weather SET temperature_2m = 99 WHERE " + ONE_ROW,
-            {"maximum of temperature_2m", "checksum of temperature_2m"},
-            id="a new maximum",
-        ),
-        pytest.param(
-            "UPDATE weather SET temperature_2m = 'NaN' WHERE " + ONE_ROW,
-            {"maximum of temperature_2m", "checksum of temperature_2m"},
-            id="not a number",
-        ),
-        pytest.param(
-            "UPDATE weather SET temperature_2m = '-Infinity' WHERE " + ONE_ROW,
-            {"minimum of temperature_2m", "checksum of temperature_2m"},
-            id="minus infinity",
-        ),
-        pytest.param(
-            "UPDATE weather SET temperature_2m = 1e30 WHERE " + ONE_ROW,
-            {"maximum of temperature_2m", "checksum of temperature_2m"},
-            id="a huge value",
-        ),
-        pytest.param(
-            "UPDATE weather SET total_precipitation = NULL WHERE " + ONE_ROW,
-            {"values of total_precipitation", "checksum of total_precipitation"},
-            id="a removed value",
-        ),
-        pytest.param("UPDATE weather SET snowfall = 0 WHERE " + ONE_ROW, {"values of snowfall"}, id="an added value"),
-        pytest.param(
-            "UPDATE weather SET location_id = location_id + 1 WHERE " + ONE_ROW,
-            {"sum of location_id"},
-            id="another location",
-        ),
-        pytest.param("DELETE FROM weather WHERE " + ONE_ROW, {"rows", "sum of location_id"}, id="a missing row"),
-        pytest.param(
-            "INSERT INTO weather SELECT * FROM weather WHERE " + ONE_ROW,
-            {"rows", "sum of location_id"},
-            id="a duplicate row",
-        ),
-        pytest.param(
-            "WITH gone AS (DELETE FROM weather WHERE " + ONE_ROW + " RETURNING location_id) "
-            "INSERT INTO weather (time, location_id) SELECT '2023-08-01Z', location_id FROM gone",
-            {"rows", "sum of location_id"},
-            id="a row in another month",
-        ),
-        pytest.param("DELETE FROM weather", {"rows", "sum of location_id", "minimum of temperature_2m"}, id="no row"),
+        *(pytest.param(f"{change} WHERE {ONE_ROW}", found, id=name) for name, (change, found) in CHANGES.items()),
+        pytest.param(IN_ANOTHER_MONTH, OF_ROWS, id="a row in another month"),
+        pytest.param("DELETE FROM weather", OF_ROWS | {"minimum of temperature_2m"}, id="no row"),
     ],
 )
 def test_changes_in_the_table_are_found(

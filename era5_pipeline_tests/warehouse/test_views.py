@@ -55,9 +55,9 @@ def loaded(host_url: str, flat_months: FlatMonths) -> Iterator[str]:
         yield warehouse.url
 
 
-def ask_days(url: str, query: str, zone: str = "Asia/Kolkata") -> list[dict[str, Any]]:
+def rows_of(url: str, query: str, zone: str = "Asia/Kolkata") -> list[dict[str, Any]]:
     """Run the query in a session that is not in UTC."""
-    with psycopg.connect(url, options=f"-c TimeZone={zone}", row_factory=psycopg.rows.dict_row) as connection:
+    with psycopg.connect(url, options=f"-c TimeZone={zone}", row_factory=dict_row) as connection:
         return connection.execute(query.encode()).fetchall()
 
 
@@ -112,7 +112,7 @@ def assert_days(rows: list[dict[str, Any]], expected: dict[date, dict[str, Any]]
 def test_the_days_of_a_place_are_those_of_the_files(loaded: str, flat_months: FlatMonths) -> None:
     expected = days_of(flat_months, PLACE)
     assert len(expected) == 31 + 31 + 31
-    rows = ask_days(loaded, f"SELECT * FROM weather_daily WHERE location_id = era5.at{PLACE} ORDER BY day")
+    rows = rows_of(loaded, f"SELECT * FROM weather_daily WHERE location_id = era5.at{PLACE} ORDER BY day")
     assert_days(rows, expected)
     assert {row["hours"] for row in rows} == {24}
     # The last hour of May would come with June, that of July comes with August.
@@ -122,44 +122,24 @@ def test_the_days_of_a_place_are_those_of_the_files(loaded: str, flat_months: Fl
     assert min(last[day] for day in last if day.day != 31) >= 20
 
 
-def test_the_last_hour_of_a_days_total_is_that_of_the_next_day(server_url: str, flat_months: FlatMonths) -> None:
-    with fresh_warehouse(server_url) as warehouse:
-        url = warehouse.url
-        for month in ("2023-05", "2023-07", "2023-08"):
-            load_month(warehouse, flat_months(month, points=(1, 1), names=("tp",)))
-        hours = {
-            row["day"].isoformat(): row["total_precipitation_sum_hours"]
-            for row in ask_days(url, "SELECT day, total_precipitation_sum_hours FROM weather_daily")
-        }
-        assert {day: count for day, count in hours.items() if count != 24} == {"2023-05-31": 23, "2023-08-31": 23}
-        assert hours["2023-07-31"] == 24
-        # A period ends with the hour that its last day's total needs.
-        (row,) = ask_days(url, "SELECT * FROM weather_daily('2023-07-31', '2023-07-31')")
-        (same,) = ask_days(url, "SELECT * FROM weather_daily WHERE day = '2023-07-31'")
-        assert row == same
-
-
 @pytest.mark.parametrize(("first", "last"), [("2023-07-30", "2023-08-02"), ("2023-05-31", "2023-07-01")])
 def test_a_period_has_the_rows_of_the_view(loaded: str, first: str, last: str) -> None:
     of_place = f"WHERE location_id = era5.at{PLACE}"
-    rows = ask_days(loaded, f"SELECT * FROM weather_daily('{first}', '{last}') {of_place} ORDER BY day")
-    same = ask_days(
+    rows = rows_of(loaded, f"SELECT * FROM weather_daily('{first}', '{last}') {of_place} ORDER BY day")
+    same = rows_of(
         loaded, f"SELECT * FROM weather_daily {of_place} AND day BETWEEN '{first}' AND '{last}' ORDER BY day"
     )
     assert rows == same
     assert len(rows) == (4 if first == "2023-07-30" else 2)
 
 
-def test_a_period_has_all_places(loaded: str) -> None:
-    ((count),) = ask_days(
+def test_a_period_has_all_places_and_is_empty_if_it_ends_before_it_begins(loaded: str) -> None:
+    ((count),) = rows_of(
         loaded,
         "SELECT count(*) AS n, count(DISTINCT location_id) AS places FROM weather_daily('2023-07-04', '2023-07-05')",
     )
     assert count == {"n": 288, "places": 144}
-
-
-def test_a_period_that_ends_before_it_begins_is_empty(loaded: str) -> None:
-    assert ask_days(loaded, "SELECT * FROM weather_daily('2023-07-05', '2023-07-04')") == []
+    assert rows_of(loaded, "SELECT * FROM weather_daily('2023-07-05', '2023-07-04')") == []
 
 
 # Plans
@@ -205,9 +185,9 @@ def load_sample(warehouse: Warehouse, home: Path, month: str, variables: str) ->
 def test_variables_that_a_load_adds_are_there_with_comments(warehouse: Warehouse, tmp_path: Path) -> None:
     load_sample(warehouse, tmp_path, "2023-07", "default")
     load_sample(warehouse, tmp_path, "2023-08", "default,d2m,mx2t,mn2t,avg_sdswrf")
-    hours = {row["time"].astimezone(UTC): row for row in ask_days(warehouse.url, "SELECT * FROM weather")}
+    hours = {row["time"].astimezone(UTC): row for row in rows_of(warehouse.url, "SELECT * FROM weather")}
     rows = {
-        row["day"]: row for row in ask_days(warehouse.url, "SELECT * FROM weather_daily('2023-07-31', '2023-08-31')")
+        row["day"]: row for row in rows_of(warehouse.url, "SELECT * FROM weather_daily('2023-07-31', '2023-08-31')")
     }
     assert len(rows) == 32
     # July's rows lack the variables; its last hour is in August.
@@ -242,11 +222,11 @@ def test_a_column_that_somebody_renamed_does_not_stop_loads(warehouse: Warehouse
     with psycopg.connect(warehouse.url, autocommit=True) as connection:
         connection.execute("ALTER TABLE weather RENAME COLUMN dewpoint_2m TO mine")
     load_sample(warehouse, tmp_path, "2023-08", "default,msl")
-    assert len(ask_days(warehouse.url, "SELECT temperature_2m_mean FROM weather_daily")) == 62
+    assert len(rows_of(warehouse.url, "SELECT temperature_2m_mean FROM weather_daily")) == 62
     with psycopg.connect(warehouse.url, autocommit=True) as connection:
         connection.execute("DROP VIEW weather_daily CASCADE")
     load_sample(warehouse, tmp_path, "2023-09", "default,msl")
-    ((days),) = ask_days(warehouse.url, "SELECT count(mean_sea_level_pressure_mean) AS days FROM weather_daily")
+    ((days),) = rows_of(warehouse.url, "SELECT count(mean_sea_level_pressure_mean) AS days FROM weather_daily")
     assert days == {"days": 61}
 
 
@@ -258,15 +238,10 @@ def test_a_view_of_that_name_that_is_somebody_elses_is_left_alone(
         connection.execute("DROP VIEW weather_daily CASCADE")
         connection.execute("CREATE VIEW weather_daily AS SELECT 1 AS mine")
     load_month(warehouse, flat_months("2023-08"))
-    assert ask_days(warehouse.url, "SELECT * FROM weather_daily") == [{"mine": 1}]
+    assert rows_of(warehouse.url, "SELECT * FROM weather_daily") == [{"mine": 1}]
 
 
 REAL = ROOT / "data" / "era5"
-
-
-def rows_of(url: str, query: str) -> list[dict[str, Any]]:
-    with psycopg.connect(url, row_factory=dict_row) as connection:
-        return connection.execute(query.encode()).fetchall()
 
 
 def test_the_variables_of_the_table_have_unit_names_and_months(warehouse: Warehouse, flat_months: FlatMonths) -> None:
@@ -294,11 +269,7 @@ def test_the_variables_of_the_table_have_unit_names_and_months(warehouse: Wareho
     assert (rain["unit"], rain["cell_method"], rain["months"]) == ("mm", "sum", 1)
     assert (by_name["zonal_wind_10m"]["cf_unit"], by_name["zonal_wind_10m"]["months"]) == ("m s-1", 0)
     assert by_name["zonal_wind_10m"]["first_month"] is None
-
-
-def test_months_that_were_dropped_are_not_counted(warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    load_month(warehouse, flat_months())
-    with warehouse.connect() as connection:
+    with warehouse.connect() as connection:  # dropped months are not counted
         connection.execute("UPDATE era5.ledger SET dropped_at = now(), state = 'dropped'")
     assert ask(warehouse.url, "SELECT sum(months) FROM era5.variable") == 0
 
@@ -382,6 +353,11 @@ def has_postgis(url: str) -> bool:
             return False
         connection.execute("CREATE EXTENSION IF NOT EXISTS postgis")
         return True
+
+
+def require_postgis(url: str) -> None:
+    if not has_postgis(url):
+        pytest.skip("this server does not offer PostGIS")
 
 
 def undescribed(url: str) -> list[str]:
@@ -493,9 +469,10 @@ def test_what_is_there_is_not_made_again(warehouse: Warehouse, flat_months: Flat
         "AND c.relnamespace IN ('era5'::regnamespace, 'public'::regnamespace)"
     )
     rows = "SELECT array_agg(xmin::text) FROM era5.catalogue"
-    before = [ask(warehouse.url, query) for query in (versions, rows)]
+    land = "SELECT array_agg(xmin::text ORDER BY latitude_index) FROM era5.land"
+    before = [ask(warehouse.url, query) for query in (versions, rows, land)]
     load_month(warehouse, flat_months("2023-08"))
-    assert [ask(warehouse.url, query) for query in (versions, rows)] == before
+    assert [ask(warehouse.url, query) for query in (versions, rows, land)] == before
 
 
 MAP_COLUMNS = (
@@ -535,8 +512,7 @@ def test_a_month_is_a_layer_of_cells(host_url: str, flat_months: FlatMonths, sch
 
 
 def test_the_cells_of_a_pole_end_there(warehouse: Warehouse) -> None:
-    if not has_postgis(warehouse.url):
-        pytest.skip("this server does not offer PostGIS")
+    require_postgis(warehouse.url)
     with warehouse.connect() as connection:
         ensure_schema(connection)
         make_ready(connection, Month(2023, 7), (), timeout_seconds=10, on_wait=print)
@@ -553,8 +529,7 @@ def test_the_cells_of_a_pole_end_there(warehouse: Warehouse) -> None:
 
 
 def test_a_month_reads_its_summaries_alone(warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    if not has_postgis(warehouse.url):
-        pytest.skip("this server does not offer PostGIS")
+    require_postgis(warehouse.url)
     for month in ("2022-07", "2023-07"):
         load_month(warehouse, flat_months(month))
     with psycopg.connect(warehouse.url) as connection:
@@ -568,8 +543,7 @@ def test_a_month_reads_its_summaries_alone(warehouse: Warehouse, flat_months: Fl
 
 
 def test_columns_that_a_load_adds_are_there(warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    if not has_postgis(warehouse.url):
-        pytest.skip("this server does not offer PostGIS")
+    require_postgis(warehouse.url)
     load_month(warehouse, flat_months())
     monthly = ask(warehouse.url, MAP_COLUMNS.format("weather_monthly"))
     assert ask(warehouse.url, MAP_COLUMNS.format("weather_monthly_map")) == monthly.replace(
@@ -636,13 +610,10 @@ def test_dropped_parts_are_no_longer_there(made: psycopg.Connection[Any]) -> Non
     assert 100 <= found[0] < 110
 
 
-def test_nothing_loaded_has_no_nearest(made: psycopg.Connection[Any]) -> None:
+def test_nothing_loaded_unknown_or_impossible_coordinates_have_no_nearest(made: psycopg.Connection[Any]) -> None:
     hold(made)
     assert nearest(made, -6.2, 106.8) is None
     assert made.execute("SELECT count(*) FROM era5.location").fetchone() == (0,)
-
-
-def test_unknown_coordinates_have_no_nearest_and_impossible_ones_are_an_error(made: psycopg.Connection[Any]) -> None:
     hold(made, GLOBE)
     assert made.execute("SELECT * FROM era5.nearest(NULL, 1)").fetchone() is None
     assert made.execute("SELECT * FROM era5.nearest(1, NULL)").fetchone() is None
@@ -705,13 +676,6 @@ def test_parts_of_several_months_are_searched_together(made: psycopg.Connection[
         assert found is not None
         assert found[0] == expected
     assert made.execute("SELECT count(*) FROM era5.location").fetchone() == (2,)
-
-
-def test_the_objects_are_made_once(made: psycopg.Connection[Any]) -> None:
-    before = made.execute("SELECT xmin::text FROM era5.land ORDER BY latitude_index").fetchall()
-    assert len(before) == 721
-    ensure_schema(made)
-    assert made.execute("SELECT xmin::text FROM era5.land ORDER BY latitude_index").fetchall() == before
 
 
 def test_every_cell_has_its_percentage(made: psycopg.Connection[Any]) -> None:

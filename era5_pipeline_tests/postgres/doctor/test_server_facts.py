@@ -37,23 +37,15 @@ def ended() -> int:
     return process.pid
 
 
-def test_memory_cores_and_disk_of_this_machine(tmp_path: Path) -> None:
+def test_memory_cores_and_disk_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine.here(tmp_path)
     assert machine.memory_bytes is not None
     assert 1 << 26 < machine.memory_bytes <= psutil.virtual_memory().total
     assert machine.cores == os.cpu_count()
     assert machine.free_bytes == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.2)
-
-
-def test_a_disk_that_is_inaccessible_is_unknown() -> None:
-    machine = Machine.here(None)
-    assert machine.free_bytes is None
-    assert machine.memory_bytes
-
-
-def test_a_machine_without_control_groups_has_its_whole_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A machine without control groups has its whole memory; a disk that is inaccessible is unknown.
     monkeypatch.setattr("era5_pipeline.postgres.doctor.server_facts._cgroup_memory_limits", list)
-    assert Machine.here(None).memory_bytes == psutil.virtual_memory().total
+    assert Machine.here(None) == Machine(psutil.virtual_memory().total, os.cpu_count(), None)
 
 
 def test_a_session_on_this_machine_is_recognised(session: psycopg.Connection[Any]) -> None:

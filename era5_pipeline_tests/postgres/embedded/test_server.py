@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString
@@ -30,6 +31,7 @@ from era5_pipeline.postgres.doctor.server_facts import Machine
 from era5_pipeline.postgres.embedded import processes as embedded_processes
 from era5_pipeline.postgres.embedded.cluster import bulk_load_settings
 from era5_pipeline.postgres.embedded.server import EmbeddedDatabaseWatch, EmbeddedServer
+from era5_pipeline_tests.warehouse.loads import ask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,12 +111,6 @@ def copy(template: Path, home: Path) -> None:
     subprocess.run(["cp", "-a", template, home], check=True)  # with owners, which shutil does not keep
 
 
-def ask(url: str, query: LiteralString) -> Any:
-    with psycopg.connect(url, autocommit=True) as connection:
-        row = connection.execute(query).fetchone()
-        return row[0] if row else None
-
-
 def execute(url: str, *statements: LiteralString) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         for statement in statements:
@@ -171,6 +167,9 @@ def test_a_lease_starts_the_server_and_stops_it(home: Path) -> None:
     assert not server.is_running()
     assert processes(home) == []
     assert not (home / "postgres/postmaster.pid").exists()
+    with pytest.raises(KeyError), server.lease():
+        raise KeyError  # raised unchanged
+    assert not server.is_running()
 
 
 def test_the_server_starts_tuned_and_durable(leased: Path) -> None:
@@ -178,13 +177,8 @@ def test_the_server_starts_tuned_and_durable(leased: Path) -> None:
         rows = connection.execute("SELECT name, current_setting(name), source FROM pg_settings").fetchall()
         encoding = connection.execute("SELECT datlocprovider, datlocale FROM pg_database").fetchall()
     actual = {name: value for name, value, _ in rows}
-    assert {name: actual[name] for name in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum")} == {
-        "fsync": "on",
-        "full_page_writes": "on",
-        "synchronous_commit": "on",
-        "autovacuum": "on",
-    }
-    assert actual["data_checksums"] == "on"
+    for name in ("fsync", "full_page_writes", "synchronous_commit", "autovacuum", "data_checksums"):
+        assert actual[name] == "on"
     assert (actual["wal_level"], actual["max_wal_senders"], actual["jit"]) == ("minimal", "0", "off")
     assert (actual["timezone" if "timezone" in actual else "TimeZone"], actual["log_timezone"]) == (
         "UTC",
@@ -302,18 +296,13 @@ def test_processes_share_one_server(home: Path) -> None:
 
 def test_threads_and_nested_leases_share_one_server(home: Path) -> None:
     server = EmbeddedServer(home)
-    answers = []
 
-    def use() -> None:
+    def use(_: int) -> tuple[int, int]:
         with server.lease() as outer, EmbeddedServer(home).lease() as inner:
-            answers.append((ask(outer, "SELECT 1"), ask(inner, "SELECT 1")))
+            return ask(outer, "SELECT 1"), ask(inner, "SELECT 1")
 
-    threads = [threading.Thread(target=use) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == [(1, 1)] * 6
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(use, range(6))) == [(1, 1)] * 6
     assert processes(home) == []
 
 
@@ -434,19 +423,11 @@ def test_a_home_may_have_any_path(scratch: Path, template: Path, name: str) -> N
         assert "%" not in url
         assert folder.is_dir()
         with create_engine(url, poolclass=NullPool).connect() as connection:
-            assert connection.execute(text("SELECT 1")).scalar() == 1
+            assert connection.execute(text("SELECT current_user")).scalar() == "postgres"
+        psycopg2.connect(url).close()
     assert processes(home) == []
     assert folder.parent == Path("/tmp")
     assert not folder.exists()
-
-
-def test_sqlalchemy_and_psycopg2_understand_the_url(leased: Path) -> None:
-    """Dagster stores its runs with them."""
-    url = EmbeddedServer(leased).url("postgres")
-    with create_engine(url, poolclass=NullPool).connect() as connection:
-        assert connection.execute(text("SELECT current_user")).scalar() == "postgres"
-    psycopg2.connect(url).close()
-    assert socket_folder(leased) == EmbeddedServer(leased).data_folder
 
 
 def test_a_socket_folder_that_others_may_write_to_is_rejected(scratch: Path, home: Path, template: Path) -> None:
@@ -473,6 +454,7 @@ def test_postgresqls_environment_variables_are_ignored(home: Path) -> None:
 
 
 def test_only_the_owner_can_access_data_and_socket(leased: Path) -> None:
+    assert socket_folder(leased) == EmbeddedServer(leased).data_folder
     assert stat.S_IMODE((leased / "postgres").stat().st_mode) & 0o077 == 0
     assert stat.S_IMODE((leased / "postgres/.s.PGSQL.5432").stat().st_mode) & 0o077 == 0
 
@@ -546,13 +528,6 @@ def test_who_watches_the_server_outlasts_a_lack_of_file_descriptors(home: Path) 
         watch.look()
         assert server.is_running()
         assert warned[1:] == ["the embedded PostgreSQL does not answer: starting it again"]
-
-
-def test_an_error_in_the_context_is_raised_unchanged(home: Path) -> None:
-    server = EmbeddedServer(home)
-    with pytest.raises(KeyError), server.lease():
-        raise KeyError
-    assert not server.is_running()
 
 
 def test_ctrl_c_during_a_lease_stops_the_server(home: Path) -> None:

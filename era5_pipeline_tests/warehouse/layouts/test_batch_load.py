@@ -123,13 +123,6 @@ def test_a_month_is_loaded_as_batches_and_read_back(warehouse: Warehouse, month:
     assert verify_month(warehouse, month) == ()
 
 
-def test_rows_are_sent_if_batches_are_not_wanted(warehouse: Warehouse, month: FlatMonth) -> None:
-    loaded = load_month(warehouse, month, batches=False)
-    assert not loaded.is_read_back
-    assert loaded.notes == ()
-    assert_holds(warehouse, month)
-
-
 def test_batches_replace_rows_and_rows_replace_batches(warehouse: Warehouse, month: FlatMonth) -> None:
     for batches in (False, True, True, False, True):
         assert load_month(warehouse, month, force=True, batches=batches).is_read_back == batches
