@@ -137,6 +137,7 @@ ENDURANCE = {
     "flat/test_flatten.py::test_the_globe_is_flattened_within_two_gibibytes",
     # Kills at chosen moments: test_a_killed_load_of_a_part_leaves_the_month_as_it_was, and the other tests of
     # warehouse/test_load_faults.
+    "warehouse/test_parts.py::test_areas_deliveries_and_a_revision_live_together_through_kills",
     "warehouse/test_load_faults.py::test_rows_and_ledger_agree_at_whatever_moment_the_server_crashes",
     # A month of GRIB, three times. A damaged ZIP: test_a_damaged_zip_is_requested_again_once; GRIB: netcdf/test_grib.
     "sources/cds/test_source.py::test_a_grib_that_is_cut_off_is_requested_again_once",

@@ -141,7 +141,7 @@ def loading(warehouse: Warehouse, flat: FlatMonth, *, pause: bool = False, **opt
         load._thread.join(SECONDS)
 
 
-# Stops during COPY until it is killed, if it is to pause.
+# Stops during COPY until it is killed.
 _PROGRAM = """
 import json, os, sys, time
 from era5_pipeline.flat.flat_month import FlatMonth
@@ -150,38 +150,31 @@ from era5_pipeline.runtime.progress import listening
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
 compiled._LOADING_SECONDS = -1.0
-options = json.loads(os.environ["OPTIONS"])
-def listen(stage, done, total, unit):
-    if options["pause"]:
-        print("paused", flush=True)
-        time.sleep(60)
-batches = os.environ.get("ERA5_BATCHES") != "off"
-flat, workers = FlatMonth.from_json(json.load(sys.stdin)), options["workers"]
-with listening(listen):
-    load_month(Warehouse(os.environ["URL"]), flat, force=True, workers=workers, batches=batches)
+def pause(stage, done, total, unit):
+    print("paused", flush=True)
+    time.sleep(60)
+with listening(pause):
+    load_month(Warehouse(os.environ["URL"]), FlatMonth.from_json(json.load(sys.stdin)), force=True)
 """
 
 
 @contextmanager
-def loading_process(
-    warehouse: Warehouse, flat: FlatMonth, *, pause: bool = True, workers: int = 1
-) -> Iterator[subprocess.Popen[str]]:
+def loading_process(warehouse: Warehouse, flat: FlatMonth) -> Iterator[subprocess.Popen[str]]:
     """Run a load in another process, paused during COPY."""
     with subprocess.Popen(
         [sys.executable, "-c", _PROGRAM],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"URL": warehouse.url, "OPTIONS": json.dumps({"pause": pause, "workers": workers})},
+        env=os.environ | {"URL": warehouse.url},
     ) as process:
         try:
             assert process.stdin
             assert process.stdout
             json.dump(flat.to_json(), process.stdin)
             process.stdin.close()
-            if pause:
-                assert process.stdout.readline() == "paused\n"
-                wait_until(lambda: bool(copying_sessions(warehouse)))
+            assert process.stdout.readline() == "paused\n"
+            wait_until(lambda: bool(copying_sessions(warehouse)))
             yield process
         finally:
             process.kill()

@@ -6,10 +6,13 @@ that others hold. More faults on the loader's side of the connection are in `tes
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing, contextmanager, suppress
@@ -39,7 +42,6 @@ from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.monthly import assert_monthly
 from era5_pipeline_tests.warehouse.loads import (
     Reader,
-    ask,
     copying_sessions,
     end_session,
     loading,
@@ -92,13 +94,6 @@ class Held:
         assert (loaded.changed, loaded.rows, loaded.replaced_rows) == (True, new.rows, self.flat.rows)
         assert_loaded(self.warehouse, new)
         assert tables(self.warehouse) == self.tables
-
-    def assert_given_up(self, load: Load, session: int, new: FlatMonth) -> None:
-        """The load was refused because of that session."""
-        error = error_of(load, MonthLockedError)
-        assert f"session {session} of " in error.message
-        self.assert_unharmed(("failed", error.message))
-        self.assert_can_be_replaced(new)
 
 
 def holding(warehouse: Warehouse, flat: FlatMonth) -> Held:
@@ -161,17 +156,41 @@ def session_with(warehouse: Warehouse, statement: LiteralString) -> Iterator[psy
         yield connection
 
 
-def holders(warehouse: Warehouse, condition: LiteralString) -> list[int]:
-    """List the pids of sessions of this database that hold locks, or wait for some, of which the condition is true."""
-    ours = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    pids: list[int] = ask(
-        warehouse.url, f"SELECT coalesce(array_agg(pid), '{{}}') FROM pg_locks WHERE {ours} AND {condition}"
-    )
-    return pids
+def locks_of(warehouse: Warehouse, session: int, table: str) -> list[str]:
+    """List the modes of locks on the table that the session holds or waits for."""
+    with psycopg.connect(warehouse.url) as connection:
+        return [
+            row[0]
+            for row in connection.execute(
+                "SELECT mode FROM pg_locks WHERE pid = %s AND relation = to_regclass(%s)", (session, table)
+            )
+        ]
 
 
-WAIT_FOR_LEDGER: LiteralString = "relation = to_regclass('era5.ledger') AND NOT granted"
-HOLD_TABLE: LiteralString = "relation = to_regclass('weather') AND mode = 'AccessExclusiveLock'"
+def holders_of_months(warehouse: Warehouse) -> list[int]:
+    """List the pids of sessions that hold a month's lock."""
+    with psycopg.connect(warehouse.url) as connection:
+        return [
+            row[0]
+            for row in connection.execute(
+                "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND granted "
+                "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+                (LOCK_CLASS,),
+            )
+        ]
+
+
+def waiting_for(warehouse: Warehouse, table: str) -> list[int]:
+    """List the pids of sessions that wait for a lock on the table."""
+    with psycopg.connect(warehouse.url) as connection:
+        return [
+            row[0]
+            for row in connection.execute(
+                "SELECT pid FROM pg_locks WHERE relation = to_regclass(%s) AND NOT granted "
+                "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+                (table,),
+            )
+        ]
 
 
 @pytest.fixture(scope="session")
@@ -336,6 +355,34 @@ def test_the_loader_is_killed_during_copy(warehouse: Warehouse, old: FlatMonth, 
     month.assert_can_be_replaced(large)
 
 
+_LOADER = """
+import json, os, sys
+from era5_pipeline.flat.flat_month import FlatMonth
+from era5_pipeline.runtime import compiled
+from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.drop_month import drop_month
+from era5_pipeline.warehouse.load_month import load_month
+compiled._LOADING_SECONDS = -1.0
+flat = FlatMonth.from_json(json.load(sys.stdin))
+batches = os.environ.get("ERA5_BATCHES") != "off"
+load_month(Warehouse(os.environ["URL"]), flat, workers=int(os.environ["WORKERS"]), batches=batches)
+"""
+
+
+@contextmanager
+def loader_process(warehouse: Warehouse, flat: FlatMonth, *, workers: int) -> Iterator[subprocess.Popen[str]]:
+    """Run a load in another process."""
+    env = os.environ | {"URL": warehouse.url, "WORKERS": str(workers)}
+    with subprocess.Popen([sys.executable, "-c", _LOADER], stdin=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            assert process.stdin
+            json.dump(flat.to_json(), process.stdin)
+            process.stdin.close()
+            yield process
+        finally:
+            process.kill()
+
+
 # The lock allows reading the ledger but not writing it: a load that has copied all rows waits for it before its commit.
 LEDGER_LOCKED: LiteralString = "LOCK TABLE era5.ledger IN SHARE MODE"
 
@@ -345,12 +392,9 @@ def test_the_loader_is_killed_between_copy_and_commit(
     warehouse: Warehouse, old: FlatMonth, large: FlatMonth, workers: int
 ) -> None:
     month = holding(warehouse, old)
-    with (
-        session_with(warehouse, LEDGER_LOCKED),
-        loading_process(warehouse, large, pause=False, workers=workers) as process,
-    ):
+    with session_with(warehouse, LEDGER_LOCKED), loader_process(warehouse, large, workers=workers) as process:
         # A busy machine takes long to start it.
-        wait_until(lambda: bool(holders(warehouse, WAIT_FOR_LEDGER)), 60)
+        wait_until(lambda: bool(waiting_for(warehouse, "era5.ledger")), 60)
         process.kill()
         process.wait()
     month.assert_unharmed(INTERRUPTED)
@@ -362,7 +406,7 @@ def test_the_server_crashes_between_copy_and_commit(
 ) -> None:
     month = holding(own_warehouse, old)
     with session_with(own_warehouse, LEDGER_LOCKED), loading(own_warehouse, large) as load:
-        wait_until(lambda: bool(holders(own_warehouse, WAIT_FOR_LEDGER)))
+        wait_until(lambda: bool(waiting_for(own_warehouse, "era5.ledger")))
         own_server.stop("immediate")
         error_of(load, TransientError)
     own_server.start()
@@ -382,7 +426,10 @@ def test_a_load_gives_up_on_a_ledger_that_stays_locked(warehouse: Warehouse, old
         session = holder.info.backend_pid
         load.resume()
         assert_ends(load, warehouse)
-    month.assert_given_up(load, session, large)
+    error = error_of(load, MonthLockedError)
+    assert f"session {session} of " in error.message
+    month.assert_unharmed(("failed", error.message))
+    month.assert_can_be_replaced(large)
 
 
 def test_a_load_gives_up_on_a_month_that_stays_locked(warehouse: Warehouse, old: FlatMonth, large: FlatMonth) -> None:
@@ -412,7 +459,10 @@ def test_a_load_gives_up_on_a_table_that_is_locked_when_it_starts(
             assert_ends(load, warehouse)
         finally:
             holder.close()  # before the load is waited for
-    month.assert_given_up(load, session, large)
+    error = error_of(load, MonthLockedError)
+    assert f"session {session} of " in error.message
+    month.assert_unharmed(("failed", error.message))
+    month.assert_can_be_replaced(large)
 
 
 def test_a_load_succeeds_or_is_refused_as_a_whole_if_the_table_is_locked_at_its_end(
@@ -426,7 +476,7 @@ def test_a_load_succeeds_or_is_refused_as_a_whole_if_the_table_is_locked_at_its_
     ):
         session = other.info.backend_pid
         other.pgconn.send_query(b"BEGIN; LOCK TABLE weather IN ACCESS EXCLUSIVE MODE")  # does not wait for the result
-        wait_until(lambda: session in holders(warehouse, HOLD_TABLE))
+        wait_until(lambda: "AccessExclusiveLock" in locks_of(warehouse, session, "weather"))
         load.resume()
         try:
             assert_ends(load, warehouse)
@@ -435,7 +485,10 @@ def test_a_load_succeeds_or_is_refused_as_a_whole_if_the_table_is_locked_at_its_
     try:
         assert load.result().changed
     except MonthLockedError:
-        month.assert_given_up(load, session, large)
+        error = error_of(load, MonthLockedError)
+        assert f"session {session} of " in error.message
+        month.assert_unharmed(("failed", error.message))
+        month.assert_can_be_replaced(large)
     else:
         assert_loaded(warehouse, large)
         assert tables(warehouse) == month.tables
@@ -573,7 +626,8 @@ def test_the_network_is_cut_during_copy(warehouse: Warehouse, old: FlatMonth, la
 def test_one_of_several_connections_is_cut_during_copy(warehouse: Warehouse, old: FlatMonth, large: FlatMonth) -> None:
     month = holding(warehouse, old)
     with loading(warehouse, large, pause=True, workers=2) as load:
-        ask(warehouse.url, "SELECT pg_terminate_backend(%s, 5000)", copying_sessions(warehouse)[-1])
+        with psycopg.connect(warehouse.url, autocommit=True) as connection:
+            connection.execute("SELECT pg_terminate_backend(%s, 5000)", (copying_sessions(warehouse)[-1],))
         load.resume()
         error = error_of(load, TransientError)
     # If the connection cut was a worker's, the load's own connection recorded the failure.
@@ -591,7 +645,7 @@ def test_the_connection_goes_silent_during_copy(warehouse: Warehouse, old: FlatM
     month = holding(warehouse, old)
     with network_to(warehouse) as network:
         with loading(Warehouse(network.url(tcp_user_timeout="1000")), wide, pause=True) as load:
-            (holder,) = holders(warehouse, f"locktype = 'advisory' AND classid = {LOCK_CLASS} AND granted")
+            (holder,) = holders_of_months(warehouse)
             network.go_silent()
             load.resume()
             error_of(load, TransientError)

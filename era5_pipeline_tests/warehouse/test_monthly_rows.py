@@ -17,10 +17,9 @@ from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.verify import verify_month
 from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.monthly import assert_monthly, view_of
 from era5_pipeline_tests.samples import unpacked
-from era5_pipeline_tests.warehouse.loads import ask, loading
+from era5_pipeline_tests.warehouse.loads import ask, copying_sessions, loading, loading_process, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,6 +138,12 @@ def test_dropping_removes_the_summaries_too(warehouse: Warehouse, flat_months: F
     assert_monthly(warehouse, months=2)
 
 
+def test_workers_share_a_month_with_its_summaries(warehouse: Warehouse, large: FlatMonth) -> None:
+    load_month(warehouse, large, workers=2)
+    assert len(view_of(warehouse)) == large.locations
+    assert_monthly(warehouse)
+
+
 def test_totals_of_a_calendar_month_need_no_refresh(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     """A month's last hour comes with the next month, goes with it, and changes with it."""
     june, july = flat_months("2023-06", names=("tp",)), flat_months("2023-07", names=("tp",))
@@ -174,6 +179,22 @@ def test_another_variable_adds_its_columns(warehouse: Warehouse, era5_samples: P
 
 
 # Interrupted loads
+
+
+def test_kill_9_leaves_hours_and_summaries_of_the_same_load(
+    warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth
+) -> None:
+    load_month(warehouse, flat_months(points=(1, 2)))
+    before = view_of(warehouse)
+    with loading_process(warehouse, large) as process:
+        process.kill()
+        process.wait()
+        wait_until(lambda: not copying_sessions(warehouse))
+    assert view_of(warehouse) == before
+    assert_monthly(warehouse)
+    load_month(warehouse, large)
+    assert len(view_of(warehouse)) == large.locations
+    assert_monthly(warehouse)
 
 
 @pytest.mark.parametrize("points", [(4, 5), (3, 4)], ids=["the whole month", "some of its places"])
@@ -231,7 +252,6 @@ def test_several_first_loads_at_once_make_years_and_columns_once(warehouse: Ware
     for context, load in zip(contexts, loads, strict=True):
         assert load.result().changed
         context.__exit__(None, None, None)
-    assert_holds(warehouse, *flats)
     assert_monthly(warehouse, months=4)
     years = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'era5.monthly_summary'::regclass"
     assert ask(warehouse.url, years) == 2
