@@ -149,11 +149,6 @@ def test_a_small_month_is_one_tile() -> None:
     assert tile.longitude_index.tolist() == [0, 1, 1438, 1439]
 
 
-def test_locations_missing_from_the_largest_file_get_tiles_too() -> None:
-    large, small = field_of(np.arange(10), np.arange(10)), field_of([50, 51], [5, 900])
-    assert_tiles_cover_each_point_once(inventory_of(large, small))
-
-
 HOURS = hours_from("2023-07-01T00", 6)
 FINAL, PRELIMINARY = ("0001",) * 6, ("0005",) * 6
 
@@ -255,19 +250,6 @@ def test_differences_below_half_a_packing_step_are_no_contradiction(
             flatten(paths, "2023-07", tmp_path)
 
 
-def test_overlapping_files_fill_each_others_gaps(tmp_path: Path) -> None:
-    of = weather(HOURS, names=["u10"])
-    holes = np.where(np.random.default_rng(1).random(of.shape) < 0.5, np.nan, 0.0)
-    others = np.where(np.isnan(holes), 0.0, np.nan)
-    paths = [
-        write_netcdf(tmp_path / "a.nc", same_with(of, holes)),
-        write_netcdf(tmp_path / "b.nc", same_with(of, others)),
-    ]
-    flat = flatten(paths, "2023-07", tmp_path)
-    assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"))
-    assert flat.columns[0].missing == 0
-
-
 # ---- one file that holds a place or an hour twice
 
 
@@ -296,45 +278,33 @@ def joined(of: Weather, *others: Weather) -> Weather:
     "layout", [CURRENT, LEGACY, replace(CURRENT, chunks=(3, 2, 2))], ids=["one", "packed", "tiles"]
 )
 @pytest.mark.parametrize("longitudes", GLOBAL.values(), ids=GLOBAL)
-def test_a_meridian_twice_is_one_if_its_values_are_equal(
+def test_a_meridian_twice_is_one_if_its_values_are_equal_and_else_a_contradiction(
     tmp_path: Path, longitudes: list[float], layout: Layout
 ) -> None:
     twice, once = with_first_meridian_at_the_end(longitudes)
     flat = flatten([write_netcdf(tmp_path / "a.nc", twice, layout)], "2023-07", tmp_path)
     assert_same_rows(flat_rows(flat.path), expected_rows(once, "2023-07"), half_steps_of(twice, layout))
-
-
-@pytest.mark.parametrize("longitudes", GLOBAL.values(), ids=GLOBAL)
-def test_a_meridian_with_two_values_is_a_contradiction(tmp_path: Path, longitudes: list[float]) -> None:
-    of, _ = with_first_meridian_at_the_end(longitudes)
-    of.fields["u10"][4, 1, -1] += 0.01
-    path = write_netcdf(tmp_path / "a.nc", of)
-    with pytest.raises(InputError) as raised:
-        flatten([path], "2023-07", tmp_path)
-    text = str(raised.value)
-    assert f"{path} contradicts itself, with two values at latitude 10.25, longitude {longitudes[-1] % 360:g}" in text
-    assert "2023-07-01T04:00Z" in text
-    assert "from before they were joined" in (raised.value.remedy or "")
+    twice.fields["u10"][4, 1, -1] += 0.01
+    path = write_netcdf(tmp_path / "b.nc", twice, layout)
+    assert_contradicts_itself(path, f"latitude 10.25, longitude {longitudes[-1] % 360:g}, 2023-07-01T04:00Z", tmp_path)
 
 
 @pytest.mark.parametrize("layout", [CURRENT, LEGACY, GRIB_LAYOUTS[0]], ids=["current", "packed", "GRIB"])
-def test_an_hour_twice_is_one_if_its_values_are_equal(tmp_path: Path, layout: Layout) -> None:
+def test_an_hour_twice_is_one_if_its_values_are_equal_and_else_a_contradiction(tmp_path: Path, layout: Layout) -> None:
     of = weather(HOURS, names=["u10"])
     again = replace(of, hours=of.hours[2:4], fields={"u10": of.fields["u10"][2:4]})
     flat = flatten(write(tmp_path, joined(of, again, again), layout), "2023-07", tmp_path)
     assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"), half_steps_of(of, layout))
     assert flat.hours == HOURS.size
-
-
-@pytest.mark.parametrize("layout", [CURRENT, GRIB_LAYOUTS[0]], ids=["netCDF", "GRIB"])
-def test_an_hour_with_two_values_is_a_contradiction(tmp_path: Path, layout: Layout) -> None:
-    of = weather(HOURS, names=["u10"])
     change = np.zeros(of.shape)
     change[3, 1, 2] = 1.0
-    (path,) = write(tmp_path, joined(of, same_with(of, change)), layout)
+    (path,) = write(tmp_path, joined(of, same_with(of, change)), layout, stem="other")
+    assert_contradicts_itself(path, "latitude 10.25, longitude 20.5, 2023-07-01T03:00Z", tmp_path)
+
+
+def assert_contradicts_itself(path: Path, where: str, folder: Path) -> None:
     with pytest.raises(InputError) as raised:
-        flatten([path], "2023-07", tmp_path)
-    where = "latitude 10.25, longitude 20.5, 2023-07-01T03:00Z"
+        flatten([path], "2023-07", folder)
     assert f"{path} contradicts itself, with two values at {where}" in str(raised.value)
     assert "from before they were joined" in (raised.value.remedy or "")
 
@@ -350,41 +320,20 @@ def test_parts_that_were_joined_fill_each_others_gaps(tmp_path: Path) -> None:
     assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"))
 
 
-def test_in_a_joined_file_final_wins_over_preliminary(tmp_path: Path) -> None:
-    preliminary = weather(HOURS, names=["u10"], seed=2, expver=PRELIMINARY)
-    final = weather(HOURS[:4], names=["u10"], seed=1, expver=FINAL[:4])
-    flat = flatten([write_netcdf(tmp_path / "a.nc", joined(preliminary, final))], "2023-07", tmp_path)
-    both = np.concatenate([final.fields["u10"], preliminary.fields["u10"][4:]])
-    assert_same_rows(flat_rows(flat.path), expected_rows(replace(preliminary, fields={"u10": both}), "2023-07"))
-    assert expvers(flat) == {"0001": 4, "0005": 2}
-
-
 # ---- versions
 
 
-@pytest.mark.parametrize("names", [("a.nc", "b.nc"), ("b.nc", "a.nc")])
-def test_final_wins_over_preliminary_and_does_not_contradict_it(tmp_path: Path, names: tuple[str, str]) -> None:
+@pytest.mark.parametrize("names", ["ab", "ba", "joined"])
+def test_final_wins_over_preliminary_and_does_not_contradict_it(tmp_path: Path, names: str) -> None:
     final = weather(HOURS[:4], names=["u10"], seed=1, expver=FINAL[:4])
     preliminary = weather(HOURS, names=["u10"], seed=2, expver=PRELIMINARY)
-    paths = [write_netcdf(tmp_path / names[0], final), write_netcdf(tmp_path / names[1], preliminary)]
-    flat = flatten(paths, "2023-07", tmp_path)
+    held = dict(zip(names, (final, preliminary), strict=True)) if len(names) == 2 else {"a": joined(preliminary, final)}
+    flat = flatten([write_netcdf(tmp_path / f"{name}.nc", of) for name, of in held.items()], "2023-07", tmp_path)
     both = np.concatenate([final.fields["u10"], preliminary.fields["u10"][4:]])
     assert_same_rows(flat_rows(flat.path), expected_rows(replace(preliminary, fields={"u10": both}), "2023-07"))
     assert expvers(flat) == {"0001": 4, "0005": 2}
     assert flat.preliminary_hours == {"zonal_wind_10m": ("2023-07-01T04 to 2023-07-01T05",)}
     assert flat.version == "mixed"
-
-
-def test_an_hour_counts_as_preliminary_if_it_is_at_any_location(tmp_path: Path) -> None:
-    """Final data at one location, preliminary at its neighbour; at 02:00 the final value is missing."""
-    here = weather(HOURS, [10.0], [20.0], ["u10"], expver=FINAL)
-    here.fields["u10"][2] = np.nan
-    both = weather(HOURS[:3], [10.0], [20.0, 20.25], ["u10"], seed=2, expver=PRELIMINARY[:3])
-    both.fields["u10"][0, 0, 1] = np.nan
-    paths = [write_netcdf(tmp_path / "a.nc", here), write_netcdf(tmp_path / "b.nc", both)]
-    flat = flatten(paths, "2023-07", tmp_path)
-    assert expvers(flat) == {"0001": 5, "0005": 2}
-    assert flat.preliminary_hours == {"zonal_wind_10m": ("2023-07-01T01 to 2023-07-01T02",)}
 
 
 @pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout.expver == "dimension"], ids=str)
