@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from era5_pipeline.flat import tiles
-from era5_pipeline.flat.filled_tiles import month_parts, open_readers
-from era5_pipeline.flat.inventory import Inventory, Piece, take_inventory
-from era5_pipeline.flat.tiles import HourVersions, Tile, cut_tiles, merge, places, tile_size
+from era5_pipeline.flat.inventory import Inventory, Piece
+from era5_pipeline.flat.tiles import Tile, cut_tiles, tile_size
 from era5_pipeline.model.errors import InputError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
@@ -38,7 +37,6 @@ from era5_pipeline_tests.era5_files import (
     hours_from,
     location_id,
     packing_of,
-    raw_month,
     weather,
     write,
     write_netcdf,
@@ -209,10 +207,12 @@ def test_files_that_contradict_each_other_are_named_with_the_first_place(
         write_netcdf(tmp_path / name, content)
         for name, content in zip(names, reversed(contents) if turned else contents, strict=True)
     ]
-    with pytest.raises(InputError) as raised:
-        flatten(paths, "2023-07", tmp_path)
+    third = write_netcdf(tmp_path / "c.nc", replace(of, hours=of.hours + 10))
+    with pytest.raises(InputError, match=r"a\.nc and .*b\.nc contradict") as raised:
+        flatten([paths[0], third, paths[1]], "2023-07", tmp_path)
     text = str(raised.value)
     assert all(str(path) in text for path in paths)
+    assert str(third) not in text
     assert "zonal_wind_10m" in text
     assert "latitude 9.75, longitude 20.25, 2023-07-01T04:00Z" in text
     value = of.fields["u10"][4, 1, 1]
@@ -220,16 +220,6 @@ def test_files_that_contradict_each_other_are_named_with_the_first_place(
     assert f"{np.float32(value + 0.01):g}" in text
     assert raised.value.remedy
     assert not (tmp_path / "flat").exists() or list((tmp_path / "flat").iterdir()) == []
-
-
-def test_the_two_that_contradict_are_named_and_not_a_third(tmp_path: Path) -> None:
-    of = weather(HOURS, names=["u10"])
-    elsewhere = replace(of, hours=of.hours + 10)
-    contents = {"a.nc": of, "b.nc": elsewhere, "c.nc": same_with(of, 1.0)}
-    paths = [write_netcdf(tmp_path / name, content) for name, content in contents.items()]
-    with pytest.raises(InputError, match=r"a\.nc and .*c\.nc contradict") as raised:
-        flatten(paths, "2023-07", tmp_path)
-    assert "b.nc" not in str(raised.value)
 
 
 @pytest.mark.parametrize(("halves", "agree"), [(0.9, True), (-0.9, True), (1.2, False), (-1.2, False)])
@@ -346,27 +336,6 @@ def test_an_expver_dimension_is_taken_final_first_and_never_summed(tmp_path: Pat
     assert [column.missing for column in flat.columns] == [0, 0]
     runs = ("2023-07-01T02 to 2023-07-01T04",)
     assert flat.preliminary_hours == {"zonal_wind_10m": runs, "total_precipitation": runs}
-
-
-@pytest.mark.parametrize("layout", [replace(CURRENT, chunks=(3, 2, 4)), GRIB_LAYOUTS[0]], ids=str)
-@pytest.mark.parametrize("latitudes", [(0.5, 0.25, 0.0), (0.0, 0.25, 0.5)], ids=["from the north", "from the south"])
-def test_values_of_a_single_file_are_not_copied(tmp_path: Path, layout: Layout, latitudes: tuple[float, ...]) -> None:
-    of = weather(hours_from("2023-07-01T00", 6), latitudes, [7.0, 7.25], ["t2m"])
-    held = take_inventory(raw_month(write(tmp_path, of, layout), "2023-07"), tmp_path / "scratch")
-    (tile,) = cut_tiles(held)
-    (part,) = month_parts(held)["temperature_2m"]
-    (placed,) = places(part, tile)
-    with open_readers(held) as readers:
-        lazy = readers[part.piece.file].lazy(
-            part.piece.field, part.file_hours, placed.file_latitudes, placed.file_longitudes
-        )
-        values = lazy.compute()  # type: ignore[no-untyped-call]
-    merged = merge([placed], [values], tile, held.hours, HourVersions(held.hours.size))
-    assert merged.flags.c_contiguous
-    assert np.shares_memory(merged, values)
-    expected = of.fields["t2m"].transpose(1, 2, 0)[:: -1 if latitudes[0] > latitudes[-1] else 1]
-    half = half_steps_of(of, layout).get("temperature_2m", 0.0)
-    np.testing.assert_allclose(merged, expected.astype(np.float32) - 273.15, atol=half + 1e-4)
 
 
 def test_where_both_versions_have_a_value_the_final_one_is_used(tmp_path: Path) -> None:
