@@ -85,12 +85,8 @@ def test_months_of_a_zip_are_zips_with_the_same_values_and_versions(tmp_path: Pa
         assert len(instant["valid_time"]) == 744
         assert instant["expver"][742:].tolist() == ["0001", "0005"]
         assert set(later["expver"][:].tolist()) == {"0005"}
-
-
-def test_a_month_cut_twice_has_the_same_bytes(tmp_path: Path) -> None:
-    path = produce(INPUTS, STATE, tmp_path, 1, says_expver=True)
-    first, second = cut(path, tmp_path / "first"), cut(path, tmp_path / "second", MONTHS[1])
-    assert first[MONTHS[1]].read_bytes() == second[MONTHS[1]].read_bytes()
+    # A month that is cut twice has the same bytes.
+    assert cut(path, tmp_path / "again", MONTHS[1])[MONTHS[1]].read_bytes() == found[MONTHS[1]].read_bytes()
 
 
 @pytest.mark.parametrize("form", ["NETCDF3_CLASSIC", "NETCDF4"])
