@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from era5_pipeline.flat import bands
-from era5_pipeline.flat.bands import BAND_LOCATIONS, BandSink, band_of
+from era5_pipeline.flat.bands import BAND_LOCATIONS, BandSink
 from era5_pipeline.flat.formats import field_id, schema_of
-from era5_pipeline.model.grid import N_LOCATIONS
 from era5_pipeline_tests.era5_files import left_behind
 
 if TYPE_CHECKING:
@@ -50,12 +49,6 @@ def write(folder: Path, tables: list[pa.Table]) -> tuple[Path, ...]:
 def groups_in(path: Path) -> list[pa.Table]:
     with pq.ParquetFile(path) as file:
         return [file.read_row_group(number) for number in range(file.num_row_groups)]
-
-
-def test_the_grid_has_twelve_bands_and_the_last_location_is_in_the_last() -> None:
-    assert {band_of(location) for location in (1, BAND_LOCATIONS - 1)} == {0}
-    assert band_of(BAND_LOCATIONS) == 1
-    assert band_of(N_LOCATIONS) == 11
 
 
 # Runs of neighbours, as the rows of a tile are: where each begins, and how many locations it has.

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from dataclasses import asdict, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,46 +53,36 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.flat.flatten import MiddleHour
+    from era5_pipeline.flat.inventory import Inventory
     from era5_pipeline.model.settings import FlatFormat
     from era5_pipeline.runtime.progress import Progress
     from era5_pipeline.sources.source import RawMonth
     from era5_pipeline_tests.dask_clusters import DaskCluster
 
 
-@pytest.fixture
-def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections are given up soon: nothing ever answers, so that all of the patience is waited out."""
-    monkeypatch.setattr(cluster_module, "CONNECT_SECONDS", 1)
-
-
-@pytest.mark.usefixtures("little_patience")
-def test_a_scheduler_that_is_not_there_is_a_temporary_error(
-    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("listens", [False, True])
+def test_a_scheduler_that_does_not_answer_is_a_temporary_error(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    *,
+    listens: bool,
 ) -> None:
+    monkeypatch.setattr(cluster_module, "CONNECT_SECONDS", 1)  # all of the patience is waited out
     names = ("distributed", "distributed.client")
     before = [logging.getLogger(name).level for name in names]
     with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))  # not listening: nobody else gets the port, and connections are refused
+        held.bind(("127.0.0.1", 0))  # nobody else gets the port; where it does not listen, connections are refused
+        if listens:
+            held.listen()
         address = f"tcp://127.0.0.1:{held.getsockname()[1]}"
         with pytest.raises(TransientError, match="no Dask scheduler answers") as raised, connected(address):
             pass
-    assert address in raised.value.message
-    assert "Connection refused" in raised.value.message
-    assert "dask scheduler" in raised.value.remedy
-    assert "ERA5_DASK_SCHEDULER" in raised.value.remedy
+    assert_says(raised.value.message, address, *(() if listens else ("Connection refused",)))
+    assert_says(raised.value.remedy, "dask scheduler", "ERA5_DASK_SCHEDULER")
     assert capsys.readouterr().err == ""
     assert caplog.records == []
     assert [logging.getLogger(name).level for name in names] == before
-
-
-@pytest.mark.usefixtures("little_patience")
-def test_what_answers_may_be_no_scheduler() -> None:
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(TransientError, match="no Dask scheduler answers"), connected(address):
-            pass
 
 
 @pytest.mark.parametrize("package", ["era5_pipeline", "dask", "distributed"])
@@ -102,13 +91,8 @@ def test_a_program_of_another_version_is_refused(package: str, found: str | None
     own = own_versions()
     with pytest.raises(UsageError) as raised:
         require_versions("that program", own | {package: found}, own)
-    for part in ("that program", found or "has no", package, own[package]):
-        assert part in raised.value.message
+    assert_says(raised.value.message, "that program", found or "has no", package, own[package])
     assert "one environment or one image" in raised.value.remedy
-
-
-def test_what_must_be_equal_is_known_here() -> None:
-    assert own_versions() == {name: version(name) for name in ("era5_pipeline", "dask", "distributed")}
 
 
 def test_a_cluster_with_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +127,7 @@ def test_an_address_of_another_form_is_a_usage_error(here: InProcess) -> None:
 
 _SECONDS = 240.0
 NAMES = ("t2m", "u10", "tp")
-TASK_NAMES = ("t2m", "u10")
+ZIPPED = Layout("in one ZIP", zipped=True, suffix=".zip")
 
 
 @pytest.fixture(scope="module")
@@ -166,12 +150,6 @@ def many_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiles, "LARGEST_POINT_HOURS", 3000)
 
 
-def zipped_month(folder: Path) -> RawMonth:
-    north, east = [20 - 0.25 * n for n in range(12)], [50 + 0.25 * n for n in range(12)]
-    of = weather(hours_from("2023-07-01T00", 100), north, east, TASK_NAMES)
-    return raw_month(write(folder, of, Layout("in one ZIP", zipped=True, suffix=".zip")), "2023-07")
-
-
 def test_a_task_is_small(tmp_path: Path) -> None:
     paths = write(tmp_path, weather(hours_from("2023-07-01T00", 1)))
     (file,) = raw_month(paths, "2023-07").files
@@ -184,30 +162,21 @@ def test_a_task_is_small(tmp_path: Path) -> None:
 def test_a_worker_that_does_not_see_the_raw_files_says_which_and_what_to_do(
     cluster: DaskCluster, tmp_path: Path
 ) -> None:
-    raw = zipped_month(tmp_path / "raw")
+    raw = month_of_weather(tmp_path / "raw", ZIPPED, hours=100)
     inventory = take_inventory(raw, tmp_path)
     path = raw.files[0].path
     path.rename(tmp_path / "elsewhere.zip")  # this process has the inventory already, as after `raw`
-    with pytest.raises(UsageError) as raised:
-        flatten_month(
-            raw,
-            tmp_path / "flat",
-            home=tmp_path,
-            flat_format="parquet",
-            inventory=inventory,
-            dask_scheduler=cluster.address,
-        )
-    assert raised.value.message.startswith("2023-07: the Dask worker tcp://127.0.0.1:")
-    assert f"does not see the raw file {path} (No such file or directory)" in raised.value.message
-    assert "same path" in raised.value.remedy
-    assert left_behind(tmp_path) == []
-    assert not list((tmp_path / "flat").iterdir())
+    error = error_of(raw, tmp_path, cluster.address, inventory)
+    assert isinstance(error, UsageError)
+    assert error.message.startswith("2023-07: the Dask worker tcp://127.0.0.1:")
+    assert f"does not see the raw file {path} (No such file or directory)" in error.message
+    assert "same path" in error.remedy
 
 
 def test_a_worker_unpacks_a_month_once_and_removes_it_when_no_more_tiles_come(
     cluster: DaskCluster, tmp_path: Path
 ) -> None:
-    raw = zipped_month(tmp_path / "raw")
+    raw = month_of_weather(tmp_path / "raw", ZIPPED, hours=100)
     folders: set[Path] = set()
 
     def look(*_: object, **__: object) -> None:
@@ -216,7 +185,7 @@ def test_a_worker_unpacks_a_month_once_and_removes_it_when_no_more_tiles_come(
     with Client(cluster.address, set_as_default=False) as client:  # type: ignore[no-untyped-call]
         with listening(look):
             there = flattened(raw, tmp_path / "first", cluster.address)
-        assert there[0]["rows"] == 12 * 12 * 100
+        assert there[0]["rows"] == 12 * 15 * 100
         assert folders
         of_workers = [folder.relative_to(cluster.local_directory).parts[1] for folder in folders]
         assert len(set(of_workers)) == len(of_workers)
@@ -234,7 +203,7 @@ def test_a_worker_unpacks_a_month_once_and_removes_it_when_no_more_tiles_come(
 
 
 def test_without_a_cluster_nothing_of_it_is_imported(tmp_path: Path) -> None:
-    raw = zipped_month(tmp_path / "raw")
+    raw = month_of_weather(tmp_path / "raw", ZIPPED, hours=100)
     (tmp_path / "raw.pickle").write_bytes(pickle.dumps(raw))
     program = """
 import pickle, sys
@@ -245,16 +214,9 @@ home = Path.cwd()
 flatten_month(pickle.loads((home / "raw.pickle").read_bytes()), home / "flat", home=home, flat_format="parquet")
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"distributed", "tornado", "dask"}))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=_SECONDS,
-    )
-    assert done.stdout == "['dask']\n"
+    command = [sys.executable, "-c", program]
+    said = subprocess.check_output(command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, text=True, timeout=_SECONDS)
+    assert said == "['dask']\n"
 
 
 def drawn(middle: MiddleHour) -> bytes:
@@ -262,10 +224,15 @@ def drawn(middle: MiddleHour) -> bytes:
 
 
 def flattened(
-    raw: RawMonth, home: Path, scheduler: str | None, flat_format: FlatFormat = "parquet"
+    raw: RawMonth,
+    home: Path,
+    scheduler: str | None,
+    flat_format: FlatFormat = "parquet",
+    inventory: Inventory | None = None,
 ) -> tuple[dict[str, Any], bytes]:
     """The facts of the month, which include its digest, and the values of its preview."""
-    flat = flatten_month(raw, home / "flat", home=home, flat_format=flat_format, draw=drawn, dask_scheduler=scheduler)
+    more: dict[str, Any] = {"draw": drawn, "inventory": inventory, "dask_scheduler": scheduler}
+    flat = flatten_month(raw, home / "flat", home=home, flat_format=flat_format, **more)
     assert left_behind(home) == []
     path = preview_file(home / "flat", raw.month)
     preview = path.read_bytes() if has_preview(flat.locations) else b""
@@ -345,15 +312,9 @@ def test_the_setting_chooses_the_cluster(cluster: DaskCluster, tmp_path: Path) -
     flats: list[FlatMonth] = []
     with without_pictures():
         for place, scheduler in (("here", None), ("there", cluster.address)):
-            settings = Settings(
-                _env_file=None,
-                home=tmp_path / place,
-                source="sample",
-                area="20/50/18/52",
-                sample_hours=24,
-                allow_incomplete=True,
-                dask_scheduler=scheduler,
-            )
+            chosen: dict[str, Any] = {"source": "sample", "area": "20/50/18/52", "sample_hours": 24}
+            chosen |= {"allow_incomplete": True, "dask_scheduler": scheduler}
+            settings = Settings(_env_file=None, home=tmp_path / place, **chosen)
             run_raw(settings, month)
             flats.append(run_flat(settings, month).flat)
     assert flats[0].sha256 == flats[1].sha256
@@ -364,35 +325,30 @@ def test_the_setting_chooses_the_cluster(cluster: DaskCluster, tmp_path: Path) -
 # ---- errors of the files
 
 
-def error_of(raw: RawMonth, home: Path, scheduler: str | None) -> Era5Error:
+def error_of(raw: RawMonth, home: Path, scheduler: str | None, inventory: Inventory | None = None) -> Era5Error:
     with pytest.raises(Era5Error) as raised:
-        flattened(raw, home, scheduler)
+        flattened(raw, home, scheduler, inventory=inventory)
     assert left_behind(home) == []
     assert not list((home / "flat").glob("*"))
     return raised.value
 
 
-def test_files_that_contradict_each_other_are_refused_as_here(cluster: DaskCluster, tmp_path: Path) -> None:
+def test_bad_files_are_refused_as_here(cluster: DaskCluster, tmp_path: Path) -> None:
     hours = hours_from("2023-07-01T00", 24)
     paths = write(tmp_path, weather(hours), stem="a") + write(tmp_path, weather(hours, seed=2), stem="b")
-    raw = raw_month(paths, "2023-07")
-    here, there = error_of(raw, tmp_path / "here", None), error_of(raw, tmp_path / "there", cluster.address)
-    assert type(here) is type(there) is InputError
-    assert str(here) == str(there)
-    assert "a.nc" in there.message
-    assert "b.nc" in there.message
-
-
-def test_a_damaged_file_is_named_as_here(cluster: DaskCluster, tmp_path: Path) -> None:
-    raw = month_of_weather(tmp_path / "raw", replace(CURRENT, chunks=(30, 2, 3)))
-    path = raw.files[0].path
-    damaged = bytearray(path.read_bytes())
-    damaged[len(damaged) // 2 : len(damaged) // 2 + 2000] = bytes(2000)
-    path.write_bytes(damaged)
-    here, there = error_of(raw, tmp_path / "here", None), error_of(raw, tmp_path / "there", cluster.address)
-    assert isinstance(there, BadFileError)
-    assert isinstance(here, BadFileError)
-    assert (there.path, there.remedy) == (here.path, here.remedy) == (str(path), here.remedy)
+    damaged = month_of_weather(tmp_path / "raw", replace(CURRENT, chunks=(30, 2, 3)))
+    content = bytearray(damaged.files[0].path.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 2000] = bytes(2000)
+    damaged.files[0].path.write_bytes(content)
+    for raw, kind in ((raw_month(paths, "2023-07"), InputError), (damaged, BadFileError)):
+        here, there = error_of(raw, tmp_path / "here", None), error_of(raw, tmp_path / "there", cluster.address)
+        assert type(here) is type(there) is kind
+        assert there.remedy == here.remedy
+        if isinstance(here, BadFileError) and isinstance(there, BadFileError):
+            assert there.path == here.path == str(damaged.files[0].path)
+        else:
+            assert str(here) == str(there)
+            assert_says(there.message, "a.nc", "b.nc")
 
 
 # ---- memory
@@ -474,7 +430,7 @@ def test_a_month_is_complete_although_a_worker_was_killed_in_the_middle(cluster:
 def test_a_worker_of_another_version_is_refused_when_it_joins_and_when_it_is_there(
     running: DaskCluster, tmp_path: Path
 ) -> None:
-    raw = zipped_month(tmp_path / "raw")
+    raw = month_of_weather(tmp_path / "raw", ZIPPED, hours=100)
     running.start_missing(workers=1)
     own = running.living
     other: list[Popen[bytes]] = []
@@ -493,8 +449,8 @@ def test_a_worker_of_another_version_is_refused_when_it_joins_and_when_it_is_the
 
         with pytest.raises(UsageError) as raised, connected(running.address):
             pass
-        for part in ("the Dask worker tcp://127.0.0.1:", "has 1.2.3 of era5_pipeline", __version__):
-            assert part in raised.value.message
+        said = ("the Dask worker tcp://127.0.0.1:", "has 1.2.3 of era5_pipeline", __version__)
+        assert_says(raised.value.message, *said)
     finally:
         for worker in other:
             kill(worker)

@@ -33,7 +33,8 @@ def points(inventory: Inventory) -> set[tuple[float, float]]:
 
 
 def test_an_inventory_has_the_hours_and_locations_of_all_files(tmp_path: Path) -> None:
-    first = weather(hours_from("2023-06-30T20", 8), [10.0, 9.75], [20.0, 20.25], ["t2m", "tp"])
+    versions = ("0005",) * 4 + ("0001",) * 4  # preliminary in another month
+    first = weather(hours_from("2023-06-30T20", 8), [10.0, 9.75], [20.0, 20.25], ["t2m", "tp"], expver=versions)
     second = weather(hours_from("2023-07-01T10", 2), [9.75, 9.5], [20.25, 20.5], ["t2m"], expver=("0005", "0005"))
     paths = [write_netcdf(tmp_path / "a.nc", first), write_netcdf(tmp_path / "b.nc", second)]
     inventory = inventory_of(raw_month(paths, "2023-07"), tmp_path)
@@ -83,26 +84,14 @@ def test_an_hour_is_preliminary_where_only_preliminary_files_have_it(
     assert inventory.preliminary_hours == ({"temperature_2m": runs} if runs else {})
 
 
-def test_hours_of_other_months_are_not_called_preliminary(tmp_path: Path) -> None:
-    of = weather(hours_from("2023-06-30T22", 4), names=["t2m"], expver=("0005",) * 4)
-    inventory = inventory_of(raw_month([write_netcdf(tmp_path / "a.nc", of)], "2023-07"), tmp_path)
-    assert inventory.preliminary_hours == {"temperature_2m": ("2023-07-01T00 to 2023-07-01T01",)}
-
-
 def test_missing_hours_are_those_that_era5_has(tmp_path: Path) -> None:
-    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T05", 700), names=["tp"]))
-    inventory = inventory_of(raw_month([path], "2023-07"), tmp_path)
-    missing = inventory.missing_hours(find_variable("tp")) - hour("2023-07-01T00")
-    assert missing.tolist() == [*range(5), *range(705, 744)]
-
-
-def test_the_first_seven_hours_of_1940_are_not_missing_from_accumulations(tmp_path: Path) -> None:
-    paths = [
-        write_netcdf(tmp_path / "accum.nc", weather(hours_from("1940-01-01T07", 737), names=["tp", "sf"])),
-        write_netcdf(tmp_path / "instant.nc", weather(hours_from("1940-01-01T07", 737), names=["t2m"])),
-    ]
-    inventory = inventory_of(raw_month(paths, "1940-01"), tmp_path)
-    assert [inventory.missing_hours(find_variable(name)).size for name in ("tp", "sf", "t2m")] == [0, 0, 7]
+    """Of January 1940 accumulations begin at seven."""
+    for month, missing_from_totals in (("2023-07", range(5)), ("1940-01", ())):
+        of = weather(hours_from(f"{month}-01T05", 700), names=["tp", "t2m"])
+        inventory = inventory_of(raw_month([write_netcdf(tmp_path / "a.nc", of)], month), tmp_path)
+        missing = [inventory.missing_hours(find_variable(name)) - hour(f"{month}-01T00") for name in ("tp", "t2m")]
+        ends = [*range(705, 744)]
+        assert [hours.tolist() for hours in missing] == [[*missing_from_totals, *ends], [*range(5), *ends]]
 
 
 @pytest.mark.parametrize(
@@ -113,22 +102,17 @@ def test_the_first_seven_hours_of_1940_are_not_missing_from_accumulations(tmp_pa
         ("10.1/15/9.9/14", {(10.0, 20.0), (10.0, 20.25), (10.0, 20.5)}),
     ],
 )
-def test_only_the_requested_area_is_kept(tmp_path: Path, area: str, held: set[tuple[float, float]]) -> None:
-    of = weather(hours_from("2023-07-01T00", 2), [10.0, 9.75, 9.5], [20.0, 20.25, 20.5])
+def test_only_the_requested_area_and_variables_are_kept(
+    tmp_path: Path, area: str, held: set[tuple[float, float]]
+) -> None:
+    of = weather(hours_from("2023-07-01T00", 2), [10.0, 9.75, 9.5], [20.0, 20.25, 20.5], ["t2m", "u10"])
     path = write_netcdf(tmp_path / "a.nc", of)
-    assert points(inventory_of(raw_month([path], "2023-07", area=area), tmp_path)) == held
-
-
-def test_only_the_requested_variables_are_kept(tmp_path: Path) -> None:
-    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 2), names=["t2m", "u10", "tp"]))
-    raw = raw_month([path], "2023-07", variables=("zonal_wind_10m", "snowfall"))
-    assert inventory_of(raw, tmp_path).columns == ("zonal_wind_10m",)
-
-
-def test_files_outside_the_area_are_an_error(tmp_path: Path) -> None:
-    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 2)))
+    raw = raw_month([path], "2023-07", area=area, variables=("zonal_wind_10m", "snowfall"))
+    inventory = inventory_of(raw, tmp_path)
+    assert points(inventory) == held
+    assert inventory.columns == ("zonal_wind_10m",)
     with pytest.raises(NoDataError, match="in area 60/10/50/20") as raised:
-        inventory_of(raw_month([path], "2023-07", area="60/10/50/20"), tmp_path)
+        inventory_of(replace(raw, area="60/10/50/20"), tmp_path)
     assert raised.value.remedy
 
 
@@ -140,16 +124,13 @@ def test_a_bad_file_of_the_month_is_named(tmp_path: Path) -> None:
         inventory_of(raw_month([good, bad], "2023-07"), tmp_path)
     assert raised.value.path == str(bad)
     assert raised.value.remedy
+    # What is off the grid is left to the check grid_aligned.
+    off = write_netcdf(tmp_path / "off.nc", weather(hours_from("2023-07-01T00", 2), latitudes=[10.1]))
+    inventory = inventory_of(raw_month([off], "2023-07"), tmp_path)
+    assert (inventory.pieces, [problem.kind for problem in inventory.problems]) == ((), ["grid"])
     # Its hours are in July: for June it is ignored.
     june = write_netcdf(tmp_path / "june.nc", weather(hours_from("2023-06-01T00", 2)))
     assert inventory_of(raw_month([june, bad], "2023-06"), tmp_path).problems == ()
-
-
-def test_a_grid_off_era5s_is_left_to_the_check_grid_aligned(tmp_path: Path) -> None:
-    bad = write_netcdf(tmp_path / "bad.nc", weather(hours_from("2023-07-01T00", 2), latitudes=[10.1]))
-    inventory = inventory_of(raw_month([bad], "2023-07"), tmp_path)
-    assert inventory.pieces == ()
-    assert [problem.kind for problem in inventory.problems] == ["grid"]
 
 
 def test_a_missing_or_changed_file_is_named(tmp_path: Path) -> None:
@@ -165,22 +146,12 @@ def test_a_missing_or_changed_file_is_named(tmp_path: Path) -> None:
     assert raised.value.remedy
 
 
-def test_each_zip_member_gives_its_own_pieces(tmp_path: Path) -> None:
-    layout = replace(CURRENT, zipped=True, one_variable_per_file=True, suffix=".zip")
-    paths = write(tmp_path, weather(hours_from("2023-07-01T00", 2), names=["t2m", "tp"]), layout)
-    inventory = inventory_of(raw_month(paths, "2023-07"), tmp_path)
-    assert [piece.file.shown for piece in inventory.pieces] == [f"{paths[0]}!era5-0.nc", f"{paths[0]}!era5-1.nc"]
-
-
-ZIPPED = replace(CURRENT, zipped=True, one_variable_per_file=True, suffix=".zip")
-
-
 @pytest.fixture
 def raw(tmp_path: Path) -> RawMonth:
     """July 2023, two hours of two variables, in a ZIP."""
-    return raw_month(
-        write(tmp_path / "files", weather(hours_from("2023-07-01T00", 2), names=["t2m", "tp"]), ZIPPED), "2023-07"
-    )
+    zipped = replace(CURRENT, zipped=True, one_variable_per_file=True, suffix=".zip")
+    of = weather(hours_from("2023-07-01T00", 2), names=["t2m", "tp"])
+    return raw_month(write(tmp_path / "files", of, zipped), "2023-07")
 
 
 def unpacked_files(home: Path) -> list[Path]:
@@ -190,53 +161,33 @@ def unpacked_files(home: Path) -> list[Path]:
 def test_the_inventory_is_kept_with_its_unpacked_files_until_they_are_closed(tmp_path: Path, raw: RawMonth) -> None:
     keeper = InventoryKeeper()
     inventory = keeper.take(raw, tmp_path)
+    assert [piece.file.shown for piece in inventory.pieces] == [f"{raw.files[0].path}!era5-{n}.nc" for n in (0, 1)]
     kept = keeper.claim()
     assert kept.of(raw) is inventory
+    assert keeper.claim().of(raw) is None  # it is handed over once
     assert sorted(unpacked_files(tmp_path)) == sorted(piece.file.path for piece in inventory.pieces)
     kept.close()
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-def test_it_is_handed_over_once(tmp_path: Path, raw: RawMonth) -> None:
-    keeper = InventoryKeeper()
-    keeper.take(raw, tmp_path)
-    keeper.claim().close()
-    assert keeper.claim().of(raw) is None
-
-
-def test_nothing_is_kept_before_the_first_month(raw: RawMonth) -> None:
-    assert InventoryKeeper().claim().of(raw) is None
-
-
-def same_size_other_time(path: Path) -> None:
-    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
-
-
-CHANGES: dict[str, Callable[[Path], object]] = {
-    "rewritten": same_size_other_time,
-    "grown": lambda path: path.write_bytes(path.read_bytes() + b"more"),
-    "removed": lambda path: path.unlink(),
+CHANGES: dict[str, Callable[[Path, Path], object]] = {
+    # Its size remains.
+    "rewritten": lambda raw, _: os.utime(raw, ns=(0, raw.stat().st_mtime_ns + 1)),
+    "grown": lambda raw, _: raw.write_bytes(raw.read_bytes() + b"more"),
+    "removed": lambda raw, _: raw.unlink(),
+    "unpacked file removed": lambda _, unpacked: unpacked.unlink(),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_it_does_not_count_once_a_raw_file_has_changed(tmp_path: Path, raw: RawMonth, change: str) -> None:
-    keeper = InventoryKeeper()
-    keeper.take(raw, tmp_path)
-    CHANGES[change](raw.files[0].path)
-    assert keeper.claim().of(raw) is None
-
-
-def test_it_does_not_count_for_another_request(tmp_path: Path, raw: RawMonth) -> None:
+def test_it_does_not_count_for_another_request_or_once_a_file_has_changed(
+    tmp_path: Path, raw: RawMonth, change: str
+) -> None:
     keeper = InventoryKeeper()
     keeper.take(raw, tmp_path)
     assert keeper.claim().of(replace(raw, variables=("temperature_2m",))) is None
-
-
-def test_it_does_not_count_once_an_unpacked_file_is_gone(tmp_path: Path, raw: RawMonth) -> None:
-    keeper = InventoryKeeper()
     keeper.take(raw, tmp_path)
-    unpacked_files(tmp_path)[0].unlink()
+    CHANGES[change](raw.files[0].path, unpacked_files(tmp_path)[0])
     assert keeper.claim().of(raw) is None
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.stages import LoadResult
 
     Making = Callable[..., Settings]
@@ -46,12 +47,16 @@ def warehouse(database_url: str) -> Warehouse:
     return Warehouse(database_url)
 
 
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_address: str) -> Making:
-    """Makes the settings of a machine by its name: it has a home of its own, and the store."""
+@pytest.fixture(autouse=True)
+def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("ERA5_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, store_address: str) -> Making:
+    """Makes the settings of a machine by its name: it has a home of its own, and the store."""
 
     def make(name: str, **values: Any) -> Settings:
         chosen = {"source": "sample", "area": "10.5/20/10/20.5", "store": store_address} | values
@@ -72,16 +77,11 @@ def objects(settings: Settings) -> dict[str, int]:
     return {found.key: found.bytes for found in store.objects()}
 
 
-def data_files(home: Path) -> list[str]:
-    """The raw and flat files on a machine, without records and pictures."""
-    suffixes = (".nc", ".zip", ".parquet", ".csv")
-    return sorted(path.name for path in home.rglob("*") if path.suffix in suffixes)
-
-
 def test_the_stages_of_a_month_run_on_three_machines(machine: Making, warehouse: Warehouse) -> None:
     raw = run_raw(machine("first"), JULY)
     assert not (machine("second").home / "raw").exists()
     flat = run_flat(machine("second"), JULY)
+    held = objects(machine("first")).keys()
     assert not flat.reused
     assert flat.flat.raw.fingerprint == raw.raw.fingerprint
     loaded = run_load(machine("third"), warehouse, JULY)
@@ -90,26 +90,17 @@ def test_the_stages_of_a_month_run_on_three_machines(machine: Making, warehouse:
     assert_holds(warehouse, flat.flat)
     assert (machine("third").home / "flat" / "2023-07.png").read_bytes().startswith(b"\x89PNG")
     # Only small files are left on the machine that loaded the month; the store has everything.
-    assert data_files(machine("third").home) == []
+    assert kinds(machine("third").home) == set()
     # The raw file, the rows, the summaries.
     assert sum(key.endswith((".zip", ".parquet")) for key in objects(machine("first"))) == 3
     # A fourth finds nothing to do.
     assert unchanged_months(machine("fourth"), warehouse, (JULY, Month(2023, 8))) == {JULY}
-    assert run_flat(machine("fourth"), JULY).reused
+    assert run_raw(machine("fourth"), JULY).raw.fingerprint == raw.raw.fingerprint
+    again = run_flat(machine("fourth"), JULY)
+    assert (again.reused, again.flat.sha256) == (True, flat.flat.sha256)
+    assert again.preview.read_bytes() == flat.preview.read_bytes()
     assert not run_load(machine("fourth"), warehouse, JULY).loaded.changed
-
-
-def test_a_stage_again_on_another_machine_uses_what_is_there(machine: Making) -> None:
-    first, second = machine("first"), machine("second")
-    raw = run_raw(first, JULY)
-    made = run_flat(first, JULY)
-    before = objects(first)
-    assert run_raw(second, JULY).raw.fingerprint == raw.raw.fingerprint
-    again = run_flat(second, JULY)
-    assert again.reused
-    assert again.flat.sha256 == made.flat.sha256
-    assert again.preview.read_bytes() == made.preview.read_bytes()
-    assert objects(first).keys() == before.keys()
+    assert objects(machine("first")).keys() == held
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -118,8 +109,7 @@ def test_a_harmed_flat_file_in_the_store_is_never_loaded(
     machine: Making, warehouse: Warehouse, *, summaries: bool
 ) -> None:
     first = machine("first")
-    run_raw(first, JULY)
-    made = run_flat(first, JULY).flat
+    made = flattened(first)
     store = FileStore.of(first).store
     assert store is not None
     (key,) = [key for key in objects(first) if key.endswith(".parquet") and (".monthly." in key) == summaries]
@@ -141,8 +131,7 @@ def test_a_harmed_flat_file_in_the_store_is_never_loaded(
 def test_a_record_of_a_newer_program_is_refused_and_kept(machine: Making, warehouse: Warehouse, record: str) -> None:
     """In the store, where an older program meets it first."""
     first = machine("first")
-    run_raw(first, JULY)
-    run_flat(first, JULY)
+    flattened(first)
     store, key = FileStore.of(first).store, f"{record}/2023-07.json"
     assert store is not None
     value = json.loads(store.read(key) or b"")
@@ -159,21 +148,10 @@ def test_a_record_of_a_newer_program_is_refused_and_kept(machine: Making, wareho
     assert store.read(key) == newer
 
 
-def test_raw_files_that_are_nowhere_are_named(machine: Making) -> None:
-    raw = run_raw(machine("first"), JULY).raw
-    FileStore.of(machine("first")).discard(raw.files[0])
-    with pytest.raises(InputError, match=r"its raw file .*second.*\.zip is gone, and not in the store") as caught:
-        run_flat(machine("second"), JULY)
-    assert "Materialize era5/raw" in caught.value.remedy
-
-
 @pytest.mark.usefixtures("no_pictures")
 def test_a_flat_file_of_another_request_takes_the_place_of_the_first(machine: Making) -> None:
-    run_raw(machine("first"), JULY)
-    run_flat(machine("first"), JULY)
-    other = {"area": "11/20/10/21"}
-    run_raw(machine("second", **other), JULY)
-    flat = run_flat(machine("second", **other), JULY).flat
+    flattened(machine("first"))
+    flat = flattened(machine("second", area="11/20/10/21"))
     held = [key for key in objects(machine("first")) if key.endswith(".parquet")]
     assert flat.summaries is not None
     assert len(held) == 2
@@ -224,11 +202,11 @@ def test_a_store_that_cannot_be_used_is_reported_before_anything_is_done(
     machine: Making, warehouse: Warehouse, tmp_path: Path
 ) -> None:
     chosen = machine("first", store=str(tmp_path / "not mounted"))
-    for stage in (lambda: run_raw(chosen, JULY), lambda: run_flat(chosen, JULY)):
+    stages: list[Callable[[], object]] = [lambda: run_raw(chosen, JULY), lambda: run_flat(chosen, JULY)]
+    stages.append(lambda: run_load(chosen, warehouse, JULY))
+    for stage in stages:
         with pytest.raises(StoreError, match="does not exist"):
             stage()
-    with pytest.raises(StoreError, match="does not exist"):
-        run_load(chosen, warehouse, JULY)
     assert not chosen.home.exists()
     assert not (tmp_path / "not mounted").exists()
 
@@ -261,8 +239,7 @@ for text in sys.argv[1:]:
             time.sleep(seconds)
             with suppress(ProcessLookupError):  # it had ended already
                 os.kill(int(number), signal.SIGKILL)
-    run_raw(machine("last"), JULY)
-    flat = run_flat(machine("last"), JULY).flat
+    flat = flattened(machine("last"))
     assert run_load(machine("loading"), warehouse, JULY).loaded.changed
     assert_holds(warehouse, flat)
     assert sum(key.endswith((".zip", ".parquet")) for key in objects(machine("last"))) == 3
@@ -273,19 +250,9 @@ SMALL = "10.25/20/10/20.25"
 FLAT = {".parquet", "summaries"}
 
 
-@pytest.fixture
-def loaded_warehouse(database_url: str) -> Warehouse:
-    return Warehouse(database_url)
-
-
 @pytest.fixture(params=["home", "store"])
-def settings(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None
-) -> Making:
+def settings(request: pytest.FixtureRequest, tmp_path: Path, no_pictures: None) -> Making:
     """Makes settings without a store, and with one."""
-    for name in [name for name in os.environ if name.startswith("ERA5_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "store").mkdir()
     store = {"store": str(tmp_path / "store")} if request.param == "store" else {}
 
@@ -296,10 +263,14 @@ def settings(
     return make
 
 
-def load(settings: Settings, loaded_warehouse: Warehouse) -> LoadResult:
+def flattened(settings: Settings) -> FlatMonth:
     run_raw(settings, JULY)
-    run_flat(settings, JULY)
-    return run_load(settings, loaded_warehouse, JULY)
+    return run_flat(settings, JULY).flat
+
+
+def load(settings: Settings, warehouse: Warehouse) -> LoadResult:
+    flattened(settings)
+    return run_load(settings, warehouse, JULY)
 
 
 def kinds(folder: Path) -> set[str]:
@@ -316,118 +287,108 @@ def durable(settings: Settings) -> Path:
 
 @pytest.mark.parametrize(("keep", "kept"), [("all", {".zip", *FLAT}), ("flat", FLAT), ("none", set[str]())])
 def test_what_is_kept_of_a_loaded_month(
-    settings: Making, loaded_warehouse: Warehouse, tmp_path: Path, keep: str, kept: set[str]
+    settings: Making, warehouse: Warehouse, tmp_path: Path, keep: str, kept: set[str]
 ) -> None:
     chosen = settings(keep=keep)
-    run_raw(chosen, JULY)
-    made = run_flat(chosen, JULY).flat
+    made = flattened(chosen)
     copy = replace(made, path=tmp_path / f"copy{made.path.suffix}")
     shutil.copyfile(made.path, copy.path)
-    result = run_load(chosen, loaded_warehouse, JULY)
+    result = run_load(chosen, warehouse, JULY)
     assert kinds(durable(chosen)) == kept
     if chosen.store is not None:
         assert kinds(chosen.home) == set()
-    assert_holds(loaded_warehouse, copy)
+    assert_holds(warehouse, copy)
     # The ledger knows what they were.
-    with loaded_warehouse.connect() as connection:
+    with warehouse.connect() as connection:
         (part,) = read_ledger(connection)[0].parts
     (raw,) = result.flat.raw.files
     assert [(one.path, one.sha256, one.bytes) for one in part.files] == [(str(raw.path), raw.sha256, raw.bytes)]
     assert (part.flat_file.path, part.flat_file.sha256) == (str(result.flat.path), result.flat.sha256)
     # A later run finds nothing to do, without making the files again.
-    assert unchanged_months(chosen, loaded_warehouse, (JULY,)) == {JULY}
+    assert unchanged_months(chosen, warehouse, (JULY,)) == {JULY}
     assert kinds(durable(chosen)) == kept
     # The last stage again, as Dagster does after a run was lost: the table has the rows, no file is needed.
-    again = run_load(chosen, loaded_warehouse, JULY)
+    again = run_load(chosen, warehouse, JULY)
     assert not again.loaded.changed
     assert all(outcome.passed for outcome in again.outcomes)
 
 
 @pytest.mark.parametrize("keep", ["flat", "none"])
-def test_a_forced_run_makes_the_files_again(settings: Making, loaded_warehouse: Warehouse, keep: str) -> None:
-    load(settings(keep=keep), loaded_warehouse)
+def test_a_forced_run_makes_the_files_again(settings: Making, warehouse: Warehouse, keep: str) -> None:
+    load(settings(keep=keep), warehouse)
     forced = settings(keep=keep, force=True)
-    assert unchanged_months(forced, loaded_warehouse, (JULY,)) == frozenset()
+    assert unchanged_months(forced, warehouse, (JULY,)) == frozenset()
     if keep == "none":
         with pytest.raises(InputError, match="2023-07 has no flat file"):
-            run_load(forced, loaded_warehouse, JULY)
-    assert load(forced, loaded_warehouse).loaded.changed
+            run_load(forced, warehouse, JULY)
+    assert load(forced, warehouse).loaded.changed
 
 
-def test_a_stage_alone_says_which_stage_it_needs(settings: Making, loaded_warehouse: Warehouse) -> None:
+def test_a_stage_alone_says_which_stage_it_needs(settings: Making, warehouse: Warehouse) -> None:
     chosen = settings(keep="none")
-    load(chosen, loaded_warehouse)
+    load(chosen, warehouse)
     with pytest.raises(InputError, match=r"its raw file .* is gone") as caught:
         run_flat(chosen, JULY)
     assert "Materialize era5/raw" in caught.value.remedy
     assert "ERA5_KEEP" in caught.value.remedy
 
 
-def test_files_of_a_month_whose_load_was_refused_stay(settings: Making, loaded_warehouse: Warehouse) -> None:
-    load(settings(keep="all"), loaded_warehouse)
+def test_files_of_a_month_whose_load_was_refused_stay(settings: Making, warehouse: Warehouse) -> None:
+    load(settings(keep="all"), warehouse)
     less = settings(keep="none", sample_hours=24, allow_incomplete=True)
-    run_raw(less, JULY)
-    run_flat(less, JULY)
     with pytest.raises(RefusedError, match="holds more"):
-        run_load(less, loaded_warehouse, JULY)
+        load(less, warehouse)
     assert kinds(less.home) == {".zip", *FLAT}
 
 
-def test_files_of_a_month_whose_verification_failed_stay(settings: Making, loaded_warehouse: Warehouse) -> None:
+def test_files_of_a_month_whose_verification_failed_stay(settings: Making, warehouse: Warehouse) -> None:
     chosen = settings(keep="none")
-    run_raw(chosen, JULY)
-    run_flat(chosen, JULY)
-    run_load(settings(keep="all"), loaded_warehouse, JULY)
-    with loaded_warehouse.connect() as connection:
+    load(settings(keep="all"), warehouse)
+    with warehouse.connect() as connection:
         connection.execute("UPDATE weather SET temperature_2m = 0 WHERE time = '2023-07-10 12:00+00'")
     before = kinds(durable(chosen))
-    result = run_load(chosen, loaded_warehouse, JULY)
+    result = run_load(chosen, warehouse, JULY)
     assert not all(outcome.passed for outcome in result.outcomes)
     assert kinds(durable(chosen)) == before == {".zip", *FLAT}
 
 
 @pytest.mark.parametrize("keep", ["flat", "none"])
-def test_files_of_the_user_are_never_removed(
-    settings: Making, loaded_warehouse: Warehouse, tmp_path: Path, keep: str
-) -> None:
+def test_files_of_the_user_are_never_removed(settings: Making, warehouse: Warehouse, tmp_path: Path, keep: str) -> None:
     weather = era5_files.weather(era5_files.hours_from("2023-07-01T00", 744), names=("t2m",))
     # Even where the user keeps them in the pipeline's home.
     folder = tmp_path / "home" / "raw" / "sample"
     era5_files.write(folder, weather)
     before = sorted(folder.iterdir())
     chosen = settings(keep=keep, source="files", files_dir=str(folder), area=None)
-    load(chosen, loaded_warehouse)
+    load(chosen, warehouse)
     assert sorted(folder.iterdir()) == before
     assert kinds(tmp_path / "home" / "flat") == (FLAT if keep == "flat" and chosen.store is None else set())
-    assert unchanged_months(chosen, loaded_warehouse, (JULY,)) == {JULY}
+    assert unchanged_months(chosen, warehouse, (JULY,)) == {JULY}
 
 
-def test_files_that_another_run_reads_stay(settings: Making, loaded_warehouse: Warehouse) -> None:
+def test_files_that_another_run_reads_stay(settings: Making, warehouse: Warehouse) -> None:
     """Both of a home: the other run removes them when it has loaded the month itself."""
     chosen = settings(keep="none")
-    run_raw(chosen, JULY)
-    run_flat(chosen, JULY)
+    flattened(chosen)
     other = FileRemoval(StoredMonth(FileStore.of(chosen), JULY), "none")
     with other.in_use():
-        assert run_load(chosen, loaded_warehouse, JULY).loaded.changed
+        assert run_load(chosen, warehouse, JULY).loaded.changed
         assert kinds(chosen.home) == {".zip", *FLAT}
-    run_load(chosen, loaded_warehouse, JULY)
+    run_load(chosen, warehouse, JULY)
     assert kinds(chosen.home) == kinds(durable(chosen)) == set()
 
 
 def test_a_month_is_loaded_though_its_files_cannot_be_removed(
-    settings: Making, loaded_warehouse: Warehouse, tmp_path: Path
+    settings: Making, warehouse: Warehouse, tmp_path: Path
 ) -> None:
     chosen = settings(keep="none")
-    run_raw(chosen, JULY)
-    flat = run_flat(chosen, JULY).flat
-    flat.path.unlink()
     if chosen.store is None:
         pytest.skip("root may remove any file of its home")
+    flattened(chosen).path.unlink()
     # A folder where the store should have the file: it can be neither read nor removed as one.
     (stored,) = (tmp_path / "store" / "raw" / "sample").glob("*.zip")
     stored.unlink()
     stored.mkdir()
-    result = run_load(chosen, loaded_warehouse, JULY)
+    result = run_load(chosen, warehouse, JULY)
     assert result.loaded.changed
     assert any("could not be removed" in note for note in result.loaded.notes)

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from era5_pipeline.flat import tiles
-from era5_pipeline.flat.filled_tiles import month_parts, open_readers
-from era5_pipeline.flat.inventory import Inventory, Piece, take_inventory
-from era5_pipeline.flat.tiles import HourVersions, Tile, cut_tiles, merge, places, tile_size
+from era5_pipeline.flat.inventory import Inventory, Piece
+from era5_pipeline.flat.tiles import Tile, cut_tiles, tile_size
 from era5_pipeline.model.errors import InputError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
@@ -38,7 +37,6 @@ from era5_pipeline_tests.era5_files import (
     hours_from,
     location_id,
     packing_of,
-    raw_month,
     weather,
     write,
     write_netcdf,
@@ -149,11 +147,6 @@ def test_a_small_month_is_one_tile() -> None:
     assert tile.longitude_index.tolist() == [0, 1, 1438, 1439]
 
 
-def test_locations_missing_from_the_largest_file_get_tiles_too() -> None:
-    large, small = field_of(np.arange(10), np.arange(10)), field_of([50, 51], [5, 900])
-    assert_tiles_cover_each_point_once(inventory_of(large, small))
-
-
 HOURS = hours_from("2023-07-01T00", 6)
 FINAL, PRELIMINARY = ("0001",) * 6, ("0005",) * 6
 
@@ -214,10 +207,12 @@ def test_files_that_contradict_each_other_are_named_with_the_first_place(
         write_netcdf(tmp_path / name, content)
         for name, content in zip(names, reversed(contents) if turned else contents, strict=True)
     ]
-    with pytest.raises(InputError) as raised:
-        flatten(paths, "2023-07", tmp_path)
+    third = write_netcdf(tmp_path / "c.nc", replace(of, hours=of.hours + 10))
+    with pytest.raises(InputError, match=r"a\.nc and .*b\.nc contradict") as raised:
+        flatten([paths[0], third, paths[1]], "2023-07", tmp_path)
     text = str(raised.value)
     assert all(str(path) in text for path in paths)
+    assert str(third) not in text
     assert "zonal_wind_10m" in text
     assert "latitude 9.75, longitude 20.25, 2023-07-01T04:00Z" in text
     value = of.fields["u10"][4, 1, 1]
@@ -225,16 +220,6 @@ def test_files_that_contradict_each_other_are_named_with_the_first_place(
     assert f"{np.float32(value + 0.01):g}" in text
     assert raised.value.remedy
     assert not (tmp_path / "flat").exists() or list((tmp_path / "flat").iterdir()) == []
-
-
-def test_the_two_that_contradict_are_named_and_not_a_third(tmp_path: Path) -> None:
-    of = weather(HOURS, names=["u10"])
-    elsewhere = replace(of, hours=of.hours + 10)
-    contents = {"a.nc": of, "b.nc": elsewhere, "c.nc": same_with(of, 1.0)}
-    paths = [write_netcdf(tmp_path / name, content) for name, content in contents.items()]
-    with pytest.raises(InputError, match=r"a\.nc and .*c\.nc contradict") as raised:
-        flatten(paths, "2023-07", tmp_path)
-    assert "b.nc" not in str(raised.value)
 
 
 @pytest.mark.parametrize(("halves", "agree"), [(0.9, True), (-0.9, True), (1.2, False), (-1.2, False)])
@@ -253,19 +238,6 @@ def test_differences_below_half_a_packing_step_are_no_contradiction(
     else:
         with pytest.raises(InputError, match="contradict"):
             flatten(paths, "2023-07", tmp_path)
-
-
-def test_overlapping_files_fill_each_others_gaps(tmp_path: Path) -> None:
-    of = weather(HOURS, names=["u10"])
-    holes = np.where(np.random.default_rng(1).random(of.shape) < 0.5, np.nan, 0.0)
-    others = np.where(np.isnan(holes), 0.0, np.nan)
-    paths = [
-        write_netcdf(tmp_path / "a.nc", same_with(of, holes)),
-        write_netcdf(tmp_path / "b.nc", same_with(of, others)),
-    ]
-    flat = flatten(paths, "2023-07", tmp_path)
-    assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"))
-    assert flat.columns[0].missing == 0
 
 
 # ---- one file that holds a place or an hour twice
@@ -296,45 +268,33 @@ def joined(of: Weather, *others: Weather) -> Weather:
     "layout", [CURRENT, LEGACY, replace(CURRENT, chunks=(3, 2, 2))], ids=["one", "packed", "tiles"]
 )
 @pytest.mark.parametrize("longitudes", GLOBAL.values(), ids=GLOBAL)
-def test_a_meridian_twice_is_one_if_its_values_are_equal(
+def test_a_meridian_twice_is_one_if_its_values_are_equal_and_else_a_contradiction(
     tmp_path: Path, longitudes: list[float], layout: Layout
 ) -> None:
     twice, once = with_first_meridian_at_the_end(longitudes)
     flat = flatten([write_netcdf(tmp_path / "a.nc", twice, layout)], "2023-07", tmp_path)
     assert_same_rows(flat_rows(flat.path), expected_rows(once, "2023-07"), half_steps_of(twice, layout))
-
-
-@pytest.mark.parametrize("longitudes", GLOBAL.values(), ids=GLOBAL)
-def test_a_meridian_with_two_values_is_a_contradiction(tmp_path: Path, longitudes: list[float]) -> None:
-    of, _ = with_first_meridian_at_the_end(longitudes)
-    of.fields["u10"][4, 1, -1] += 0.01
-    path = write_netcdf(tmp_path / "a.nc", of)
-    with pytest.raises(InputError) as raised:
-        flatten([path], "2023-07", tmp_path)
-    text = str(raised.value)
-    assert f"{path} contradicts itself, with two values at latitude 10.25, longitude {longitudes[-1] % 360:g}" in text
-    assert "2023-07-01T04:00Z" in text
-    assert "from before they were joined" in (raised.value.remedy or "")
+    twice.fields["u10"][4, 1, -1] += 0.01
+    path = write_netcdf(tmp_path / "b.nc", twice, layout)
+    assert_contradicts_itself(path, f"latitude 10.25, longitude {longitudes[-1] % 360:g}, 2023-07-01T04:00Z", tmp_path)
 
 
 @pytest.mark.parametrize("layout", [CURRENT, LEGACY, GRIB_LAYOUTS[0]], ids=["current", "packed", "GRIB"])
-def test_an_hour_twice_is_one_if_its_values_are_equal(tmp_path: Path, layout: Layout) -> None:
+def test_an_hour_twice_is_one_if_its_values_are_equal_and_else_a_contradiction(tmp_path: Path, layout: Layout) -> None:
     of = weather(HOURS, names=["u10"])
     again = replace(of, hours=of.hours[2:4], fields={"u10": of.fields["u10"][2:4]})
     flat = flatten(write(tmp_path, joined(of, again, again), layout), "2023-07", tmp_path)
     assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"), half_steps_of(of, layout))
     assert flat.hours == HOURS.size
-
-
-@pytest.mark.parametrize("layout", [CURRENT, GRIB_LAYOUTS[0]], ids=["netCDF", "GRIB"])
-def test_an_hour_with_two_values_is_a_contradiction(tmp_path: Path, layout: Layout) -> None:
-    of = weather(HOURS, names=["u10"])
     change = np.zeros(of.shape)
     change[3, 1, 2] = 1.0
-    (path,) = write(tmp_path, joined(of, same_with(of, change)), layout)
+    (path,) = write(tmp_path, joined(of, same_with(of, change)), layout, stem="other")
+    assert_contradicts_itself(path, "latitude 10.25, longitude 20.5, 2023-07-01T03:00Z", tmp_path)
+
+
+def assert_contradicts_itself(path: Path, where: str, folder: Path) -> None:
     with pytest.raises(InputError) as raised:
-        flatten([path], "2023-07", tmp_path)
-    where = "latitude 10.25, longitude 20.5, 2023-07-01T03:00Z"
+        flatten([path], "2023-07", folder)
     assert f"{path} contradicts itself, with two values at {where}" in str(raised.value)
     assert "from before they were joined" in (raised.value.remedy or "")
 
@@ -350,41 +310,20 @@ def test_parts_that_were_joined_fill_each_others_gaps(tmp_path: Path) -> None:
     assert_same_rows(flat_rows(flat.path), expected_rows(of, "2023-07"))
 
 
-def test_in_a_joined_file_final_wins_over_preliminary(tmp_path: Path) -> None:
-    preliminary = weather(HOURS, names=["u10"], seed=2, expver=PRELIMINARY)
-    final = weather(HOURS[:4], names=["u10"], seed=1, expver=FINAL[:4])
-    flat = flatten([write_netcdf(tmp_path / "a.nc", joined(preliminary, final))], "2023-07", tmp_path)
-    both = np.concatenate([final.fields["u10"], preliminary.fields["u10"][4:]])
-    assert_same_rows(flat_rows(flat.path), expected_rows(replace(preliminary, fields={"u10": both}), "2023-07"))
-    assert expvers(flat) == {"0001": 4, "0005": 2}
-
-
 # ---- versions
 
 
-@pytest.mark.parametrize("names", [("a.nc", "b.nc"), ("b.nc", "a.nc")])
-def test_final_wins_over_preliminary_and_does_not_contradict_it(tmp_path: Path, names: tuple[str, str]) -> None:
+@pytest.mark.parametrize("names", ["ab", "ba", "joined"])
+def test_final_wins_over_preliminary_and_does_not_contradict_it(tmp_path: Path, names: str) -> None:
     final = weather(HOURS[:4], names=["u10"], seed=1, expver=FINAL[:4])
     preliminary = weather(HOURS, names=["u10"], seed=2, expver=PRELIMINARY)
-    paths = [write_netcdf(tmp_path / names[0], final), write_netcdf(tmp_path / names[1], preliminary)]
-    flat = flatten(paths, "2023-07", tmp_path)
+    held = dict(zip(names, (final, preliminary), strict=True)) if len(names) == 2 else {"a": joined(preliminary, final)}
+    flat = flatten([write_netcdf(tmp_path / f"{name}.nc", of) for name, of in held.items()], "2023-07", tmp_path)
     both = np.concatenate([final.fields["u10"], preliminary.fields["u10"][4:]])
     assert_same_rows(flat_rows(flat.path), expected_rows(replace(preliminary, fields={"u10": both}), "2023-07"))
     assert expvers(flat) == {"0001": 4, "0005": 2}
     assert flat.preliminary_hours == {"zonal_wind_10m": ("2023-07-01T04 to 2023-07-01T05",)}
     assert flat.version == "mixed"
-
-
-def test_an_hour_counts_as_preliminary_if_it_is_at_any_location(tmp_path: Path) -> None:
-    """Final data at one location, preliminary at its neighbour; at 02:00 the final value is missing."""
-    here = weather(HOURS, [10.0], [20.0], ["u10"], expver=FINAL)
-    here.fields["u10"][2] = np.nan
-    both = weather(HOURS[:3], [10.0], [20.0, 20.25], ["u10"], seed=2, expver=PRELIMINARY[:3])
-    both.fields["u10"][0, 0, 1] = np.nan
-    paths = [write_netcdf(tmp_path / "a.nc", here), write_netcdf(tmp_path / "b.nc", both)]
-    flat = flatten(paths, "2023-07", tmp_path)
-    assert expvers(flat) == {"0001": 5, "0005": 2}
-    assert flat.preliminary_hours == {"zonal_wind_10m": ("2023-07-01T01 to 2023-07-01T02",)}
 
 
 @pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout.expver == "dimension"], ids=str)
@@ -397,27 +336,6 @@ def test_an_expver_dimension_is_taken_final_first_and_never_summed(tmp_path: Pat
     assert [column.missing for column in flat.columns] == [0, 0]
     runs = ("2023-07-01T02 to 2023-07-01T04",)
     assert flat.preliminary_hours == {"zonal_wind_10m": runs, "total_precipitation": runs}
-
-
-@pytest.mark.parametrize("layout", [replace(CURRENT, chunks=(3, 2, 4)), GRIB_LAYOUTS[0]], ids=str)
-@pytest.mark.parametrize("latitudes", [(0.5, 0.25, 0.0), (0.0, 0.25, 0.5)], ids=["from the north", "from the south"])
-def test_values_of_a_single_file_are_not_copied(tmp_path: Path, layout: Layout, latitudes: tuple[float, ...]) -> None:
-    of = weather(hours_from("2023-07-01T00", 6), latitudes, [7.0, 7.25], ["t2m"])
-    held = take_inventory(raw_month(write(tmp_path, of, layout), "2023-07"), tmp_path / "scratch")
-    (tile,) = cut_tiles(held)
-    (part,) = month_parts(held)["temperature_2m"]
-    (placed,) = places(part, tile)
-    with open_readers(held) as readers:
-        lazy = readers[part.piece.file].lazy(
-            part.piece.field, part.file_hours, placed.file_latitudes, placed.file_longitudes
-        )
-        values = lazy.compute()  # type: ignore[no-untyped-call]
-    merged = merge([placed], [values], tile, held.hours, HourVersions(held.hours.size))
-    assert merged.flags.c_contiguous
-    assert np.shares_memory(merged, values)
-    expected = of.fields["t2m"].transpose(1, 2, 0)[:: -1 if latitudes[0] > latitudes[-1] else 1]
-    half = half_steps_of(of, layout).get("temperature_2m", 0.0)
-    np.testing.assert_allclose(merged, expected.astype(np.float32) - 273.15, atol=half + 1e-4)
 
 
 def test_where_both_versions_have_a_value_the_final_one_is_used(tmp_path: Path) -> None:

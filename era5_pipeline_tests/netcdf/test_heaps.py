@@ -24,7 +24,6 @@ from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.era5_files import hours_from, weather, write_netcdf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     import numpy.typing as npt
@@ -56,34 +55,32 @@ def problems_of(path: Path) -> list[str]:
     return [problem.text for problem in inspect(NetcdfFile(path, path)).problems]
 
 
-def zero_all(content: bytearray, at: int) -> None:
-    content[at + 16 : at + 2016] = bytes(2000)
-
-
-def zero_one_size(content: bytearray, at: int) -> None:
+# What is written in the heap, and where.
+DAMAGE: dict[str, dict[int, bytes]] = {
+    "zeros": {16: bytes(2000)},
     # The first object: its number, and its size.
-    content[at + 16 : at + 18] = bytes(2)
-    content[at + 24 : at + 32] = bytes(8)
+    "a size of zero": {16: bytes(2), 24: bytes(8)},
+    # With its header it has 2**64 bytes.
+    "a size that overflows to 0": {24: struct.pack("<Q", 2**64 - 16)},
+    "a heap that ends beyond the file": {8: struct.pack("<Q", 1 << 22)},
+}
 
 
-def size_that_overflows(content: bytearray, at: int) -> None:
-    """With its header, its size is 2**64 bytes, which overflows to 0."""
-    struct.pack_into("<Q", content, at + 24, 2**64 - 16)
+def damaged(sound: bytes, damage: str) -> tuple[bytes, int]:
+    """The file with damage in its first heap, and where this begins."""
+    content, at = bytearray(sound), sound.index(b"GCOL\x01")
+    for within, written in DAMAGE[damage].items():
+        content[at + within : at + within + len(written)] = written
+    return bytes(content), at
 
 
-def larger_heap(content: bytearray, at: int) -> None:
-    """Its end is in what follows, or beyond the end of the file."""
-    struct.pack_into("<Q", content, at + 8, len(content) - at + 4096)
-
-
-@pytest.mark.parametrize("damage", [zero_all, zero_one_size, size_that_overflows, larger_heap])
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_a_heap_that_hdf5_cannot_read_is_refused_in_bounded_time(
-    tmp_path: Path, sound: bytes, monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytearray, int], None]
+    tmp_path: Path, sound: bytes, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     """With the first three HDF5 never ends: all of the time limit is waited out."""
     monkeypatch.setattr(heaps, "_TRIAL_SECONDS", 1)
-    content, at = bytearray(sound), sound.index(b"GCOL\x01")
-    damage(content, at)
+    content, at = damaged(sound, damage)
     path = tmp_path / "x.nc"
     path.write_bytes(content)
     (problem,) = inspect(NetcdfFile(path, path)).problems
@@ -103,17 +100,15 @@ def test_real_files_need_no_trial(name: str) -> None:
 def test_a_heap_across_the_border_of_two_blocks_is_found_once(
     tmp_path: Path, sound: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content, at = bytearray(sound), sound.index(b"GCOL\x01")
+    content, at = damaged(sound, "zeros")
+    good, bad = tmp_path / "good.nc", tmp_path / "bad.nc"
+    good.write_bytes(sound)
+    bad.write_bytes(content)
     for block in (at, at + 1, at + 2, at + 4, at + 5):
         monkeypatch.setattr(heaps, "_BLOCK_BYTES", block)
-        (tmp_path / "x.nc").write_bytes(content)
-        require_readable_heaps(tmp_path / "x.nc")
-    zero_all(content, at)
-    (tmp_path / "x.nc").write_bytes(content)
-    for block in (at, at + 1, at + 2, at + 4, at + 5):
-        monkeypatch.setattr(heaps, "_BLOCK_BYTES", block)
+        require_readable_heaps(good)
         with pytest.raises(ValueError, match="the texts at byte"):
-            require_readable_heaps(tmp_path / "x.nc")
+            require_readable_heaps(bad)
 
 
 def test_values_that_look_like_a_damaged_heap_do_no_harm(tmp_path: Path) -> None:
@@ -173,10 +168,8 @@ heaps.require_readable_heaps(Path(sys.argv[1]))
 
 
 def test_a_trial_ends_although_its_parent_was_killed(tmp_path: Path, sound: bytes) -> None:
-    content = bytearray(sound)
-    zero_all(content, sound.index(b"GCOL\x01"))
     path = tmp_path / "x.nc"
-    path.write_bytes(content)
+    path.write_bytes(damaged(sound, "zeros")[0])
     with subprocess.Popen([sys.executable, "-c", PARENT, str(path)]) as parent:
         while not (trials := psutil.Process(parent.pid).children()):
             assert parent.poll() is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +11,7 @@ from era5_pipeline.model.errors import StoreError
 from era5_pipeline.runtime.file_store import FileStore
 from era5_pipeline.runtime.files import read_json, write_json
 from era5_pipeline.runtime.stores import open_store
+from era5_pipeline.sources.source import RawFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,30 +22,23 @@ if TYPE_CHECKING:
     Homes = Callable[[str], FileStore]
 
 
-@dataclass(frozen=True)
-class File:
-    path: Path
-    sha256: str
-    bytes: int
-
-
 @pytest.fixture
 def homes(tmp_path: Path, store_address: str) -> Homes:
     return lambda name: FileStore(tmp_path / name, open_store(store_address))
 
 
-def file_of(file_store: FileStore, content: bytes, name: str = "raw/x.nc") -> File:
-    return File(file_store.home / name, hashlib.sha256(content).hexdigest(), len(content))
+def file_of(file_store: FileStore, content: bytes, name: str = "raw/x.nc") -> RawFile:
+    return RawFile(file_store.home / name, hashlib.sha256(content).hexdigest(), len(content))
 
 
-def written(file_store: FileStore, content: bytes, name: str = "raw/x.nc") -> File:
+def written(file_store: FileStore, content: bytes, name: str = "raw/x.nc") -> RawFile:
     file = file_of(file_store, content, name)
     file.path.parent.mkdir(parents=True, exist_ok=True)
     file.path.write_bytes(content)
     return file
 
 
-def publish(file_store: FileStore, content: bytes) -> File:
+def publish(file_store: FileStore, content: bytes) -> RawFile:
     """Write a data file and the record that names it."""
     file = written(file_store, content)
     file_store.write_record(
@@ -143,12 +136,6 @@ def test_a_record_is_not_written_where_its_file_could_not_be(tmp_path: Path) -> 
     assert b.obtain(file_of(b, b"old"))
 
 
-def test_a_damaged_record_in_the_store_is_none(homes: Homes) -> None:
-    a = homes("a")
-    store_of(a).write("raw/x.json", b'{"half')
-    assert a.read_record(a.home / "raw" / "x.json") is None
-
-
 def test_a_record_of_this_machine_counts_until_the_store_has_one(homes: Homes) -> None:
     a = homes("a")
     write_json(a.home / "raw" / "x.json", {"of": "home"})
@@ -156,6 +143,8 @@ def test_a_record_of_this_machine_counts_until_the_store_has_one(homes: Homes) -
     store_of(a).write("raw/x.json", b'{"of": "store"}')
     assert a.read_record(a.home / "raw" / "x.json") == {"of": "store"}
     assert read_json(a.home / "raw" / "x.json") == {"of": "home"}
+    store_of(a).write("raw/y.json", b'{"half')
+    assert a.read_record(a.home / "raw" / "y.json") is None
 
 
 def test_local_copies_go_only_if_the_store_has_them(homes: Homes) -> None:
@@ -181,7 +170,7 @@ def test_files_of_the_user_are_neither_published_nor_removed(homes: Homes, tmp_p
     a = homes("a")
     own = tmp_path / "own.nc"
     own.write_bytes(b"own")
-    file = File(own, hashlib.sha256(b"own").hexdigest(), 3)
+    file = RawFile(own, hashlib.sha256(b"own").hexdigest(), 3)
     a.write_record(a.home / "raw" / "x.json", {"path": str(own)}, (file,))
     assert [one.key for one in store_of(a).objects()] == ["raw/x.json"]
     assert homes("b").read_record(homes("b").home / "raw" / "x.json") == {"path": str(own)}

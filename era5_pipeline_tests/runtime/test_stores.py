@@ -27,8 +27,6 @@ from era5_pipeline_tests.stores import aws_environment, free_port, new_user
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pyarrow import fs
-
     from era5_pipeline.runtime.object_store import ObjectStore
     from era5_pipeline_tests.stores import S3Server
 
@@ -50,13 +48,6 @@ def test_folders_and_buckets_are_told_apart_in_a_list(text: str, parts: tuple[st
     assert settings.files_buckets == tuple(part for part in parts if part.startswith("s3://"))
 
 
-def test_settings_have_folders_and_buckets_apart() -> None:
-    settings = Settings(files_dir="/a:s3://bucket/x:/b")
-    assert settings.files_dirs == (Path("/a"), Path("/b"))
-    assert settings.files_buckets == ("s3://bucket/x",)
-    assert settings.source_name == "files"
-
-
 @pytest.mark.parametrize(
     ("text", "bucket", "prefix"),
     [("s3://b1", "b1", ""), ("s3://bucket/", "bucket", ""), ("s3://my.bucket-1/a/b/", "my.bucket-1", "a/b")],
@@ -73,14 +64,9 @@ def test_other_addresses_are_refused(text: str) -> None:
         require_folder_or_s3(text)
     assert text in caught.value.message
     assert "s3://bucket" in caught.value.remedy
-
-
-def test_a_folder_is_absolute_and_an_address_is_left_as_it_is() -> None:
-    assert Settings(store="share").store_address == str(Path("share").absolute())
-    assert Settings(store="s3://bucket/x").store_address == "s3://bucket/x"
-    assert Settings().store_address is None
     with pytest.raises(UsageError):
-        open_store(Settings(store="gs://bucket").store_address or "")
+        open_store(text)
+    assert Settings(store="share").store_address == str(Path("share").absolute())
 
 
 _MEGABYTE = 1 << 20
@@ -202,27 +188,20 @@ def test_uploads_and_downloads_go_on_after_failures(
 
 
 @pytest.mark.usefixtures("two_attempts")
-@pytest.mark.parametrize("where", ["partNumber=", "^POST .*uploadId="])
-def test_an_upload_that_is_always_cut_fails_as_temporary_and_leaves_nothing(
-    proxy: FailingProxy, s3_server: S3Server, file: Path, where: str
+@pytest.mark.parametrize(
+    ("how", "where"), [("cut", "partNumber="), ("cut", "^POST .*uploadId="), ("half", "^GET .*/a$")]
+)
+def test_a_transfer_that_is_always_cut_fails_as_temporary_and_leaves_nothing(
+    proxy: FailingProxy, s3_server: S3Server, file: Path, tmp_path: Path, how: str, where: str
 ) -> None:
     store = open_store(f"s3://{s3_server.bucket()}/place")
-    proxy.fail("cut", where=where)
-    with pytest.raises(TransientError, match=r"raw/a\.nc.*127\.0\.0\.1") as caught:
-        store.upload(file, "raw/a.nc")
+    store.write("a", bytes(_MEGABYTE))
+    proxy.fail(how, where=where)
+    said = r"raw/a\.nc.*127\.0\.0\.1" if how == "cut" else "reading a"
+    with pytest.raises(TransientError, match=said) as caught:
+        store.upload(file, "raw/a.nc") if how == "cut" else store.download("a", tmp_path / "back")
     assert "AWS_ENDPOINT_URL" in caught.value.remedy
     assert store.size_of("raw/a.nc") is None
-
-
-@pytest.mark.usefixtures("two_attempts")
-def test_a_download_that_is_always_cut_fails_as_temporary(
-    proxy: FailingProxy, s3_server: S3Server, file: Path, tmp_path: Path
-) -> None:
-    store = open_store(f"s3://{s3_server.bucket()}/place")
-    store.upload(file, "a")
-    proxy.fail("half", where="^GET .*/a$")
-    with pytest.raises(TransientError, match="reading a"):
-        store.download("a", tmp_path / "back")
 
 
 def calls_of(file: Path, folder: Path) -> dict[str, Callable[[ObjectStore], object]]:
@@ -279,7 +258,7 @@ def test_every_call_waits_for_a_server_that_is_gone_and_goes_on_when_it_answers(
         proxy.fail("cut")
         ended = {name: threads.submit(call, patient[name]) for name, call in calls.items()}
         deadline = time.monotonic() + 120
-        while not all(_waits(caplog, f"s3://{bucket}/{name}") for name in calls):
+        while not all(f"waiting for the store s3://{bucket}/{name}" in caplog.text for name in calls):
             assert time.monotonic() < deadline, caplog.messages
             time.sleep(0.05)
         proxy.fail("", 0)
@@ -291,10 +270,6 @@ def test_every_call_waits_for_a_server_that_is_gone_and_goes_on_when_it_answers(
     said = next(message for message in caplog.messages if f"s3://{bucket}/upload" in message)
     assert f"writing b at {proxy.url}" in said
     assert "up to 3 min, by ERA5_STORE_PATIENCE_SECONDS" in said
-
-
-def _waits(caplog: pytest.LogCaptureFixture, address: str) -> bool:
-    return any(message.startswith(f"waiting for the store {address}") for message in caplog.messages)
 
 
 @pytest.mark.usefixtures("two_attempts")
@@ -328,12 +303,20 @@ def test_an_unknown_host_is_named() -> None:
         open_store("s3://bucket").require()
 
 
-@pytest.mark.parametrize("wrong", ["key", "secret"])
-def test_wrong_keys_are_refused_with_the_remedy(strict_s3_server: S3Server, wrong: str, file: Path) -> None:
+@pytest.mark.parametrize("wrong", ["key", "secret", "no keys", "no rights"])
+def test_wrong_keys_are_refused_with_the_remedy(
+    strict_s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, wrong: str, file: Path
+) -> None:
     bucket = strict_s3_server.bucket()
-    key = "AKIAWRONG" if wrong == "key" else strict_s3_server.key
-    secret = "not-the-secret" if wrong == "secret" else strict_s3_server.secret
+    key, secret = strict_s3_server.key, strict_s3_server.secret
+    if wrong == "no rights":
+        key, secret = new_user(strict_s3_server)
+    key, secret = "AKIAWRONG" if wrong == "key" else key, "not-the-secret" if wrong == "secret" else secret
     with aws_environment(strict_s3_server.url, key, secret):
+        if wrong == "no keys":
+            monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+            monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+            monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
         store = open_store(f"s3://{bucket}/x")
         for call in (store.require, lambda: store.write("a", b"1"), lambda: store.upload(file, "b")):
             with pytest.raises(StoreError, match=rf"s3://{bucket}/x") as caught:
@@ -357,25 +340,6 @@ def test_keys_may_be_in_a_profile(strict_s3_server: S3Server, tmp_path: Path, mo
         assert store.read("a") == b"1"
 
 
-def test_no_keys_are_refused_with_the_remedy(strict_s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    bucket = strict_s3_server.bucket()
-    with aws_environment(strict_s3_server.url):
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            monkeypatch.delenv(name)
-        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
-        with pytest.raises(StoreError) as caught:
-            open_store(f"s3://{bucket}").require()
-    assert "AWS_ACCESS_KEY_ID" in caught.value.remedy
-
-
-def test_a_bucket_without_rights_is_refused(strict_s3_server: S3Server) -> None:
-    bucket = strict_s3_server.bucket()
-    refused = pytest.raises(StoreError, match=bucket)
-    with aws_environment(strict_s3_server.url, *new_user(strict_s3_server)), refused as caught:
-        open_store(f"s3://{bucket}").write("a", b"1")
-    assert "AWS_ACCESS_KEY_ID" in caught.value.remedy
-
-
 def test_a_folder_that_is_not_mounted_is_no_empty_store(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "share"))
     with pytest.raises(StoreError, match=r"share does not exist") as caught:
@@ -397,7 +361,7 @@ def full_folder(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_a_full_volume_is_named_and_keeps_what_it_had(full_folder: Path, file: Path) -> None:
+def test_a_full_and_a_read_only_volume_are_named_and_keep_what_they_had(full_folder: Path, file: Path) -> None:
     store = open_store(str(full_folder))
     store.write("raw/a.nc", b"earlier")
     with pytest.raises(StoreError, match=r"No space left") as caught:
@@ -405,30 +369,7 @@ def test_a_full_volume_is_named_and_keeps_what_it_had(full_folder: Path, file: P
     assert "ERA5_STORE" in caught.value.remedy
     assert store.read("raw/a.nc") == b"earlier"
     assert [path.name for path in (full_folder / "raw").iterdir()] == ["a.nc"]
-
-
-def test_a_read_only_volume_is_named(full_folder: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(full_folder)], check=True)
     with pytest.raises(StoreError, match=r"Read-only") as caught:
-        open_store(str(full_folder)).write("a", b"1")
+        store.write("a", b"1")
     assert "mount it writable" in caught.value.remedy
-
-
-def test_an_address_without_a_bucket_is_refused() -> None:
-    with pytest.raises(UsageError, match="names no bucket"):
-        open_store("s3:///prefix")
-
-
-def test_the_public_half_of_an_interrupted_stream_is_why_files_are_copied(s3_address: str, s3_server: S3Server) -> None:
-    """What pyarrow does with a stream that an exception leaves; if this fails, `S3Store` could stream after all."""
-    path = f"{s3_address.removeprefix('s3://')}/half"
-    client: fs.S3FileSystem = s3_server.client()
-
-    def write_and_fail() -> None:
-        with client.open_output_stream(path) as stream:
-            stream.write(b"half")
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        write_and_fail()
-    assert open_store(s3_address).read("half") == b"half"

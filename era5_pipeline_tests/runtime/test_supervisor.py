@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import psutil as _psutil
@@ -120,7 +120,14 @@ class Playground:
         self.code: int | None = None
         self.restarted: list[str] = []
 
-    def run(self, *scripts: str, on_ready: Callable[[], None], ready_seconds: float = 240.0, restarts: int = 0) -> int:
+    def run(
+        self,
+        *scripts: str,
+        on_ready: Callable[[], None] = lambda: None,
+        tend: Callable[[], None] = lambda: None,
+        ready_seconds: float = 240.0,
+        restarts: int = 0,
+    ) -> int:
         """Supervise processes named a, b, ..., each ready when it has recorded its start."""
         services = [
             ManagedProcess(
@@ -134,7 +141,7 @@ class Playground:
         ]
         env = os.environ | {"EVENTS": str(self.events_file)}
         self.code = supervise(
-            services, env=env, log_folder=self.logs, on_ready=on_ready, on_restart=self.restarted.append
+            services, env=env, log_folder=self.logs, on_ready=on_ready, on_restart=self.restarted.append, tend=tend
         )
         return self.code
 
@@ -170,13 +177,14 @@ def ctrl_c(times: int = 1) -> None:
         time.sleep(0.01)  # two equal signals at once would be merged into one
 
 
-def start_supervisor(folder: Path, *scripts: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", SUPERVISOR, str(folder), *scripts],
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+@contextmanager
+def started_supervisor(folder: Path, *scripts: str) -> Iterator[subprocess.Popen[str]]:
+    """A supervisor whose processes are ready."""
+    command = [sys.executable, "-c", SUPERVISOR, str(folder), *scripts]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as supervisor:
+        assert supervisor.stdout
+        assert supervisor.stdout.readline() == "ready\n"
+        yield supervisor
 
 
 @pytest.fixture
@@ -198,11 +206,6 @@ def test_started_in_order_and_stopped_in_reverse(playground: Playground) -> None
     assert (playground.logs / "b.log").read_text() == "hello from b\n"
     after = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     assert after == before
-
-
-def test_a_process_without_ready_check_is_ready_at_once(tmp_path: Path) -> None:
-    services = [ManagedProcess("sleeper", ("sleep", "60"))]
-    assert supervise(services, env=os.environ, log_folder=tmp_path, on_ready=ctrl_c) == 0
 
 
 def test_a_process_that_is_not_ready_in_time_is_an_error(playground: Playground) -> None:
@@ -260,21 +263,34 @@ def test_a_process_that_ends_again_and_again_is_an_error(
 ) -> None:
     monkeypatch.setattr(supervisor_module, "_RESTART_SECONDS", 0.1)
     with pytest.raises(Era5Error, match="b: ended by itself by signal 9") as failed:
-        playground.run(GOOD, DIES_LATER, on_ready=lambda: None, restarts=1)
+        playground.run(GOOD, DIES_LATER, restarts=1)
     assert "bye" in failed.value.message
     assert playground.names("starts").count("b") == 2
     assert playground.names("ends") == ["a"]
 
 
-def test_what_tends_the_processes_ends_them_when_it_fails(playground: Playground, tmp_path: Path) -> None:
-    def tend() -> None:
-        raise Era5Error("the database is gone", remedy="Look for it.")
-
-    good = ManagedProcess("a", (sys.executable, "-c", GOOD, "a"), lambda: bool(playground.events()))
-    env = os.environ | {"EVENTS": str(playground.events_file)}
-    with pytest.raises(Era5Error, match="the database is gone"):
-        supervise([good], env=env, log_folder=tmp_path, on_ready=lambda: None, tend=tend)
+def test_a_process_that_crashes_while_starting_is_started_once_more(
+    playground: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_module, "_libc", None)  # as where the system does not tell of a parent's death
+    crashed = playground.events_file.with_suffix(".crashed")
+    crashes = f"import os\nif not os.path.exists({str(crashed)!r}):\n    os.mknod({str(crashed)!r})\n    os.abort()\n"
+    assert playground.run(crashes + GOOD, on_ready=ctrl_c) == 0
+    assert crashed.exists()
     assert playground.names("ends") == ["a"]
+
+
+@pytest.mark.parametrize("where", ["on_ready", "tend"])
+@pytest.mark.parametrize("error", [KeyError("anything"), Era5Error("the database is gone", remedy="Look for it.")])
+def test_a_failure_of_the_callers_code_leaves_nothing_behind(
+    playground: Playground, where: str, error: Exception
+) -> None:
+    def breaks() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        playground.run(GOOD, GOOD, **{where: breaks})  # type: ignore[arg-type]
+    assert playground.names("ends") == ["b", "a"]
 
 
 def test_the_first_process_exits_while_the_second_starts(playground: Playground) -> None:
@@ -292,15 +308,6 @@ def test_a_missing_command_is_an_error(playground: Playground, tmp_path: Path) -
         supervise(services, env=env, log_folder=tmp_path, on_ready=pytest.fail)
     assert "no-such-command" in failed.value.message
     assert playground.names("ends") == ["a"]
-
-
-def test_an_exception_leaves_nothing_behind(playground: Playground) -> None:
-    def breaks() -> None:
-        raise KeyError("anything")
-
-    with pytest.raises(KeyError):
-        playground.run(GOOD, GOOD, on_ready=breaks)
-    assert playground.names("ends") == ["b", "a"]
 
 
 def test_a_stop_requested_before_all_are_ready(playground: Playground) -> None:
@@ -330,9 +337,7 @@ def test_children_of_a_process_are_stopped_too(playground: Playground) -> None:
 def test_ctrl_c_in_a_terminal_reaches_the_processes_once(playground: Playground, tmp_path: Path) -> None:
     # A second SIGINT within this half second would end it before it records its end.
     slow = GOOD.replace('note("ends")', 'time.sleep(0.5); note("ends")')
-    with start_supervisor(tmp_path, slow, slow) as supervisor:
-        assert supervisor.stdout
-        assert supervisor.stdout.readline() == "ready\n"
+    with started_supervisor(tmp_path, slow, slow) as supervisor:
         os.killpg(supervisor.pid, signal.SIGINT)  # a terminal signals the whole foreground process group
         assert supervisor.wait(240) == 0
     assert playground.names("ends") == ["b", "a"]
@@ -340,9 +345,7 @@ def test_ctrl_c_in_a_terminal_reaches_the_processes_once(playground: Playground,
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_other_signals_stop_the_processes(playground: Playground, tmp_path: Path, number: signal.Signals) -> None:
-    with start_supervisor(tmp_path, GOOD) as supervisor:
-        assert supervisor.stdout
-        supervisor.stdout.readline()
+    with started_supervisor(tmp_path, GOOD) as supervisor:
         supervisor.send_signal(number)
         assert supervisor.wait(240) == 0
     assert playground.names("ends") == ["a"]
@@ -368,25 +371,10 @@ def test_processes_react_to_ctrl_c_even_when_started_from_a_shells_background_jo
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children of their parent's death")
 def test_processes_do_not_outlive_a_killed_supervisor(playground: Playground, tmp_path: Path) -> None:
-    with start_supervisor(tmp_path, GOOD, GOOD) as supervisor:
-        assert supervisor.stdout
-        supervisor.stdout.readline()
+    with started_supervisor(tmp_path, GOOD, GOOD) as supervisor:
         assert len(playground.left_behind()) == 2
         supervisor.kill()
     wait_until(lambda: not playground.left_behind())
-
-
-def test_processes_run_where_the_system_does_not_tell_of_a_parents_death(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supervisor_module, "_libc", None)
-    program = f"import pathlib, time; pathlib.Path({str(tmp_path / 'ready')!r}).touch(); time.sleep(60)"
-    ready = (tmp_path / "ready").exists
-    service = ManagedProcess("one", (sys.executable, "-c", program), ready=ready, ready_seconds=240)
-    code = supervise(
-        [service], env=os.environ, log_folder=tmp_path, on_ready=lambda: os.kill(os.getpid(), signal.SIGINT)
-    )
-    assert (code, ready()) == (0, True)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -395,21 +383,3 @@ def test_an_unwritable_log_folder_is_a_disk_error(tmp_path: Path) -> None:
     services = [ManagedProcess("sleeper", ("sleep", "60"))]
     with pytest.raises(LocalDiskError):
         supervise(services, env=os.environ, log_folder=tmp_path / "logs", on_ready=pytest.fail)
-
-
-def test_a_process_that_crashes_while_starting_is_started_once_more(tmp_path: Path) -> None:
-    crashed, ready = tmp_path / "crashed", tmp_path / "ready"
-    program = (
-        "import os, signal, time, pathlib\n"
-        f"crashed = pathlib.Path({str(crashed)!r})\n"
-        "if not crashed.exists():\n"
-        "    crashed.touch()\n"
-        "    os.kill(os.getpid(), signal.SIGABRT)\n"
-        f"pathlib.Path({str(ready)!r}).touch()\n"
-        "time.sleep(60)\n"
-    )
-    service = ManagedProcess("once", (sys.executable, "-c", program), ready=ready.exists, ready_seconds=240)
-    code = supervise(
-        [service], env=os.environ, log_folder=tmp_path, on_ready=lambda: os.kill(os.getpid(), signal.SIGINT)
-    )
-    assert (code, crashed.exists(), ready.exists()) == (0, True, True)

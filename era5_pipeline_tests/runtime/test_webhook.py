@@ -71,8 +71,5 @@ def test_a_url_that_is_not_safe_is_refused_without_showing_it(url: str, said: st
     with pytest.raises(UsageError, match=f"ERA5_ALERT_URL is .*{said}") as raised:
         require_webhook_url(url, "ERA5_ALERT_URL")
     assert SECRET not in str(raised.value)
-
-
-@pytest.mark.parametrize("url", ["https://hooks.example.org/a", "http://127.0.0.1:1/a", "http://localhost/a"])
-def test_https_and_this_machine_are_safe(url: str) -> None:
-    require_webhook_url(url, "ERA5_ALERT_URL")
+    for safe in ("https://hooks.example.org/a", "http://127.0.0.1:1/a", "http://localhost/a"):
+        require_webhook_url(safe, "ERA5_ALERT_URL")
