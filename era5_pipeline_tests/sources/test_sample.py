@@ -397,16 +397,6 @@ def test_packing_keeps_values_to_half_a_step(numbers: list[float], from_zero: bo
     assert np.all(np.diff(packed.ravel()[order]) >= 0)
 
 
-def test_weather_is_continuous_across_months(tmp_path: Path) -> None:
-    source = SampleSource(tmp_path)
-    months = [values_of(source.fetch(Month(2023, n)), tmp_path / str(n)) for n in (1, 2)]
-    for column in DEFAULT_COLUMNS:
-        steps = np.abs(np.diff(np.concatenate([month[column] for month in months]), axis=0))
-        assert steps[743].max() <= np.delete(steps, 743, axis=0).max(), column
-        # And weather does change from hour to hour.
-        assert column == "snowfall" or steps[743].max() > 0 or column == "total_precipitation"
-
-
 def test_jakarta_warms_by_about_a_degree_from_1940_to_2024() -> None:
     def mean(year: int) -> float:
         hours = [since_1970(f"{year}-01-01T00") + h for h in range(0, 8760, 3)]

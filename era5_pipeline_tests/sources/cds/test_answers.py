@@ -75,9 +75,11 @@ def answer(status: int, headers: dict[str, str] | None = None, **said: str) -> r
     return requests.HTTPError("a message with a long URL", response=response)
 
 
-@pytest.mark.parametrize(("title", "key"), [("The job has failed", "traceback"), ("invalid request", "detail")])
-def test_not_available_yet_names_the_latest_hour(title: str, key: str) -> None:
-    translated = error_of(MONTH, answer(400, title=title, **{key: NOT_YET}))
+@pytest.mark.parametrize(
+    "said", [{"title": "The job has failed", "traceback": NOT_YET}, {"title": "invalid request", "detail": NOT_YET}]
+)
+def test_not_available_yet_names_the_latest_hour(said: dict[str, Any]) -> None:
+    translated = error_of(MONTH, answer(400, **said))
     assert isinstance(translated, NotYetAvailableError)
     assert "2026-11 is not available yet" in translated.message
     assert "2026-11-15 14:00" in translated.message

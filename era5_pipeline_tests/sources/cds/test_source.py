@@ -101,12 +101,12 @@ def test_a_month_in_the_folder_is_not_requested_again(cds: SourceUnderTest, monk
     first = cds.fetch()
     assert cds.source().known(MONTH) == first
     asked = len(cds.server.requests)
-    monkeypatch.delenv("CDSAPI_KEY")
-    monkeypatch.delenv("CDSAPI_URL")
-    assert cds.fetch() == first
+    with monkeypatch.context() as patch:
+        patch.delenv("CDSAPI_KEY")
+        patch.delenv("CDSAPI_URL")
+        assert cds.fetch() == first
     assert len(cds.server.requests) == asked
     # A file that was removed is still known, and fetched again.
-    monkeypatch.undo()
     first.files[0].path.unlink()
     assert cds.source().known(MONTH) == first
     assert cds.fetch().files[0].path.is_file()
