@@ -97,7 +97,7 @@ def _write_grib(target: Path, parts: Sequence[CdsFilePart], axes: Axes, blocks: 
                         if hour not in part.hours:
                             continue
                         instant = part.step_type == "instant"
-                        version = part.expver[part.hours.index(hour)]
+                        version = part.expver[part.hours.index(hour)] if part.expver else FINAL
                         values = fields[variable.column][number].astype(np.float64)
                         message = Message(
                             *(variable.param_id, hour, axes.latitudes, axes.longitudes, values, version),
