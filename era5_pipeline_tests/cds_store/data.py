@@ -71,13 +71,11 @@ def hours_of(inputs: dict[str, Any]) -> range:
     return range(first, min(end, first + 24 * len(inputs["day"])))
 
 
-def produce(
-    inputs: dict[str, Any], availability: Availability, folder: Path, number: int, *, says_expver: bool
-) -> Path:
+def produce(inputs: dict[str, Any], availability: Availability, folder: Path, number: int) -> Path:
     """Write the file that answers a request into `folder`; each `number` gives other bytes."""
     asked = hours_of(inputs)
     hours = range(asked.start, min(asked.stop, _hour(availability.newest) + 1))
-    parts = tuple(_parts(inputs, hours, availability, says_expver=says_expver))
+    parts = tuple(_parts(inputs, hours, availability))
     axes = Axes.of(Area(*(float(text) for text in inputs.get("area", (90, -180, -90, 180)))))
     variables = [variable for part in parts for variable in part.variables]
     blocks = _blocks(axes, hours, availability, variables)
@@ -109,16 +107,14 @@ def _write_grib(target: Path, parts: Sequence[CdsFilePart], axes: Axes, blocks: 
     return target
 
 
-def _parts(
-    inputs: dict[str, Any], hours: range, availability: Availability, *, says_expver: bool
-) -> Iterator[CdsFilePart]:
+def _parts(inputs: dict[str, Any], hours: range, availability: Availability) -> Iterator[CdsFilePart]:
     variables = in_table_order(_BY_CDS_NAME[name].column for name in inputs["variable"])
     for step_type in STEP_TYPES:
         alike: tuple[Variable, ...] = tuple(v for v in variables if v.file_step_type == step_type)
         begin = hours.start if step_type == "instant" else _hour(_ACCUMULATIONS_BEGIN)
         own = range(max(hours.start, begin), hours.stop)
         if alike and own:
-            expver = tuple(availability.expver(hour, step_type) for hour in own) if says_expver else ()
+            expver = tuple(availability.expver(hour, step_type) for hour in own)
             yield CdsFilePart(step_type, alike, own, expver)
 
 

@@ -85,14 +85,11 @@ class Faults:
     news: str | None = None
     # The contents of the file.
     corrupt_zip: int = 0
-    html_instead: bool = False
     zip_slip: bool = False
     zip_bomb: bool = False
-    no_expver: bool = False
-    # Faults of point series: another point than requested; CSV; hours that are missing, from the end or in between
+    # Faults of point series: another point than requested; hours that are missing, from the end or in between
     # (a first and a last hour since 1970); variables that are absent.
     other_point: bool = False
-    csv_instead: bool = False
     hours_cut: int = 0
     hours_gap: tuple[int, int] | None = None
     absent: tuple[str, ...] = ()

@@ -167,8 +167,6 @@ class CdsServer:
 
     def _answer(self, dataset: str, inputs: dict[str, Any]) -> tuple[str, bytes]:
         faults = self.faults
-        if faults.html_instead:
-            return "page.nc", b"<!doctype html><html><body>We are working on it.</body></html>" * 10
         if faults.zip_slip:
             return "slip.zip", data.zip_with_outside_members()
         if faults.zip_bomb:
@@ -183,7 +181,7 @@ class CdsServer:
             return self._cache[key]  # even if it is out of date by now
         self._produced += 1
         availability = self._availability
-        path = data.produce(request.lists, availability, self._folder, self._produced, says_expver=not faults.no_expver)
+        path = data.produce(request.lists, availability, self._folder, self._produced)
         content = data.damaged(path) if faults.use("corrupt_zip") else path.read_bytes()
         path.unlink()
         self._truncate_if_due(content)
@@ -205,9 +203,7 @@ class CdsServer:
         request = replace(request, variables=kept, hours=request.hours[: len(request.hours) - faults.hours_cut])
         if faults.other_point:
             request = replace(request, longitude=request.longitude + 0.25)
-        content = timeseries.series_zip(
-            request, self._availability, self._produced, csv_instead=faults.csv_instead, gap=faults.hours_gap
-        )
+        content = timeseries.series_zip(request, self._availability, self._produced, gap=faults.hours_gap)
         if faults.use("corrupt_zip"):
             content = content[: len(content) // 3] + b"damaged" + content[len(content) // 3 + 7 :]
         name = f"{uuid.uuid4().hex}.zip"

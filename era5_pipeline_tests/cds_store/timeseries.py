@@ -146,8 +146,6 @@ def series_zip(
     request: SeriesRequest,
     availability: Availability,
     number: int,
-    *,
-    csv_instead: bool = False,
     gap: tuple[int, int] | None = None,
 ) -> bytes:
     """The ZIP that answers; each `number` gives other bytes. Preliminary hours are not marked; those of `gap` lack."""
@@ -157,21 +155,12 @@ def series_zip(
     values = {v.short_name: values_of(v, request.latitude, request.longitude, hours) for v in request.variables}
     if availability.preliminary_differs and "t2m" in values:
         values["t2m"][hours > int(availability.final_until.timestamp()) // 3600] += np.float32(0.5)
-    content = _as_csv(request, hours, values) if csv_instead else _as_netcdf(request, hours, values, number)
+    content = _as_netcdf(request, hours, values, number)
     made = io.BytesIO()
     # As served: packed in name only. 86 years of hours would take most of the time to pack.
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=0) as archive:
-        archive.writestr(f"{DATASET}-sfc{number:08x}.{'csv' if csv_instead else 'nc'}", content)
+        archive.writestr(f"{DATASET}-sfc{number:08x}.nc", content)
     return made.getvalue()
-
-
-def _as_csv(request: SeriesRequest, hours: npt.NDArray[np.int64], values: dict[str, Floats]) -> bytes:
-    times = [str(time).replace("T", " ") for time in hours.astype("datetime64[h]").astype("datetime64[s]")]
-    lines = [f"valid_time,{','.join(values)},latitude,longitude"]
-    for row, time in enumerate(times):
-        shown = ",".join(str(of[row]) for of in values.values())
-        lines.append(f"{time},{shown},{request.latitude},{request.longitude}")
-    return ("\n".join(lines) + "\n").encode()
 
 
 def _as_netcdf(request: SeriesRequest, hours: npt.NDArray[np.int64], values: dict[str, Floats], number: int) -> bytes:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from benchmarks.engines import Subject
+    from era5_pipeline.lake.months import Lake
 
 _APART = {
     "test_spark.py": "ERA5_TEST_SPARK",
@@ -52,6 +53,15 @@ class Gateway:
         with aws_environment(self.url, secret=secret), pytest.MonkeyPatch.context() as patch:
             patch.setenv("AWS_REGION", region)
             yield
+
+
+@pytest.fixture
+def local_lake(tmp_path: Path) -> Lake:
+    """A lake in a folder."""
+    from era5_pipeline_tests.lake.test_months import lake_at
+
+    (tmp_path / "lake").mkdir()
+    return lake_at(str(tmp_path / "lake"), tmp_path / "home")
 
 
 @pytest.fixture(scope="session")

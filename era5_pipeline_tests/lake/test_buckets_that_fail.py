@@ -47,49 +47,16 @@ def two_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "_ATTEMPTS", 2)
 
 
-@pytest.mark.parametrize(("how", "words"), [("503", "/data/"), ("cut", "/metadata/")])
-def test_a_bucket_that_fails_for_a_moment_is_asked_again(
-    how: str,
-    words: str,
-    s3_server: S3Server,
-    embedded_warehouse: Warehouse,
-    flat_months: FlatMonths,
-    tmp_path: Path,
-) -> None:
-    with failing(s3_server, s3_server.bucket(), tmp_path, how, "PUT", words, 2) as lake:
-        load(lake, embedded_warehouse, flat_months())
-        assert_same(lake, embedded_warehouse)
-
-
 @pytest.mark.usefixtures("two_attempts")
-@pytest.mark.parametrize(("how", "words"), [("503", "/data/"), ("cut", "/metadata/"), ("503", ".metadata.json")])
-def test_a_bucket_that_goes_on_failing_changes_neither_lake_nor_warehouse(
-    how: str,
-    words: str,
-    s3_server: S3Server,
-    embedded_warehouse: Warehouse,
-    flat_months: FlatMonths,
-    tmp_path: Path,
-) -> None:
-    bucket = s3_server.bucket()
-    with aws_environment(s3_server.url):
-        lake = lake_at(f"s3://{bucket}/lake", tmp_path / "home")
-        load(lake, embedded_warehouse, flat_months())
-        before = rows_of_table(embedded_warehouse)
-    broken = failing(s3_server, bucket, tmp_path, how, "PUT", words)
-    with broken as behind, pytest.raises(TransientError) as caught:
-        load(behind, embedded_warehouse, flat_months(seed=2), replace_more=True)
-    assert "lake" in caught.value.message
-    with aws_environment(s3_server.url):
-        assert rows_of_table(embedded_warehouse) == before == rows_of_lake(lake, embedded_warehouse)
-        assert snapshots(lake, embedded_warehouse) == 1
-        load(lake, embedded_warehouse, flat_months(seed=2), replace_more=True)
-        assert_same(lake, embedded_warehouse)
-
-
-@pytest.mark.usefixtures("two_attempts")
-@pytest.mark.parametrize(("how", "words"), [("503", ".metadata.json"), ("cut", ".avro"), ("503", "/data/")])
-def test_a_bucket_that_cannot_be_read_changes_nothing_and_is_read_again(
+@pytest.mark.parametrize(
+    ("method", "how", "words"),
+    [
+        *(("PUT", how, words) for how, words in (("503", "/data/"), ("cut", "/metadata/"), ("503", ".metadata.json"))),
+        *(("GET", how, words) for how, words in (("503", ".metadata.json"), ("cut", ".avro"), ("503", "/data/"))),
+    ],
+)
+def test_a_bucket_that_fails_changes_neither_lake_nor_warehouse_and_is_asked_again(
+    method: str,
     how: str,
     words: str,
     s3_server: S3Server,
@@ -105,7 +72,7 @@ def test_a_bucket_that_cannot_be_read_changes_nothing_and_is_read_again(
     # A commit reads metadata and manifests, and of data files those of which some places stay.
     fewer = flat_months(seed=2)
     with (
-        failing(s3_server, bucket, tmp_path, how, "GET", words) as behind,
+        failing(s3_server, bucket, tmp_path, how, method, words) as behind,
         pytest.raises(TransientError) as caught,
     ):
         load(behind, embedded_warehouse, fewer, replace_more=True)
@@ -113,7 +80,7 @@ def test_a_bucket_that_cannot_be_read_changes_nothing_and_is_read_again(
     with aws_environment(s3_server.url):
         assert rows_of_table(embedded_warehouse) == before == rows_of_lake(lake, embedded_warehouse)
         assert snapshots(lake, embedded_warehouse) == 1
-    with failing(s3_server, bucket, tmp_path, how, "GET", words, 1) as behind:
+    with failing(s3_server, bucket, tmp_path, how, method, words, 1) as behind:
         load(behind, embedded_warehouse, fewer, replace_more=True)
         assert_same(behind, embedded_warehouse)
 

@@ -26,6 +26,7 @@ from era5_pipeline_tests.servers import fresh_role
 from era5_pipeline_tests.stores import aws_environment
 
 if TYPE_CHECKING:
+    from era5_pipeline.lake.months import Lake
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.flat_months import FlatMonths
 
@@ -66,20 +67,16 @@ def test_a_table_is_made_once_and_columns_are_added(embedded_warehouse: Warehous
     with embedded_warehouse.connect() as connection:
         prepare(connection)
         prepare(connection)
+        # What is rolled back is not there.
+        with connection.transaction(force_rollback=True):
+            WarehouseCatalog(connection, place).open_table(["temperature_2m"])
+        assert WarehouseCatalog(connection, place).location_of_metadata() is None
         with connection.transaction():
             WarehouseCatalog(connection, place).open_table(["temperature_2m"])
         with connection.transaction():
             table = WarehouseCatalog(connection, place).open_table(["snowfall"])
         assert [field.name for field in table.schema().fields][4:] == ["temperature_2m", "snowfall"]
         assert [field.name for field in table.spec().fields] == ["time_month", "location_id_trunc"]
-
-
-def test_what_is_rolled_back_is_not_there(embedded_warehouse: Warehouse, place: LakePlace) -> None:
-    with embedded_warehouse.connect() as connection:
-        prepare(connection)
-        with connection.transaction(force_rollback=True):
-            WarehouseCatalog(connection, place).open_table(["temperature_2m"])
-        assert WarehouseCatalog(connection, place).location_of_metadata() is None
 
 
 def test_a_commit_based_on_an_older_state_is_refused(embedded_warehouse: Warehouse, place: LakePlace) -> None:
@@ -107,10 +104,9 @@ def test_a_commit_based_on_an_older_state_is_refused(embedded_warehouse: Warehou
     ],
 )
 def test_damaged_metadata_is_named_and_the_remedy_helps(
-    embedded_warehouse: Warehouse, flat_months: FlatMonths, tmp_path: Path, kind: str, fault: str
+    embedded_warehouse: Warehouse, flat_months: FlatMonths, local_lake: Lake, tmp_path: Path, kind: str, fault: str
 ) -> None:
-    (tmp_path / "lake").mkdir()
-    lake = lake_at(str(tmp_path / "lake"), tmp_path / "home")
+    lake = local_lake
     load(lake, embedded_warehouse, flat_months())
     with embedded_warehouse.connect() as connection:
         table = lake.open(connection)

@@ -13,7 +13,7 @@ from era5_pipeline.lake.catalog import WarehouseCatalog
 from era5_pipeline.lake.commits import commit_files
 from era5_pipeline.lake.months import files_of
 from era5_pipeline.model.months import Month
-from era5_pipeline_tests.lake.test_months import lake_at, table_of
+from era5_pipeline_tests.lake.test_months import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from era5_pipeline.lake.months import Lake
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.flat_months import FlatMonths
-
-
-@pytest.fixture
-def local_lake(tmp_path: Path) -> Lake:
-    (tmp_path / "lake").mkdir()
-    return lake_at(str(tmp_path / "lake"), tmp_path / "home")
 
 
 def manifests(table: Any) -> int:

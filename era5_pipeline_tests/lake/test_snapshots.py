@@ -11,7 +11,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from era5_pipeline.lake.pointer import seconds_unused
 from era5_pipeline.lake.snapshots import list_snapshots, superfluous, superseded_before
-from era5_pipeline_tests.lake.test_months import a_day_passes, lake_at, load, rows_in, rows_of_lake, table_of
+from era5_pipeline_tests.lake.test_months import a_day_passes, load, rows_in, rows_of_lake, table_of
 
 if TYPE_CHECKING:
     from era5_pipeline.lake.months import Lake
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    (tmp_path / "lake").mkdir()
-    return lake_at(str(tmp_path / "lake"), tmp_path / "home")
+def lake(local_lake: Lake) -> Lake:
+    return local_lake
 
 
 def made(operations: str) -> list[Snapshot]:

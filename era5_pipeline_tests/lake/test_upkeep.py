@@ -32,9 +32,8 @@ LONG_AGO = time.time() - 3 * 86_400
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    (tmp_path / "lake").mkdir()
-    return lake_at(str(tmp_path / "lake"), tmp_path / "home")
+def lake(local_lake: Lake) -> Lake:
+    return local_lake
 
 
 @pytest.fixture
@@ -64,6 +63,11 @@ def names(lake: Lake) -> set[str]:
 
 def data_files(lake: Lake) -> list[Path]:
     return list(Path(lake.place.address).rglob("*.parquet"))
+
+
+def point_to(warehouse: Warehouse, metadata_location: str) -> None:
+    with warehouse.connect() as connection:
+        connection.execute("UPDATE iceberg_tables SET metadata_location = %s", (metadata_location,))
 
 
 def assert_nothing_removed(lake: Lake, warehouse: Warehouse, error: type[Era5Error], words: str) -> None:
@@ -132,14 +136,11 @@ def test_a_restored_database_removes_no_newer_file(
     saved = table_of(lake, embedded_warehouse).metadata_location
     load(lake, embedded_warehouse, flat_months("2023-08"))
     newest = table_of(lake, embedded_warehouse).metadata_location
-    with embedded_warehouse.connect() as connection:
-        connection.execute("UPDATE iceberg_tables SET metadata_location = %s", (saved,))
+    point_to(embedded_warehouse, saved)
     assert_nothing_removed(lake, embedded_warehouse, RefusedError, "newer than what this database knows")
-    with embedded_warehouse.connect() as connection:
-        connection.execute("UPDATE iceberg_tables SET metadata_location = %s", (newest,))
+    point_to(embedded_warehouse, newest)
     assert_same(lake, embedded_warehouse)
-    with embedded_warehouse.connect() as connection:
-        connection.execute("UPDATE iceberg_tables SET metadata_location = %s", (saved,))
+    point_to(embedded_warehouse, saved)
     # Data file, manifest, list of manifests, metadata.
     assert cleaned(lake, embedded_warehouse, remove_newer=True).files == 4
     assert table_of(lake, embedded_warehouse).scan().count() == flat_months().rows
@@ -153,8 +154,7 @@ def test_files_elsewhere_stop_it(
     Path(lake.place.address).rename(renamed)
     Path(lake.place.address).symlink_to(renamed)
     newest = table_of(lake, embedded_warehouse).metadata_location.replace(lake.place.address, str(renamed))
-    with embedded_warehouse.connect() as connection:
-        connection.execute("UPDATE iceberg_tables SET metadata_location = %s", (newest,))
+    point_to(embedded_warehouse, newest)
     by_new_name = lake_at(str(renamed), lake.home)
     assert_nothing_removed(by_new_name, embedded_warehouse, UsageError, "files elsewhere")
 

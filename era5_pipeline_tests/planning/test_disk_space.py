@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
+import shutil
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -33,21 +33,15 @@ if TYPE_CHECKING:
 JULY = Month(2023, 7)
 # 21 x 21 points: 2.4 MB of raw files, as much again unpacked, 3 MB of Parquet.
 AREA = "-5/106/-10/111"
-_MEGABYTES = 4
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def small_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A file system of a few megabytes."""
     for name in [name for name in os.environ if name.startswith("ERA5_")]:
         monkeypatch.delenv(name)
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={_MEGABYTES}m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
-        pytest.skip("only root may mount a small file system")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with era5_files.full_disk(4 << 20) as folder:
+        yield folder
 
 
 def settings_on(folder: Path, **values: Any) -> Settings:
@@ -56,16 +50,17 @@ def settings_on(folder: Path, **values: Any) -> Settings:
     return Settings(home=folder / "home", **chosen)
 
 
-def files_below(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".in-use"]
-
-
 def test_a_month_that_the_disk_cannot_hold_is_not_begun(small_disk: Path) -> None:
     says = r"2023-07 was not started: it needs about [6-9]\.\d MB \(raw files .* MB, unpacked .* MB, flat file .* MB\)"
     with pytest.raises(LocalDiskError, match=rf"{says}, and 4\.\d MB are free in {small_disk}") as caught:
         run_raw(settings_on(small_disk), JULY)
     assert "ERA5_KEEP" in caught.value.remedy
-    assert files_below(small_disk) == []
+    assert [path for path in small_disk.rglob("*") if path.is_file() and path.suffix != ".in-use"] == []
+
+
+def fill(disk: Path, left: int) -> None:
+    """Fill the disk up to some bytes."""
+    (disk / "filling").write_bytes(bytes(shutil.disk_usage(disk).free - left))
 
 
 @pytest.mark.parametrize("wishes", [{"area": "-5/106/-6/107"}, {"variables": "t2m", "area": "-5/106/-7/108"}])
@@ -78,8 +73,7 @@ def test_what_is_there_already_needs_no_room(small_disk: Path) -> None:
     wishes = {"variables": "t2m", "area": "-5/106/-7/108"}
     run_raw(settings_on(small_disk, **wishes), JULY)
     run_flat(settings_on(small_disk, **wishes), JULY)
-    free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
-    (small_disk / "filling").write_bytes(bytes(free - 100_000))
+    fill(small_disk, 100_000)
     assert run_raw(settings_on(small_disk, **wishes), JULY).hours == 744
     assert run_flat(settings_on(small_disk, **wishes), JULY).reused
 
@@ -90,8 +84,7 @@ def test_flattening_is_not_begun_without_room_for_the_flat_file(small_disk: Path
     era5_files.write(tmp_path / "files", weather)
     chosen = settings_on(small_disk, source="files", files_dir=str(tmp_path / "files"), area=None, format="csv")
     run_raw(chosen, JULY)
-    free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
-    (small_disk / "filling").write_bytes(bytes(free - 300_000))
+    fill(small_disk, 300_000)
     with pytest.raises(LocalDiskError, match=r"2023-07 was not started: it needs about .*\(flat file .*\)"):
         run_flat(chosen, JULY)
     assert not (small_disk / "home" / "flat").exists()
@@ -104,8 +97,7 @@ def test_flattening_is_not_begun_without_room_for_decoded_messages(
     era5_files.write(tmp_path / "files", of, era5_files.GRIB_LAYOUTS[0])
     chosen = settings_on(small_disk, source="files", files_dir=str(tmp_path / "files"), area=None)
     run_raw(chosen, JULY)
-    free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
-    (small_disk / "filling").write_bytes(bytes(free - 60_000))
+    fill(small_disk, 60_000)
     monkeypatch.setattr(grib, "_MOST_IN_MEMORY", of.fields["t2m"].size - 1)
     run_raw(chosen, JULY)
     with pytest.raises(

@@ -51,45 +51,24 @@ def months(updates: Any) -> list[str]:
     return [str(update.month) for update in updates]
 
 
-def test_an_empty_table_begins_with_the_newest_complete_month(home: Path) -> None:
-    assert months(newest_months(settings(home), [], NOW)) == ["2026-10"]
-
-
-def test_a_month_is_due_some_days_after_its_end(home: Path) -> None:
-    chosen = settings(home, available_after_days=6)
-    assert months(newest_months(chosen, [], datetime(2026, 11, 6, 23, tzinfo=UTC))) == ["2026-09"]
-    assert months(newest_months(chosen, [], datetime(2026, 11, 7, tzinfo=UTC))) == ["2026-10"]
-
-
-def test_a_loaded_month_is_not_due(home: Path) -> None:
-    assert newest_months(settings(home), [held(OCTOBER)], NOW) == ()
-
-
-def test_an_incomplete_month_is_due_once_it_is_complete(home: Path) -> None:
-    (update,) = newest_months(settings(home), [held(OCTOBER, state="incomplete", hours=240)], NOW)
-    assert update.month == OCTOBER
-    assert update.overrides == {}
-
-
-def test_missed_months_are_due(home: Path) -> None:
-    assert months(newest_months(settings(home), [held(Month(2026, 7))], NOW)) == ["2026-08", "2026-09", "2026-10"]
-
-
-def test_a_gap_of_more_than_a_year_is_left_to_a_backfill(home: Path) -> None:
-    assert months(newest_months(settings(home), [held(Month(1950, 3))], NOW)) == ["2026-10"]
-
-
-def test_a_failed_month_is_due_again(home: Path) -> None:
-    failed = not_held(OCTOBER)
-    assert months(newest_months(settings(home), [failed], NOW)) == ["2026-10"]
-
-
-@given(st.integers(0, 160 * 365 * 24), st.integers(0, 60))
-def test_the_newest_month_is_over_and_the_next_one_is_not(hours: int, days: int) -> None:
-    at = datetime(1941, 1, 1, tzinfo=UTC) + timedelta(hours=hours)
-    (update,) = newest_months(Settings(source="cds", available_after_days=days), [], at)
-    assert update.month.end + timedelta(days=days) <= at
-    assert Month.from_number(update.month.number + 1).end + timedelta(days=days) > at
+@pytest.mark.parametrize(
+    ("contents", "due"),
+    [
+        ([], ["2026-10"]),
+        ([held(OCTOBER)], []),
+        ([held(OCTOBER, state="incomplete", hours=240)], ["2026-10"]),
+        ([not_held(OCTOBER)], ["2026-10"]),
+        ([held(Month(2026, 7))], ["2026-08", "2026-09", "2026-10"]),
+        ([held(Month(1950, 3))], ["2026-10"]),
+    ],
+    ids=["empty", "loaded", "incomplete", "failed", "missed", "a gap of more than a year is left to a backfill"],
+)
+def test_months_after_the_newest_of_the_table_are_due(
+    home: Path, contents: list[MonthContents], due: list[str]
+) -> None:
+    updates = newest_months(settings(home), contents, NOW)
+    assert months(updates) == due
+    assert all(update.overrides == {} for update in updates)
 
 
 def test_the_current_month_is_due_as_far_as_it_is_available(home: Path) -> None:
@@ -224,35 +203,21 @@ def test_months_to_revise_are_ordered_and_fewer_with_a_longer_delay(
 JUNE = Month(2026, 6)
 
 
-@pytest.mark.parametrize(("source", "due"), [("cds", True), ("arco", True), ("files", False), ("sample", False)])
-def test_only_months_of_the_services_are_revised(source: str, *, due: bool) -> None:
-    assert bool(months_to_revise([held(JUNE, source=source, preliminary=PRELIMINARY)], NOW, 3)) == due
-
-
-def test_final_months_and_months_not_in_the_table_are_not_revised() -> None:
-    assert months_to_revise([held(JUNE)], NOW, 3) == ()
-    assert months_to_revise([not_held(JUNE)], NOW, 3) == ()
-    assert months_to_revise([], NOW, 3) == ()
-
-
-def test_one_preliminary_hour_of_one_variable_is_enough() -> None:
-    assert months_to_revise([held(JUNE, preliminary={"snowfall": ("2026-06-30T23",)})], NOW, 3) == (JUNE,)
-
-
-def test_a_month_of_unknown_version_is_not_revised() -> None:
-    unknown = replace(entry(JUNE), expver={column: {"unknown": 720} for column in DEFAULT_COLUMNS})
-    assert months_to_revise([contents_of(unknown)], NOW, 3) == ()
-
-
-@given(instants, st.integers(0, 60))
-@example(datetime(2024, 3, 6, tzinfo=UTC), 5)
-@example(datetime(2024, 3, 5, 23, 59, 59, tzinfo=UTC), 5)
-@example(datetime(2025, 1, 1, tzinfo=UTC), 0)
-@example(datetime(2025, 3, 1, tzinfo=UTC), 29)
-def test_the_newest_complete_month_has_ended_and_the_next_has_not(now: datetime, days: int) -> None:
-    newest = newest_complete_month(now, days)
-    assert newest.end + timedelta(days=days) <= now
-    assert Month.from_number(newest.number + 1).end + timedelta(days=days) > now
+@pytest.mark.parametrize(
+    ("contents", "due"),
+    [
+        *(([held(JUNE, source=source, preliminary=PRELIMINARY)], True) for source in ("cds", "arco")),
+        *(([held(JUNE, source=source, preliminary=PRELIMINARY)], False) for source in ("files", "sample")),
+        ([held(JUNE)], False),
+        ([not_held(JUNE)], False),
+        ([], False),
+        # One preliminary hour of one variable is enough.
+        ([held(JUNE, preliminary={"snowfall": ("2026-06-30T23",)})], True),
+        ([contents_of(replace(entry(JUNE), expver={column: {"unknown": 720} for column in DEFAULT_COLUMNS}))], False),
+    ],
+)
+def test_only_preliminary_months_of_the_services_are_revised(contents: list[MonthContents], *, due: bool) -> None:
+    assert months_to_revise(contents, NOW, 3) == ((JUNE,) if due else ())
 
 
 def test_a_month_needs_loading_until_it_is_complete(home: Path) -> None:
@@ -289,3 +254,16 @@ def test_each_part_is_revised_by_its_own_request(home: Path) -> None:
     assert (first.overrides["area"], second.overrides["area"]) == ("50/0/49/1", "-5/106/-8/108")
     assert (first.overrides["source"], second.overrides["source"]) == ("cds", "arco")
     assert first.reason != second.reason
+
+
+@given(instants, st.integers(0, 60))
+@example(datetime(2024, 3, 6, tzinfo=UTC), 5)
+@example(datetime(2024, 3, 5, 23, 59, 59, tzinfo=UTC), 5)
+@example(datetime(2025, 1, 1, tzinfo=UTC), 0)
+@example(datetime(2025, 3, 1, tzinfo=UTC), 29)
+def test_the_newest_complete_month_has_ended_and_the_next_has_not(now: datetime, days: int) -> None:
+    (update,) = newest_months(Settings(source="cds", available_after_days=days), [], now)
+    newest = newest_complete_month(now, days)
+    assert update.month == newest
+    assert newest.end + timedelta(days=days) <= now
+    assert Month.from_number(newest.number + 1).end + timedelta(days=days) > now

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 
-from era5_pipeline.flat.inventory import Inventory, take_inventory
 from era5_pipeline.model.errors import (
     BadFileError,
     NoDataError,
@@ -26,13 +25,12 @@ from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, DEFAULT_VARIABLES, in_table_order
-from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.runtime.file_store import FileStore
 from era5_pipeline.runtime.files import sha256_of
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.runtime.stores import open_store
 from era5_pipeline.sources.arco import ArcoSource, access_of
-from era5_pipeline.sources.source import RawMonth, Request, Source
+from era5_pipeline.sources.source import Request, Source
 from era5_pipeline.stages import run_flat, run_raw
 from era5_pipeline_tests.arco_store import (
     LATITUDES,
@@ -43,6 +41,7 @@ from era5_pipeline_tests.arco_store import (
     served,
     weather_at,
 )
+from era5_pipeline_tests.sources.cds.source_under_test import inventory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,11 +89,6 @@ def source(url: str | Path, folder: Path, *names: str, **options: Any) -> ArcoSo
 
 async def no_pause(_: float) -> None:
     """Go on at once."""
-
-
-def inventory(raw: RawMonth, home: Path) -> Inventory:
-    with scratch_folder(home) as scratch:
-        return take_inventory(raw, scratch)
 
 
 def expected(column: str, hours: range, area: Area) -> np.ndarray:
@@ -189,27 +183,10 @@ def test_a_month_becomes_rows_with_the_values_of_the_store(store: ArcoStore, tmp
         assert np.isnan(got[:, :, hours:]).all()
 
 
-def test_an_interrupted_run_goes_on_with_the_next_day(store: ArcoStore, tmp_path: Path) -> None:
-    with served(store.folder) as web:
-        chunks: list[tuple[int, int]] = []
-
-        def cut(stage: str, done: int, total: int, unit: str) -> None:
-            chunks.append((done, total))
-            if done == 24:
-                web.fail("refuse")
-
-        with listening(cut), pytest.raises(TransientError, match="status 503"):
-            source(web.url, tmp_path, "temperature_2m").fetch(MONTH)
-        assert chunks[-1] == (24, 48)
-        web.fail("refuse", 0)
-        web.requested.clear()
-        raw = source(web.url, tmp_path, "temperature_2m").fetch(MONTH)
-        assert len(raw.files) == DAYS
-        assert len(requested_chunks(web)) == 24
-    assert not list(tmp_path.rglob(".unfinished-*"))
-
-
-def test_another_machine_goes_on_with_the_next_day(store: ArcoStore, tmp_path: Path) -> None:
+@pytest.mark.parametrize("who", ["first", "second"])
+def test_an_interrupted_run_goes_on_with_the_next_day_on_any_machine(
+    store: ArcoStore, tmp_path: Path, who: str
+) -> None:
     (tmp_path / "share").mkdir()
 
     with served(store.folder) as web:
@@ -225,13 +202,14 @@ def test_another_machine_goes_on_with_the_next_day(store: ArcoStore, tmp_path: P
             on_machine("first").fetch(MONTH)
         web.fail("refuse", 0)
         web.requested.clear()
-        raw = on_machine("second").fetch(MONTH)
+        raw = on_machine(who).fetch(MONTH)
         assert len(raw.files) == DAYS
         assert len(requested_chunks(web)) == 24
         # A third reads nothing: a month with missing hours is asked for again, its days are not.
         web.requested.clear()
         again = on_machine("third").fetch(MONTH)
         assert requested_chunks(web) == set()
+    assert not list(tmp_path.rglob(".unfinished-*"))
     assert again.fingerprint == raw.fingerprint
     assert all(sha256_of(file.path) == file.sha256 for file in again.files)
 
@@ -245,15 +223,6 @@ def test_a_refused_read_is_not_retried(web: Web, tmp_path: Path, status: int) ->
     assert not said
     assert "ERA5_ARCO_URL" in caught.value.remedy
     assert "TOKEN" not in caught.value.remedy
-
-
-def test_a_server_that_is_down_stops_all_months(tmp_path: Path) -> None:
-    said: list[str] = []
-    with pytest.raises(SourceError, match=r"http://127.0.0.1:9/store: .zmetadata cannot be read") as caught:
-        source("http://127.0.0.1:9/store", tmp_path, say=said.append).fetch(MONTH)
-    assert caught.value.exit_code == SourceError.exit_code
-    assert "Check the network" in caught.value.remedy
-    assert len(said) == 5
 
 
 def test_a_password_in_the_url_is_neither_shown_nor_stored(web: Web, tmp_path: Path) -> None:
@@ -413,11 +382,6 @@ def test_announced_hours_without_values_are_refused_and_fetched_again(tmp_path: 
     own.write(MONTH.start, 24)
     run_raw(settings, MONTH)
     assert all(outcome.passed for outcome in run_flat(strict, MONTH).outcomes)
-
-
-def test_a_month_after_the_end_of_the_store_is_not_available_yet(store: ArcoStore, tmp_path: Path) -> None:
-    with pytest.raises(NotYetAvailableError, match=r"2020-03 is not available yet.*2020-02-02 23:00"):
-        source(store.folder, tmp_path).fetch(Month(2020, 3))
 
 
 def test_a_month_before_the_start_of_the_store(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import netCDF4
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
 
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
@@ -48,12 +47,10 @@ def write(folder: Path, column: str, *, parameter: int | None = None) -> Path:
         dataset.setncatts({"DATA_SOURCE": "ECMWF: https://cds.climate.copernicus.eu", "Conventions": "CF-1.6"})
         for dimension, size in (("time", MONTH.hours), ("latitude", LATITUDES.size), ("longitude", LONGITUDES.size)):
             dataset.createDimension(dimension, size)
-        latitude = dataset.createVariable("latitude", "f8", ("latitude",))
-        latitude.setncatts({"long_name": "latitude", "short_name": "lat", "units": "degrees_north"})
-        latitude[:] = LATITUDES
-        longitude = dataset.createVariable("longitude", "f8", ("longitude",))
-        longitude.setncatts({"long_name": "longitude", "short_name": "lon", "units": "degrees_east"})
-        longitude[:] = LONGITUDES
+        for axis, degrees, to in (("latitude", LATITUDES, "north"), ("longitude", LONGITUDES, "east")):
+            created = dataset.createVariable(axis, "f8", (axis,))
+            created.setncatts({"long_name": axis, "short_name": axis[:3], "units": f"degrees_{to}"})
+            created[:] = degrees
         hours = np.arange(MONTH.hours)
         since_1900 = int((MONTH.start.replace(tzinfo=None) - np.datetime64("1900-01-01", "s").item()).total_seconds())
         time = dataset.createVariable("time", "i4", ("time",))
@@ -131,10 +128,3 @@ def test_a_variable_with_another_parameter_id_is_refused(tmp_path: Path) -> None
     (problem,) = source.problems()
     assert problem.kind == "units"
     assert "parameter 168" in problem.text
-
-
-@pytest.mark.parametrize("column", KINDS)
-def test_variables_have_the_archives_names_and_parameter_ids(column: str) -> None:
-    (variable,) = in_table_order([column])
-    assert variable.ncar_name == KINDS[column][1]
-    assert variable.param_id == KINDS[column][2]

@@ -8,29 +8,27 @@ import re
 import zipfile
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import netCDF4
 import numpy as np
 import pytest
 import time_machine
 
-from era5_pipeline.flat.inventory import take_inventory
 from era5_pipeline.model.errors import MonthFailedError, NotYetAvailableError, SourceError, UsageError
 from era5_pipeline.model.grid import nearest_location
 from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import in_table_order
-from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.sources import point as point_module
 from era5_pipeline.sources.point import DATASET, FIRST_DAY, SeriesQuery
 from era5_pipeline_tests.cds_store.timeseries import DATA, cache_key, snapped
+from era5_pipeline_tests.sources.cds.source_under_test import inventory
 from era5_pipeline_tests.sources.conftest import MEKONG, TODAY, PointUnderTest
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from era5_pipeline.flat.inventory import Inventory
     from era5_pipeline.sources.source import RawMonth
 
 MARCH = Month(2021, 3)
@@ -40,11 +38,6 @@ MARCH = Month(2021, 3)
 def few_years(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask for seven years instead of 86, most of whose hours no other test than the first needs."""
     monkeypatch.setattr(point_module, "FIRST_DAY", date(2020, 1, 1))
-
-
-def inventory(raw: RawMonth, home: Path) -> Inventory:
-    with scratch_folder(home) as scratch:
-        return take_inventory(raw, scratch)
 
 
 def values_in(raw: RawMonth, name: str) -> npt.NDArray[np.float32]:
@@ -212,54 +205,28 @@ def test_a_request_of_an_interrupted_run_is_taken_up(point: PointUnderTest) -> N
     assert len(point.server.submissions) == 1
 
 
-def test_a_request_whose_answer_was_lost_is_found(point: PointUnderTest) -> None:
-    point.server.faults.drop_submit_reply = 1
-    with time_machine.travel(datetime.now(tz=UTC)):
-        point.source().fetch(MARCH)
-    assert len(point.server.submissions) <= 2
-
-
 # --- bad answers ----------------------------------------------------------------
 
 
-def refused(point: PointUnderTest, match: str) -> MonthFailedError:
-    with pytest.raises(MonthFailedError, match=match) as caught:
-        point.source().fetch(MARCH)
+GAP = hour_of(datetime(2021, 5, 3, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("fault", "value", "says"),
+    [
+        ("other_point", True, "point 10.75/106.25: the service returned the point 10.75/106.5"),
+        ("hours_cut", 24 * 60, r"the series has 58,\d{3} of 60,\d{3} hours: it ends at 2026-09-16 12:00"),
+        ("hours_gap", (GAP, GAP + 47), "lacks 48 hours in between: 2021-05-03T00 to 2021-05-04T23"),
+        ("absent", ("tp",), "the series lacks total_precipitation"),
+    ],
+)
+def test_another_series_than_asked_for_is_refused(point: PointUnderTest, fault: str, value: Any, says: str) -> None:
+    setattr(point.server.faults, fault, value)
+    with pytest.raises(MonthFailedError, match=says) as caught:
+        point.source(names=("temperature_2m", "total_precipitation")).fetch(MARCH)
     folder = point.home / "raw" / "point"
     assert [path for path in folder.iterdir() if path.suffix in (".nc", ".zip", ".part")] == []
     assert caught.value.remedy
-    return caught.value
-
-
-def test_another_point_is_refused(point: PointUnderTest) -> None:
-    point.server.faults.other_point = True
-    refused(point, "point 10.75/106.25: the service returned the point 10.75/106.5")
-    assert len(point.server.submissions) == 1
-
-
-def test_fewer_hours_than_asked_for_are_refused(point: PointUnderTest) -> None:
-    point.server.faults.hours_cut = 24 * 60
-    refused(point, r"the series has 58,\d{3} of 60,\d{3} hours: it ends at 2026-09-16 12:00")
-
-
-def test_hours_that_are_missing_in_between_are_refused(point: PointUnderTest) -> None:
-    first = hour_of(datetime(2021, 5, 3, tzinfo=UTC))
-    point.server.faults.hours_gap = (first, first + 47)
-    refused(point, "lacks 48 hours in between: 2021-05-03T00 to 2021-05-04T23")
-
-
-def test_a_variable_that_is_absent_is_refused(point: PointUnderTest) -> None:
-    point.server.faults.absent = ("tp",)
-    with pytest.raises(MonthFailedError, match="the series lacks total_precipitation"):
-        point.source(names=("temperature_2m", "total_precipitation")).fetch(MARCH)
-
-
-def test_csv_is_refused(point: PointUnderTest, tmp_path: Path) -> None:
-    answer = tmp_path / "answer.zip"
-    with zipfile.ZipFile(answer, "w") as archive:
-        archive.writestr("x.csv", "valid_time,t2m,latitude,longitude\n1940-01-01 00:00:00,280.1,10.75,106.25\n")
-    point.server.faults.answer_with = answer
-    refused(point, "point series as CSV, not netCDF")
 
 
 def test_a_series_damaged_in_the_service_is_asked_for_once_more(point: PointUnderTest) -> None:

@@ -75,8 +75,11 @@ def answer(status: int, headers: dict[str, str] | None = None, **said: str) -> r
     return requests.HTTPError("a message with a long URL", response=response)
 
 
-def test_not_available_yet_names_the_latest_hour() -> None:
-    translated = error_of(MONTH, answer(400, title="The job has failed", traceback=NOT_YET))
+@pytest.mark.parametrize(
+    "said", [{"title": "The job has failed", "traceback": NOT_YET}, {"title": "invalid request", "detail": NOT_YET}]
+)
+def test_not_available_yet_names_the_latest_hour(said: dict[str, Any]) -> None:
+    translated = error_of(MONTH, answer(400, **said))
     assert isinstance(translated, NotYetAvailableError)
     assert "2026-11 is not available yet" in translated.message
     assert "2026-11-15 14:00" in translated.message
@@ -97,12 +100,6 @@ def test_rejected_and_failed_jobs_need_a_new_request(traceback: str, kind: str) 
     assert isinstance(translated, RetryableError)
     assert (translated.kind, translated.needs_new_request) == (kind, True)
     assert traceback in translated.reason
-
-
-def test_not_available_yet_when_the_request_is_sent() -> None:
-    translated = error_of(MONTH, answer(400, title="invalid request", detail=NOT_YET))
-    assert isinstance(translated, NotYetAvailableError)
-    assert "2026-11-15 14:00" in translated.message
 
 
 MARS_ERROR = """MARS has returned an error, please check your selection.

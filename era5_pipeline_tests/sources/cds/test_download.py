@@ -27,15 +27,20 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
+def has(path: Path, announced: str) -> bool:
+    """Whether the file has the checksum that the service announces."""
+    number = announced_number(announced)
+    assert number is not None
+    return has_checksum(path, number, md5=digests(path)[0])
+
+
 def test_digests_equal_those_of_hashlib(path: Path) -> None:
     assert digests(path) == (md5(CONTENT).hexdigest(), hashlib.sha256(CONTENT).hexdigest())
 
 
 def test_the_checksum_of_a_file_stored_in_one_piece_is_its_md5(path: Path) -> None:
-    number = announced_number(md5(CONTENT).hexdigest())
-    assert number is not None
-    assert has_checksum(path, number, md5=digests(path)[0])
-    assert not has_checksum(path, number + 1, md5=digests(path)[0])
+    assert has(path, md5(CONTENT).hexdigest())
+    assert not has(path, f"{int(md5(CONTENT).hexdigest(), 16) + 1:x}")
 
 
 def test_a_checksum_without_its_leading_zeros_is_accepted(tmp_path: Path) -> None:
@@ -44,9 +49,7 @@ def test_a_checksum_without_its_leading_zeros_is_accepted(tmp_path: Path) -> Non
     path.write_bytes(content)
     announced = f"{int(md5(content).hexdigest(), 16):x}"
     assert len(announced) <= 30
-    number = announced_number(announced)
-    assert number is not None
-    assert has_checksum(path, number, md5=digests(path)[0])
+    assert has(path, announced)
 
 
 @pytest.mark.parametrize("part", [100_000, 256_000, len(CONTENT) - 1])
@@ -55,11 +58,9 @@ def test_the_checksum_of_a_file_stored_in_parts(path: Path, part: int, monkeypat
     parts = [CONTENT[start : start + part] for start in range(0, len(CONTENT), part)]
     # As S3 writes it, with the number of parts; the service leaves that out.
     etag = f'"{md5(b"".join(md5(one).digest() for one in parts)).hexdigest()}-{len(parts)}"'
-    number = announced_number(etag)
-    assert number is not None
-    assert has_checksum(path, number, md5=digests(path)[0])
+    assert has(path, etag)
     path.write_bytes(CONTENT[:-1] + b"x")
-    assert not has_checksum(path, number, md5=digests(path)[0])
+    assert not has(path, etag)
 
 
 def test_the_part_size_of_s3fs_is_known(tmp_path: Path) -> None:
@@ -69,8 +70,7 @@ def test_the_part_size_of_s3fs_is_known(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     parts = (content[: 50 * mib], content[50 * mib : 100 * mib], b"the end")
-    number = int(md5(b"".join(md5(one).digest() for one in parts)).hexdigest(), 16)
-    assert has_checksum(path, number, md5=digests(path)[0])
+    assert has(path, md5(b"".join(md5(one).digest() for one in parts)).hexdigest())
 
 
 @pytest.mark.parametrize("text", [None, "", "abc", "md5:" + "0" * 32, "f" * 64, "not at all a checksum, this one"])

@@ -164,22 +164,23 @@ def test_a_common_request_that_is_too_large_is_refused_once_and_months_are_reque
     assert posts_of(cds) == 4
 
 
-def test_a_licence_that_is_missing_is_asked_for_once_and_the_request_is_sent_afterwards(cds: SourceUnderTest) -> None:
-    cds.server.faults.licence = True
-    with pytest.raises(SourceError, match="2020-01 to 2020-03: the licence of ERA5 is not accepted"):
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("licence", "2020-01 to 2020-03: the licence of ERA5 is not accepted"),
+        ("key", "does not accept the key"),
+    ],
+)
+def test_a_refusal_of_the_user_comes_once_and_the_request_is_sent_afterwards(
+    cds: SourceUnderTest, fault: str, says: str
+) -> None:
+    cds.server.faults.licence = fault == "licence"
+    # As the service does: what comes before the request needs no key.
+    cds.server.faults.fail("submit", status=401, times=int(fault == "key"))
+    with pytest.raises(SourceError, match=says):
         cds.fetch(together=TOGETHER)
     assert posts_of(cds) == 1
     cds.server.faults.licence = False
-    cds.fetch(together=TOGETHER)
-    assert asked_months(cds) == [["01", "02", "03"]]
-
-
-def test_a_wrong_key_is_refused_once_and_the_request_is_sent_afterwards(cds: SourceUnderTest) -> None:
-    # As the service does: what comes before the request needs no key.
-    cds.server.faults.fail("submit", status=401, times=1)
-    with pytest.raises(SourceError, match="does not accept the key"):
-        cds.fetch(together=TOGETHER)
-    assert posts_of(cds) == 1
     cds.fetch(together=TOGETHER)
     assert asked_months(cds) == [["01", "02", "03"]]
 

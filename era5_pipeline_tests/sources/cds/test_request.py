@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Area, latitude_indices, longitude_indices
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.variables import DEFAULT_VARIABLES, VARIABLES, in_table_order
+from era5_pipeline.model.variables import DEFAULT_VARIABLES, VARIABLES
 from era5_pipeline.sources.cds.request import (
     MAX_FIELDS,
     digest_of_inputs,
@@ -58,11 +58,6 @@ def test_the_globe_is_requested_without_an_area() -> None:
     assert "area" not in month_inputs(JANUARY, Request(area=Area.parse("global")))
 
 
-def test_requested_variables_are_in_the_order_of_the_table() -> None:
-    request = Request(in_table_order(["snowfall", "temperature_2m"]))
-    assert month_inputs(JANUARY, request)["variable"] == ["2m_temperature", "snowfall"]
-
-
 def test_a_month_of_the_default_variables_is_one_request() -> None:
     assert fields_of(JANUARY, len(DEFAULT_VARIABLES)) == 4464 <= MAX_FIELDS
     assert portions_of(Request()) == (Request(),)
@@ -88,11 +83,6 @@ def test_a_fresh_retrieval_requests_the_same_data_in_another_order() -> None:
     assert {**fresh, "time": plain["time"]} == plain
     assert digest_of_inputs(fresh) == digest_of_inputs(plain)
     assert digest_of_inputs(plain) != digest_of_inputs(month_inputs(Month(2020, 2), Request()))
-
-
-def test_orders_of_hours_do_not_repeat() -> None:
-    orders = {fresh_time_order() for _ in range(1000)}
-    assert len(orders) == 1000
 
 
 degrees = st.floats(-180, 360).map(lambda value: round(value, 3))

@@ -120,13 +120,6 @@ def test_a_long_queue_is_reported_every_ten_minutes() -> None:
     assert "waiting (for 0 s so far, up to 1000000.0 h in all: ERA5_CDS_PATIENCE_HOURS)" in reported[0]
 
 
-def test_poll_intervals_never_exceed_the_setting() -> None:
-    waits = Waits(poll=0.05)
-    looks = iter([False] * 5 + [True])
-    waits.policy.wait_until(lambda: next(looks), lambda: "x")
-    assert max(waits.slept) == 0.05
-
-
 @pytest.mark.parametrize(("seconds", "text"), [(0.2, "0 s"), (119, "119 s"), (600, "10 min"), (9000, "2.5 h")])
 def test_durations_are_written_in_a_fitting_unit(seconds: float, text: str) -> None:
     assert spoken(seconds) == text

@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 import pytest
 from numcodecs import BZ2, LZ4, Blosc, GZip, Zlib, Zstd
 
-from era5_pipeline.flat.inventory import Inventory, take_inventory
 from era5_pipeline.model.errors import (
     MonthFailedError,
     NoDataError,
@@ -31,7 +30,6 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.times import hour_of, hours_of_month
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
-from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.sources.source import RawMonth, Request
 from era5_pipeline.sources.zarr import reading
@@ -40,6 +38,7 @@ from era5_pipeline.sources.zarr.source import ZarrSource
 from era5_pipeline.stages import run_flat, run_raw
 from era5_pipeline_tests.arco_store import Web, served
 from era5_pipeline_tests.era5_files import without_pictures
+from era5_pipeline_tests.sources.cds.source_under_test import inventory
 from era5_pipeline_tests.stores import aws_environment, new_user
 from era5_pipeline_tests.zarr_stores import (
     BOXES,
@@ -108,14 +107,6 @@ def short_stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / name for name in CUTS}
 
 
-@pytest.mark.parametrize("cut", CUTS)
-def test_every_layout_gives_the_same_values(stores: dict[str, Path], cut: str, tmp_path: Path) -> None:
-    raw = source(stores[cut], tmp_path).fetch(MONTH)
-    assert raw.variables == COLUMNS
-    for column in COLUMNS:
-        np.testing.assert_array_equal(values_in(raw, column), expected(column, hours_of_month(MONTH), AREA))
-
-
 # The objects of "hourly" are read whole, as those of "boxes", and uploading so many takes seconds.
 @pytest.mark.parametrize(
     ("by", "cut"),
@@ -144,6 +135,10 @@ def test_every_layout_gives_the_same_rows(stores: dict[str, Path], tmp_path: Pat
         )
         result = run_raw(settings, MONTH)
         assert all(outcome.passed for outcome in result.outcomes)
+        assert result.raw.variables == COLUMNS
+        for column in COLUMNS:
+            wanted = expected(column, hours_of_month(MONTH), AREA)
+            np.testing.assert_array_equal(values_in(result.raw, column), wanted)
         with without_pictures():
             tables.append(pq.read_table(run_flat(settings, MONTH).flat.path))
     assert tables[0].num_rows == MONTH.hours * 7 * 10
@@ -204,10 +199,8 @@ def test_only_the_months_that_are_wanted_get_files(long_stores: dict[str, Path],
     chosen = source(long_stores["boxes"], tmp_path, "temperature_2m")
     chosen.fetch(Month(2019, 1), together=[Month(2019, 1), Month(2019, 3)])
     assert {path.parent.name[:7] for path in tmp_path.rglob("*.nc")} == {"2019-01", "2019-03"}
-
-
-def test_a_month_across_two_time_chunks_has_two_files(long_stores: dict[str, Path], tmp_path: Path) -> None:
-    raw = source(long_stores["boxes"], tmp_path, "temperature_2m").fetch(Month(2019, 6))
+    # A month across two chunks of time has two files.
+    raw = chosen.fetch(Month(2019, 6))
     assert [file.path.name for file in raw.files] == ["c00001.nc", "c00002.nc"]
 
 
@@ -502,11 +495,6 @@ def test_packed_values_are_unpacked(tmp_path: Path) -> None:
     want[6, 4, 2] = np.nan
     assert np.isnan(got[6, 4, 2])
     np.testing.assert_allclose(got, want, atol=0.00101)
-
-
-def inventory(raw: RawMonth, home: Path) -> Inventory:
-    with scratch_folder(home) as scratch:
-        return take_inventory(raw, scratch)
 
 
 def test_recent_months_of_a_store_without_versions_are_preliminary(tmp_path: Path) -> None:

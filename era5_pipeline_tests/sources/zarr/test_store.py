@@ -111,9 +111,6 @@ def test_an_object_that_is_absent_is_none(place: Place) -> None:
         assert place.store.read(key) is None
         assert place.store.size_of(key) is None
     assert place.store.absent == {"none", "t2m/c/1/0"}
-
-
-def test_the_size_of_an_object_is_told(place: Place) -> None:
     assert place.store.size_of(KEY) == len(CONTENT)
 
 
