@@ -57,6 +57,8 @@ def test_storage_is_on_the_server_of_the_warehouse(server_url: str, tmp_path: Pa
         # Opened in the way of `dg` and the daemon.
         with dg.DagsterInstance.from_config(str(dagster_home(tmp_path))) as theirs:
             assert database_of(url_of(theirs)) == name
+            # Else progress bars would not be shown.
+            assert isinstance(theirs.compute_log_manager, NoOpComputeLogManager)
             assert not theirs.run_retries_enabled  # a sensor of ours does that
             assert not theirs.telemetry_enabled
             assert not theirs.nux_enabled
@@ -158,11 +160,6 @@ def test_configuration_is_the_dagster_yaml_of_the_project(tmp_path: Path) -> Non
     written.write_text("telemetry: {enabled: true}\n")
     dagster_home(tmp_path / "home")
     assert written.read_text() == (ROOT / "dagster.yaml").read_text()
-
-
-def test_output_of_steps_is_not_captured(pipeline: Pipeline) -> None:
-    """If it were captured, progress bars would not be shown."""
-    assert isinstance(pipeline.instance.compute_log_manager, NoOpComputeLogManager)
 
 
 def test_runs_of_killed_processes_are_marked_as_failed(pipeline: Pipeline) -> None:
