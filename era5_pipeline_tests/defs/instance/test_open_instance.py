@@ -46,6 +46,8 @@ def test_storage_is_on_the_server_of_the_warehouse(server_url: str, tmp_path: Pa
             assert isinstance(instance.run_storage, PostgresRunStorage)
             assert isinstance(instance.event_log_storage, PostgresEventLogStorage)
             assert isinstance(instance.schedule_storage, PostgresScheduleStorage)
+            # Else the output of steps would be captured, and progress bars not shown.
+            assert isinstance(instance.compute_log_manager, NoOpComputeLogManager)
             assert database_of(url_of(instance)) == name
             assert instance.get_runs_count() == 0
             # Other processes create the instance from this reference, which contains no URL.
@@ -57,8 +59,6 @@ def test_storage_is_on_the_server_of_the_warehouse(server_url: str, tmp_path: Pa
         # Opened in the way of `dg` and the daemon.
         with dg.DagsterInstance.from_config(str(dagster_home(tmp_path))) as theirs:
             assert database_of(url_of(theirs)) == name
-            # Else progress bars would not be shown.
-            assert isinstance(theirs.compute_log_manager, NoOpComputeLogManager)
             assert not theirs.run_retries_enabled  # a sensor of ours does that
             assert not theirs.telemetry_enabled
             assert not theirs.nux_enabled
