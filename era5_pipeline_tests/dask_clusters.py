@@ -95,9 +95,6 @@ class DaskCluster:
         for _ in range(workers - len(self.living)):
             self.start_worker()
 
-    def kill_worker(self, number: int) -> None:
-        kill(self.workers[number])
-
     def _start(self, *arguments: str, log: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
         with (self.folder / log).open("wb") as output:
             return subprocess.Popen(

@@ -164,13 +164,7 @@ class Layout:
 
 
 CURRENT = Layout("current")
-LEGACY = Layout(
-    "legacy, netCDF-3",
-    file_format="NETCDF3_64BIT_OFFSET",
-    time="time",
-    packed="i2",
-    expver="absent",
-)
+LEGACY = Layout("legacy, netCDF-3", file_format="NETCDF3_64BIT_OFFSET", time="time", packed="i2", expver="absent")
 LAYOUTS = (
     CURRENT,
     Layout("current, expver scalar", expver="scalar"),

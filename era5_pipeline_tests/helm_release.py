@@ -136,10 +136,7 @@ def dagster_yaml(values: dict[str, Any]) -> dict[str, Any]:
             "config": _launcher(values["runLauncher"]["config"]["k8sRunLauncher"], values),
         },
         "run_coordinator": daemon["runCoordinator"]["config"]["customRunCoordinator"],
-        "compute_logs": {
-            "module": "dagster.core.storage.noop_compute_log_manager",
-            "class": "NoOpComputeLogManager",
-        },
+        "compute_logs": {"module": "dagster.core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"},
         "run_monitoring": {
             "enabled": monitoring["enabled"],
             "start_timeout_seconds": monitoring["startTimeoutSeconds"],

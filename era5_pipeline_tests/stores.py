@@ -22,9 +22,6 @@ import httpx
 import pytest
 from pyarrow import fs
 
-from era5_pipeline.model.settings import Settings
-from era5_pipeline.runtime.file_store import FileStore
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -178,11 +175,6 @@ def aws_environment(endpoint: str, key: str = KEY, secret: str = SECRET) -> Iter
         patch.setenv("AWS_SECRET_ACCESS_KEY", secret)
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         yield
-
-
-def clean_file_store(home: Path, address: str) -> FileStore:
-    """A store of files with nothing here yet."""
-    return FileStore.of(Settings(home=home, store=address))
 
 
 @pytest.fixture

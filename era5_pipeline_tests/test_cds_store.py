@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import socket
-import struct
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import cdsapi
-import netCDF4
 import pytest
 import requests
 from ecmwf.datastores import Client
@@ -47,31 +42,11 @@ def client_of(server: CdsServer) -> Client:
     return Client(server.url, server.key, progress=False, maximum_tries=1, retry_after=0)
 
 
-def test_server_says_nothing_when_a_client_is_killed(server: CdsServer, capsys: pytest.CaptureFixture[str]) -> None:
-    port = urlsplit(server.url).port
-    for pause in range(10):
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            client.sendall(b"GET /api/retrieve/v1/jobs/x HTTP/1.1\r\nHost: here\r\n\r\n")
-            time.sleep(pause / 500)
-            # Close like a killed process with an unread answer: with a reset.
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    time.sleep(0.2)
-    assert capsys.readouterr() == ("", "")
-
-
 def test_cdsapi_retrieves_a_zip(server: CdsServer, tmp_path: Path) -> None:
     client = cdsapi.Client(server.url, server.key, quiet=True, progress=False)
     target = tmp_path / "answer.zip"
     client.retrieve(DATASET, INPUTS, str(target))
     assert target.read_bytes().startswith(b"PK\x03\x04")
-
-
-def test_cdsapi_retrieves_one_step_type_as_netcdf(server: CdsServer, tmp_path: Path) -> None:
-    client = cdsapi.Client(server.url, server.key, quiet=True, progress=False)
-    target = tmp_path / "answer.nc"
-    client.retrieve(DATASET, INPUTS | {"variable": ["2m_temperature"]}, str(target))
-    with netCDF4.Dataset(target) as dataset:
-        assert dataset["t2m"].shape == (48, 3, 3)
 
 
 def test_jobs_are_found_again(server: CdsServer) -> None:

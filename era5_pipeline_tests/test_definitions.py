@@ -1,13 +1,11 @@
-"""The Dagster definitions: keys, groups, checks, jobs, partitions; and which modules may import what."""
+"""The Dagster definitions: keys, groups, checks, jobs, partitions."""
 
 from __future__ import annotations
 
-import ast
 import re
 import shutil
 import subprocess
 from datetime import UTC, datetime
-from functools import cache
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -22,18 +20,12 @@ from era5_pipeline.warehouse.layouts.layout import weather_table
 from era5_pipeline_tests.commands import BIN, ROOT, Home, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 PACKAGE = ROOT / "era5_pipeline"
 # By asset: upstream assets, group, kinds, and checks with whether they block.
 ASSETS = {
-    "era5/raw": (
-        set(),
-        "era5",
-        {"netcdf"},
-        {"grid_aligned": True, "variables_present": True, "hours_complete": True},
-    ),
+    "era5/raw": (set(), "era5", {"netcdf"}, {"grid_aligned": True, "variables_present": True, "hours_complete": True}),
     "era5/flat": (
         {"era5/raw"},
         "era5",
@@ -113,12 +105,6 @@ def test_partitions_are_the_months_of_era5() -> None:
         assert node.partitions_def == partitions
 
 
-def test_assets_have_no_retry_policy() -> None:
-    """With a retry policy, Dagster would also retry defects and interrupted steps."""
-    for op in defs.resolve_job_def("load_month").nodes:
-        assert op.definition.retry_policy is None  # type: ignore[attr-defined]
-
-
 def test_column_schema_is_the_same_as_in_the_table() -> None:
     ddl = weather_table(SQL("")).as_string().replace('"', "")
     body = ddl[ddl.index("(") + 1 : ddl.rindex(")")]
@@ -135,65 +121,6 @@ def test_column_schema_is_the_same_as_in_the_table() -> None:
     for name in ("flat", "weather"):
         metadata = graph.get(dg.AssetKey(["era5", name])).metadata
         assert metadata["dagster/column_schema"] == COLUMN_SCHEMA
-
-
-def imports_of(path: Path) -> set[str]:
-    """All modules that the file imports, at any level."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: a relative import"
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
-
-
-@cache
-def imports() -> dict[str, set[str]]:
-    """Map the dotted name of each of the package's modules to the names that it imports."""
-    return {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): imports_of(path)
-        for path in sorted(PACKAGE.rglob("*.py"))
-    }
-
-
-def is_below(module: str, *packages: str) -> bool:
-    return any(module == package or module.startswith(f"{package}.") for package in packages)
-
-
-# Imports that are not allowed.
-BOUNDS: dict[str, tuple[Callable[[str], bool], tuple[str, ...]]] = {
-    "only defs imports Dagster": (
-        lambda module: not is_below(module, "era5_pipeline.defs", "era5_pipeline.definitions"),
-        ("dagster", "dagster_postgres", "dagster_webserver", "dagster_docker", "dagster_graphql"),
-    ),
-    "only cli imports defs or cli": (
-        lambda module: not is_below(module, "era5_pipeline.defs", "era5_pipeline.definitions", "era5_pipeline.cli"),
-        ("era5_pipeline.defs", "era5_pipeline.definitions", "era5_pipeline.cli"),
-    ),
-    "defs does not import the command line": (
-        lambda module: is_below(module, "era5_pipeline.defs", "era5_pipeline.definitions"),
-        ("era5_pipeline.cli", "typer", "rich"),
-    ),
-    "reading files does not import the database": (
-        lambda module: is_below(module, "era5_pipeline.netcdf", "era5_pipeline.sources", "era5_pipeline.flat.flatten"),
-        ("era5_pipeline.warehouse", "psycopg"),
-    ),
-    "the warehouse does not import netCDF": (
-        lambda module: is_below(module, "era5_pipeline.warehouse"),
-        ("era5_pipeline.netcdf", "era5_pipeline.flat.flatten", "xarray", "netCDF4"),
-    ),
-}
-
-
-@pytest.mark.parametrize("bound", BOUNDS)
-def test_modules_do_not_import_what_is_not_allowed(bound: str) -> None:
-    concerns, forbidden = BOUNDS[bound]
-    concerned = [module for module in imports() if concerns(module)]
-    assert concerned
-    offences = [f"{m} imports {i}" for m in concerned for i in imports()[m] if is_below(i, *forbidden)]
-    assert offences == []
 
 
 def dg_command(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -31,7 +31,7 @@ CHART_KEYS = {
         *("computeLogManager", "telemetry"),
     },
     "postgresql": {
-        *("enabled", "postgresqlHost", "postgresqlUsername", "postgresqlDatabase", "postgresqlParams", "service"),
+        *("enabled", "postgresqlHost", "postgresqlUsername", "postgresqlDatabase", "postgresqlParams", "service")
     },
     "runLauncher.config.k8sRunLauncher": {
         *("imagePullPolicy", "envVars", "envSecrets", "volumes", "volumeMounts", "resources", "securityContext"),
@@ -59,7 +59,7 @@ CHART_KEYS = {
             "resources",
             "env",
             "volumes",
-        ),
+        )
     },
     "dagster-user-deployments": {"enabled", "enableSubchart", "deployments"},
     "dagster-user-deployments.deployments.0": {

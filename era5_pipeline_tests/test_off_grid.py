@@ -23,7 +23,6 @@ from era5_pipeline.sources.files import FilesSource
 from era5_pipeline.sources.source import RawMonth
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.verify import verify_month
-from era5_pipeline_tests.commands import InProcess, new_home
 from era5_pipeline_tests.era5_files import (
     ALL_VARIABLES,
     COLUMNS,
@@ -49,11 +48,11 @@ from era5_pipeline_tests.warehouse.loads import ask
 from era5_pipeline_tests.warehouse.test_parts import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.commands import InProcess
 
 DELHI = DATA / "era5" / "delhi-2018-offgrid" / "delhi_weather_2018_01.nc"
 ALPS = DATA / "era5" / "alps-2020-01-packed-offgrid" / "SURF_202001.nc"
@@ -238,34 +237,27 @@ def test_two_shifts_or_one_and_the_grid_are_not_loaded_together(tmp_path: Path) 
         flatten(sorted(folder.iterdir()), JULY, tmp_path, off_grid="nearest")
 
 
-def test_only_the_source_files_has_such_values(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with new_home() as home:
-        command = InProcess(capsys, monkeypatch, home.path)
-        load = ("load", "--from", JULY, "--source", "sample", "--area", "1/1/1/1", "--off-grid", "nearest")
-        error = command.run(*load, code=UsageError.exit_code).err
-    assert "--off-grid nearest is for your own files" in error
+def test_only_the_source_files_has_such_values(here: InProcess) -> None:
+    load = ("load", "--from", JULY, "--source", "sample", "--area", "1/1/1/1", "--off-grid", "nearest")
+    assert "--off-grid nearest is for your own files" in here.run(*load, code=UsageError.exit_code).err
 
 
 def test_a_command_loads_them_and_a_failed_month_keeps_the_choice(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, warehouse: Warehouse
+    here: InProcess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, warehouse: Warehouse
 ) -> None:
     folder = tmp_path / "era5"
     folder.mkdir()
     write_netcdf(folder / "a.nc", weather(HOURS[:24], [10.6, 10.35], [19.95, 20.2]))
-    with new_home() as home, pytest.MonkeyPatch.context() as patch:
-        command = InProcess(capsys, monkeypatch, home.path)
-        command.set(ERA5_DATABASE_URL=warehouse.url)
-        load = ("load", "--files-dir", str(folder))
-        error = command.run(*load, code=BadFileError.exit_code).err
-        assert "--source cds --area 10.75/19.75/10.25/20.25 --variables t2m; or take each value" in error
-        patch.setenv("ERA5_OFF_GRID", "nearest")
-        assert "is incomplete" in command.run(*load, code=RefusedError.exit_code).err
-        patch.delenv("ERA5_OFF_GRID")
-        (month,) = command.run("load", "--failed", "--allow-incomplete", "--json").json()
-        assert (month["rows"], month["interpolated"]) == (96, {"north": 0.1, "east": -0.05})
-        assert SAID in command.run(*load, "--off-grid", "nearest", "--allow-incomplete", "--force").out
+    here.set(ERA5_DATABASE_URL=warehouse.url)
+    load = ("load", "--files-dir", str(folder))
+    error = here.run(*load, code=BadFileError.exit_code).err
+    assert "--source cds --area 10.75/19.75/10.25/20.25 --variables t2m; or take each value" in error
+    monkeypatch.setenv("ERA5_OFF_GRID", "nearest")
+    assert "is incomplete" in here.run(*load, code=RefusedError.exit_code).err
+    monkeypatch.delenv("ERA5_OFF_GRID")
+    (month,) = here.run("load", "--failed", "--allow-incomplete", "--json").json()
+    assert (month["rows"], month["interpolated"]) == (96, {"north": 0.1, "east": -0.05})
+    assert SAID in here.run(*load, "--off-grid", "nearest", "--allow-incomplete", "--force").out
 
 
 # ---- the table
@@ -333,13 +325,9 @@ def loaded(warehouse: Warehouse, shifted: FlatMonth) -> Warehouse:
 
 
 @pytest.fixture
-def command(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, loaded: Warehouse
-) -> Iterator[InProcess]:
-    with new_home() as home:
-        command = InProcess(capsys, monkeypatch, home.path)
-        command.set(ERA5_DATABASE_URL=loaded.url)
-        yield command
+def command(here: InProcess, loaded: Warehouse) -> InProcess:
+    here.set(ERA5_DATABASE_URL=loaded.url)
+    return here
 
 
 def test_status_and_sql_say_what_was_interpolated(loaded: Warehouse, command: InProcess) -> None:

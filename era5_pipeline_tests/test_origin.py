@@ -12,18 +12,17 @@ import era5_pipeline as era5
 from era5_pipeline.model.errors import BadFileError, RefusedError, UsageError
 from era5_pipeline.model.source_kinds import most_doubtful
 from era5_pipeline.warehouse.load_month import load_month
-from era5_pipeline_tests.commands import InProcess, new_home
 from era5_pipeline_tests.era5_files import CURRENT, LEGACY, flatten, hours_from, weather, write_netcdf
 from era5_pipeline_tests.served import served
 from era5_pipeline_tests.warehouse.loads import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.model.source_kinds import Origin
     from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.commands import InProcess
 
 JULY = "2023-07"
 HOURS = hours_from("2023-07-01T00", 744)
@@ -103,20 +102,17 @@ def test_each_column_has_its_own_origin(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def command(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, warehouse: Warehouse
-) -> Iterator[InProcess]:
-    with new_home() as home:
-        command = InProcess(capsys, monkeypatch, home.path)
-        command.set(ERA5_DATABASE_URL=warehouse.url)
-        yield command
+def command(here: InProcess, warehouse: Warehouse) -> InProcess:
+    here.set(ERA5_DATABASE_URL=warehouse.url)
+    return here
 
 
 def test_only_the_users_word_loads_what_says_that_it_is_something_else(
     command: InProcess, warehouse: Warehouse, tmp_path: Path
 ) -> None:
-    write_netcdf(tmp_path / "x.nc", weather(HOURS[:24], [10.5, 10.25], [20.0, 20.25]), FOREIGN)
-    load = ("load", "--files-dir", str(tmp_path), "--allow-incomplete")
+    (tmp_path / "files").mkdir()
+    write_netcdf(tmp_path / "files" / "x.nc", weather(HOURS[:24], [10.5, 10.25], [20.0, 20.25]), FOREIGN)
+    load = ("load", "--files-dir", str(tmp_path / "files"), "--allow-incomplete")
     for options in ((), ("--sparse-hours", "--off-grid", "nearest", "--replace", "--force")):
         error = command.run(*load, *options, code=BadFileError.exit_code).err
         assert "values of another centre than ECMWF (GRIB_centre kwbc)" in error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString
 
@@ -12,14 +10,14 @@ import psycopg
 import pytest
 
 from era5_pipeline.postgres.urls import url_parameters
-from era5_pipeline_tests.own_servers import own_server_of, programs_of
-from era5_pipeline_tests.servers import Host
+from era5_pipeline_tests.own_servers import own_server_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.own_servers import OwnServer
+    from era5_pipeline_tests.servers import Host
 
 psutil: Any = _psutil  # it comes without types
 
@@ -82,16 +80,6 @@ def test_only_committed_rows_survive_a_stop_or_crash(
     assert ("automatic recovery in progress" in own_server.log()[logged:]) == recovers
 
 
-def test_a_stopped_server_stays_stopped_until_it_is_started(own_server: OwnServer) -> None:
-    own_server.start()
-    own_server.start()
-    own_server.stop()
-    own_server.stop()
-    assert not own_server.is_running()
-    own_server.start()
-    assert own_server.is_running()
-
-
 def test_processes_folders_and_mounts_are_removed_after_a_failed_test(host: Host) -> None:
     def use() -> None:
         with own_server_of(host, disk_bytes={"tables": 16 << 20}) as server:
@@ -121,23 +109,3 @@ def test_a_disk_can_be_filled_and_emptied(
         disk.empty()
         connection.execute("INSERT INTO numbers SELECT generate_series(2, 100000)")
     assert len(numbers_in(warehouse_on_small_disks)) == 100_000
-
-
-@pytest.mark.parametrize(
-    "url", ["postgresql://postgres@db.example.org:5432/era5", "postgresql://postgres@192.0.2.1/era5"]
-)
-def test_a_server_on_another_machine_skips_the_test(url: str) -> None:
-    with pytest.raises(pytest.skip.Exception, match="is not on this machine"):
-        programs_of(Host(url, "17.0", None, None))
-
-
-def test_missing_programs_are_named_in_the_skip(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(pytest.skip.Exception, match="needs "), own_server_of(host, disk_bytes={"tables": 16 << 20}):
-        pass
-
-
-def test_small_disks_are_skipped_without_root(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 65_534)
-    with pytest.raises(pytest.skip.Exception, match="root"), own_server_of(host, disk_bytes={"tables": 16 << 20}):
-        pass

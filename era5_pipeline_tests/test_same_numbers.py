@@ -21,7 +21,6 @@ import xarray as xr
 import era5_pipeline as era5
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests import era5_files
-from era5_pipeline_tests.commands import InProcess, new_home
 from era5_pipeline_tests.netcdf.test_grib import UK, by_ec_codes
 from era5_pipeline_tests.real_months import GULF, NORWAY, TELANGANA, NetcdfFile
 from era5_pipeline_tests.served import served
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline_tests.commands import InProcess
 
 pytestmark = pytest.mark.filterwarnings("ignore::era5_pipeline.api.frames.MissingDataWarning")
 
@@ -66,18 +66,14 @@ CASES = {
         *("temperature_2m", 1),
     ),
     "norway": Case(
-        *(NORWAY.file, "tp", "time", (2, 3), "2018-10", "total_precipitation", 1000.0, 0.0, 5e-7),
-        *("precipitation", 2),
+        *(NORWAY.file, "tp", "time", (2, 3), "2018-10", "total_precipitation", 1000.0, 0.0, 5e-7), *("precipitation", 2)
     ),
     "telangana": Case(
         *(TELANGANA.file, "tp", "valid_time", (1, 2), "2023-06", "total_precipitation", 1000.0, 0.0, 5e-7),
         *("precipitation", 2),
     ),
     # GRIB 1, 16 bits a number, of one day; cfgrib rounds its kelvin to float32.
-    "uk": Case(
-        *(UK, "t2m", "time", (10, 20), "2019-03", "temperature_2m", 1.0, -273.15, 2e-5),
-        *("temperature_2m", 1),
-    ),
+    "uk": Case(*(UK, "t2m", "time", (10, 20), "2019-03", "temperature_2m", 1.0, -273.15, 2e-5), *("temperature_2m", 1)),
 }
 
 
@@ -157,13 +153,9 @@ def client(loaded: Warehouse) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def command(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, loaded: Warehouse
-) -> Iterator[InProcess]:
-    with new_home() as home:
-        command = InProcess(capsys, monkeypatch, home.path)
-        command.set(ERA5_DATABASE_URL=loaded.url)
-        yield command
+def command(here: InProcess, loaded: Warehouse) -> InProcess:
+    here.set(ERA5_DATABASE_URL=loaded.url)
+    return here
 
 
 @pytest.fixture(params=list(CASES))

@@ -36,7 +36,6 @@ from era5_pipeline.netcdf import archive
 from era5_pipeline.planning.current_contents import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.files import read_json, sha256_of, write_json
-from era5_pipeline.sources.files import FilesSource
 from era5_pipeline.sources.open_source import source_of
 from era5_pipeline.sources.sample import SampleSource
 from era5_pipeline.sources.source import RawFile, RawMonth
@@ -143,24 +142,6 @@ def test_a_generated_month_is_loaded(
     assert loaded.flat == flat.flat
     assert loaded.verify_seconds > 0
     assert_holds(empty_warehouse, flat.flat)
-
-
-def test_a_month_of_files_is_loaded(settings: Making, warehouse: Warehouse, folder: Path) -> None:
-    chosen = settings(files_dir=str(folder))
-    assert isinstance(source_of(chosen), FilesSource)
-    result = run(chosen, warehouse)
-    assert passed(result.outcomes) == dict.fromkeys(TABLE_CHECKS, True)
-    assert result.flat.rows == 12 * 744
-    assert_holds(warehouse, result.flat)
-
-
-def test_a_real_month_is_loaded(settings: Making, warehouse: Warehouse, era5_samples: Path) -> None:
-    chosen = settings(files_dir=str(era5_samples / "gulf-2023"))
-    result = run(chosen, warehouse, Month(2023, 2))
-    assert passed(result.outcomes) == dict.fromkeys(TABLE_CHECKS, True)
-    assert result.flat.rows == 672 * 9 * 7
-    assert_holds(warehouse, result.flat)
-    assert state_of(warehouse) == "loaded"
 
 
 def test_a_stage_names_the_stage_that_it_needs(settings: Making, warehouse: Warehouse) -> None:

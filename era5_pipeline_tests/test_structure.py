@@ -192,6 +192,14 @@ def test_a_library_is_imported_in_its_rooms_only(library: str) -> None:
     assert [module for module in importing if room_of(module) not in ONLY_IN[library]] == []
 
 
+def test_the_warehouse_reads_no_files_of_era5() -> None:
+    """It is given flat months, though rooms below it read files."""
+    importing = {module: own_imports(module) for module in FILES if room_of(module) == "warehouse"}
+    assert importing
+    assert not [module for module, names in importing.items() for name in names if room_of(name) == "netcdf"]
+    assert not [module for module, names in importing.items() if "flat.flatten" in names]
+
+
 def test_nothing_is_closed_by_handlers_of_pythons_exit() -> None:
     """What a command holds is closed before it returns: Python 3.12 starts no thread or process while it ends."""
     holding = {module for module in FILES if "atexit" in {name.split(".")[0] for name in imported_by(module)}}

@@ -36,6 +36,7 @@ from era5_pipeline_tests.monthly import assert_monthly
 from era5_pipeline_tests.samples import unpacked
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from era5_pipeline.postgres.connect import Warehouse
@@ -83,6 +84,15 @@ class Loading:
 def loading(warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loading:
     monkeypatch.chdir(tmp_path)
     return Loading(warehouse, tmp_path / "home")
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CdsServer]:
+    (tmp_path / "served").mkdir()
+    with CdsServer(tmp_path / "served") as server:
+        monkeypatch.setenv("CDSAPI_URL", server.url)
+        monkeypatch.setenv("CDSAPI_KEY", server.key)
+        yield server
 
 
 def values_in_files(result: LoadResult, folder: Path, columns: str, place: Location = PLACE) -> dict[str, np.ndarray]:
@@ -233,36 +243,25 @@ def test_variables_are_not_added_where_rows_differ(loading: Loading) -> None:
     assert loading.contents(AUGUST).column_names == DEFAULT_COLUMNS
 
 
-def test_added_variables_alone_are_requested_and_a_revision_requests_all(
-    loading: Loading, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_added_variables_alone_are_requested_and_a_revision_requests_all(loading: Loading, server: CdsServer) -> None:
     month, later = Month(2026, 8), datetime(2026, 12, 20, 12, tzinfo=UTC)
     options: dict[str, Any] = {"source": "cds", "cds_poll_seconds": 0.01, "cds_retry_seconds": 0.01}
-    (tmp_path / "served").mkdir()
-    with CdsServer(tmp_path / "served") as server:
-        server.final_until = datetime(2026, 6, 30, 23, tzinfo=UTC)
-        monkeypatch.setenv("CDSAPI_URL", server.url)
-        monkeypatch.setenv("CDSAPI_KEY", server.key)
-        loading.load(month, **options)
-        loading.load(month, **options, variables="d2m")
-        assert server.submissions[-1]["variable"] == ["2m_dewpoint_temperature"]
-        (update,) = revisions(loading.settings(**options), [loading.contents(month)], later)
-        assert find_variables(update.overrides["variables"]) == find_variables("default,d2m")
-        server.final_until = datetime(2026, 9, 30, 23, tzinfo=UTC)
-        loading.load(month, **(options | dict(update.overrides)))
+    server.final_until = datetime(2026, 6, 30, 23, tzinfo=UTC)
+    loading.load(month, **options)
+    loading.load(month, **options, variables="d2m")
+    assert server.submissions[-1]["variable"] == ["2m_dewpoint_temperature"]
+    (update,) = revisions(loading.settings(**options), [loading.contents(month)], later)
+    assert find_variables(update.overrides["variables"]) == find_variables("default,d2m")
+    server.final_until = datetime(2026, 9, 30, 23, tzinfo=UTC)
+    loading.load(month, **(options | dict(update.overrides)))
     (part,) = loading.contents(month).parts
     assert (part.version, len(part.columns), part.additions) == ("final", 7, ())
 
 
-def test_variables_of_own_files_are_added_to_rows_of_a_service(
-    loading: Loading, point_series: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("server")
+def test_variables_of_own_files_are_added_to_rows_of_a_service(loading: Loading, point_series: Path) -> None:
     month, place = Month(2024, 2), nearest_location(48.75, 2.25)
-    (tmp_path / "served").mkdir()
-    with CdsServer(tmp_path / "served") as server:
-        monkeypatch.setenv("CDSAPI_URL", server.url)
-        monkeypatch.setenv("CDSAPI_KEY", server.key)
-        loading.load(month, source="cds", area="48.75/2.25/48.75/2.25", cds_poll_seconds=0.01)
+    loading.load(month, source="cds", area="48.75/2.25/48.75/2.25", cds_poll_seconds=0.01)
     old = loading.values(month, "default", place)
     paris = str(point_series / "paris-2024-nc-zip")
     loading.load(month, source="files", files_dir=paris, area=None, variables="d2m,sp")
@@ -293,9 +292,7 @@ def test_another_area_of_a_month_may_hold_other_variables(loading: Loading) -> N
     assert needs_loading(wider, [loading.contents(AUGUST)], AUGUST) is True
 
 
-def test_a_preliminary_month_of_twenty_variables_is_revised(
-    loading: Loading, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_preliminary_month_of_twenty_variables_is_revised(loading: Loading, server: CdsServer) -> None:
     month, later = Month(2026, 8), datetime(2026, 12, 20, 12, tzinfo=UTC)
     options: dict[str, Any] = {
         "source": "cds",
@@ -303,23 +300,19 @@ def test_a_preliminary_month_of_twenty_variables_is_revised(
         "cds_poll_seconds": 0.01,
         "cds_retry_seconds": 0.01,
     }
-    (tmp_path / "served").mkdir()
-    with CdsServer(tmp_path / "served") as server:
-        server.final_until = datetime(2026, 6, 30, 23, tzinfo=UTC)
-        monkeypatch.setenv("CDSAPI_URL", server.url)
-        monkeypatch.setenv("CDSAPI_KEY", server.key)
-        loading.load(month, **options)
-        assert len(server.submissions[-1]["variable"]) == 20
-        held = loading.contents(month)
-        assert held.is_preliminary
-        assert [part.month for part in parts_to_revise([held], later, 3)] == [month]
-        (update,) = revisions(loading.settings(**options), [held], later)
-        # The same settings ask for the same variables; others would not.
-        assert "variables" not in update.overrides
-        (other,) = revisions(loading.settings(source="cds"), [held], later)
-        assert find_variables(other.overrides["variables"]) == find_variables(TWENTY)
-        server.final_until = datetime(2026, 9, 30, 23, tzinfo=UTC)
-        loading.load(month, **(options | dict(update.overrides)))
+    server.final_until = datetime(2026, 6, 30, 23, tzinfo=UTC)
+    loading.load(month, **options)
+    assert len(server.submissions[-1]["variable"]) == 20
+    held = loading.contents(month)
+    assert held.is_preliminary
+    assert [part.month for part in parts_to_revise([held], later, 3)] == [month]
+    (update,) = revisions(loading.settings(**options), [held], later)
+    # The same settings ask for the same variables; others would not.
+    assert "variables" not in update.overrides
+    (other,) = revisions(loading.settings(source="cds"), [held], later)
+    assert find_variables(other.overrides["variables"]) == find_variables(TWENTY)
+    server.final_until = datetime(2026, 9, 30, 23, tzinfo=UTC)
+    loading.load(month, **(options | dict(update.overrides)))
     part = loading.contents(month).parts[0]
     assert (part.version, len(part.columns)) == ("final", 20)
     assert part.revision is not None

@@ -83,13 +83,7 @@ def test_hours_of_a_place_have_their_own_version(
     assert ends in " ".join((here.home / "series.svg").read_text().split())
     answer = client.get(
         "/v1/archive",
-        params={
-            "latitude": 10.5,
-            "longitude": 20,
-            "start_date": first,
-            "end_date": last,
-            "hourly": "temperature_2m",
-        },
+        params={"latitude": 10.5, "longitude": 20, "start_date": first, "end_date": last, "hourly": "temperature_2m"},
     )
     assert answer.json()["era5"]["versions"] == [version]
     assert answer.headers["x-era5-versions"] == version

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.cells import ratio
 
 
-def test_ratio_of_measured_rates() -> None:
-    assert ratio(5.0, 2.0) == 2.5
-    assert ratio(2.0, 3.0) == 0.667
-
-
-def test_ratio_without_a_measurement_is_none() -> None:
-    assert ratio(None, 1.0) is None
-    assert ratio(1.0, None) is None
-    assert ratio(1.0, 0.0) is None
+@pytest.mark.parametrize(
+    ("one", "other", "found"),
+    [(5.0, 2.0, 2.5), (2.0, 3.0, 0.667), (None, 1.0, None), (1.0, None, None), (1.0, 0.0, None)],
+)
+def test_ratio_of_rates_is_none_without_a_measurement(
+    one: float | None, other: float | None, found: float | None
+) -> None:
+    assert ratio(one, other) == found

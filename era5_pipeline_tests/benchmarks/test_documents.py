@@ -9,11 +9,8 @@ import pytest
 
 from benchmarks.asking import ALL_HOURS
 from benchmarks.documents import document_parts, package_rates, rates_text, with_parts
-from benchmarks.engines import Duckdb, OfWarehouse, Polars
 from benchmarks.everywhere import ON_FAR_S3, ON_S3
-from benchmarks.lake import MANY_ALONE, MANY_BOTH, of_decades
 from benchmarks.pipeline import STAGES
-from benchmarks.reaching import AT_RATE
 from benchmarks.tables import Results, find_results, layout_of
 from era5_pipeline_tests.commands import ROOT
 
@@ -58,15 +55,6 @@ def test_a_part_of_which_nothing_is_measured_keeps_its_text() -> None:
     assert with_parts(filled, parts) == filled
 
 
-def test_figures_of_a_load_over_http_are_those_of_clients() -> None:
-    at_rate = cell("reach", AT_RATE, seconds=9.0, requests_per_second=199.5, p50_ms=9, p99_ms=32, server_cpu_ms=2.2)
-    lines = lines_of("reach", at_rate)
-    wanted = (
-        "200 requests/s; 9 ms in the middle; 32 ms at the 99th percentile; 2.2 ms of the server's processor a request"
-    )
-    assert f"| HTTP: requests due at a fixed rate | {wanted} |" in lines
-
-
 def test_the_load_of_the_machine_stands_beside_its_figures() -> None:
     alone = cell("pipeline", "flatten alone", seconds=1.0) | {
         "repeats": [{"at": "2026-01-02T00:00:00+00:00", "load_average": load} for load in (0.3, 9.0, 0.5)]
@@ -74,15 +62,6 @@ def test_the_load_of_the_machine_stands_beside_its_figures() -> None:
     cells = cell("pipeline", "netCDF to rows, all workers at once", seconds=1.0), alone
     assert lines_of("pipeline", *cells)[-1] == "| load average of the minute before | 0.5 |"
     assert "load average" not in lines_of("pipeline", cells[0])[-1]
-
-
-def test_each_backfill_has_a_column() -> None:
-    cells = [
-        cell("orchestration", f"backfill of {n} months", rows=0, seconds=n, seconds_per_month=1.5) for n in (24, 1020)
-    ]
-    lines = lines_of("orchestration", *cells)
-    assert f"|  | backfill of 24 months, {PLAIN} | backfill of 1020 months, {PLAIN} |" in lines
-    assert "| seconds per month | 1.5 | 1.5 |" in lines
 
 
 def test_the_plan_for_the_globe_is_made_of_visits_to_files_on_s3() -> None:
@@ -106,35 +85,6 @@ def test_the_plan_for_the_globe_is_made_of_visits_to_files_on_s3() -> None:
     assert "| 1 | 361 | 21.1 h | 0.03 GB/s | 60 |" in text
     assert "| 100 | 4 | 14 min |" in text
     assert "a map costs 2.88 dollars: 1.05 for cores and 1.82 for requests" in text
-
-
-def test_choosing_says_what_a_month_costs_when_the_lake_has_many() -> None:
-    def loads(name: str, first: float, last: float) -> dict[str, Any]:
-        return cell("lake", name, seconds=1.0, first_months_ms=first, last_months_ms=last)
-
-    lines = lines_of("lake", loads(MANY_ALONE, 20.0, 30.0), loads(MANY_BOTH, 50.0, 61.0))
-    assert (
-        "A month of a few places takes 50 ms to load into a new warehouse and lake, 61 ms after 1,020 months; "
-        "without a lake 20 and 30 ms."
-    ) in lines
-    assert not any("A month of" in line for line in lines_of("lake", loads(MANY_BOTH, 5.0, 6.0)))
-
-
-def test_choosing_says_when_to_ask_the_warehouse_and_when_the_lake() -> None:
-    def asked(name: str, place: float, trends: float) -> dict[str, Any]:
-        return cell("lake", name, seconds=1.0, place_hours_warm_ms=place, month_mean_warm_ms=1.0, trends_warm_ms=trends)
-
-    cells = [
-        asked(name, place, trends)
-        for engine, place, trends in ((OfWarehouse, 20.0, 900.0), (Duckdb, 700.0, 500.0), (Polars, 800.0, 200.0))
-        for name in (engine.name, of_decades(engine))
-    ]
-    lines = lines_of("lake", *cells)
-    assert lines[0] == f"`partitions`, {PLAIN}, fsync off: a year of 1,000 rows, milliseconds warm (cold):"
-    assert "20 ms in the warehouse (`partitions`), and 700 ms by the fastest engine on the lake (DuckDB)" in lines[-2]
-    assert lines[-2].endswith("places are asked of the warehouse.")
-    assert "900 ms in the warehouse, and 200 ms by the fastest engine on the lake (Polars)" in lines[-1]
-    assert lines[-1].endswith("scans of everything are for the lake.")
 
 
 @pytest.mark.parametrize(

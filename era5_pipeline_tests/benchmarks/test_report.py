@@ -130,19 +130,3 @@ def test_numbers_are_those_of_the_newest_file(folder: Path) -> None:
     )
     assert "null: the server has no TimescaleDB" in text
     assert "| copy, full, psycopg3 rows | 103,000 | 100,000 | 103,000 | null (the server has no TimescaleDB) |" in text
-
-
-def test_parts_of_other_names_and_texts_around_are_left_alone(folder: Path) -> None:
-    readme = folder.parent / "README.md"
-    readme.write_text("a\n<!-- bench: summary -->\nold\n<!-- end -->\nb\n<!-- bench: other -->\nkept\n<!-- end -->\n")
-    try:
-        moved = folder.parent / "benchmarks"
-        shutil.copytree(folder / "results", moved / "results")
-        write_report(moved)
-        text = readme.read_text()
-    finally:
-        readme.unlink()
-        shutil.rmtree(moved)
-    assert text.startswith("a\n<!-- bench: summary -->\n\nMeasured on 2 cores of a processor, 2 GiB, 2026-01-02")
-    assert text.endswith("<!-- end -->\nb\n<!-- bench: other -->\nkept\n<!-- end -->\n")
-    assert "old" not in text

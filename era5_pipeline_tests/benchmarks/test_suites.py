@@ -108,13 +108,7 @@ def test_other_suites_with_tiny_loads_and_the_report_of_them(here: InProcess, se
     (folder / "results" / "2026-01-01").mkdir(parents=True)
     (folder / "results" / "2026-01-01" / "machine.json").write_text(json.dumps(result))
     written = {path.name for path in write_report(folder)}
-    assert {
-        "results.md",
-        "summary.png",
-        "copy.png",
-        "sustained.png",
-        "ladder.png",
-    } <= written
+    assert {"results.md", "summary.png", "copy.png", "sustained.png", "ladder.png"} <= written
 
 
 def test_alternatives_on_two_months(here: InProcess, server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,11 +134,7 @@ def test_all_ways_on_a_server(here: InProcess, empty_warehouse: Warehouse, host:
     reasons = [cell["reason"] is None for cell in conversion.values()]
     assert (
         reasons
-        == {
-            "partitions": [False] * 4,
-            "hypertable": [True, True, False, False],
-            "columnstore": [True] * 4,
-        }[host.layout]
+        == {"partitions": [False] * 4, "hypertable": [True, True, False, False], "columnstore": [True] * 4}[host.layout]
     )
     assert databases_left(empty_warehouse) == []
 

@@ -184,13 +184,36 @@ def test_incomplete_month_is_refused_unless_allowed(pipeline: Pipeline, era5_sam
     assert pipeline.rows("2023-09") == 168 * 441
 
 
-def test_off_grid_month_is_refused(pipeline: Pipeline, era5_samples: Path) -> None:
-    files = {"source": "files", "files_dir": str(era5_samples / "delhi-2018-offgrid")}
-    run = pipeline.run("2018-01", **files, allow_incomplete=True, force=True)
-    assert pipeline.checks(run)["grid_aligned"] is False
+@pytest.mark.parametrize(
+    ("folder", "month", "options", "check", "said"),
+    [
+        ("delhi-2018-offgrid", "2018-01", {"force": True}, "grid_aligned", "is not on ERA5's 0.25 degree grid"),
+        (
+            "gulf-2023",
+            "2023-05",
+            {"variables": "default", "strict_variables": True},
+            "variables_present",
+            "total_precipitation",
+        ),
+        # In none of the files: refused before the month is looked at.
+        ("gulf-2023", "2023-05", {"variables": "t2m,tp"}, None, "total_precipitation"),
+    ],
+)
+def test_month_off_the_grid_or_without_a_variable_is_refused(
+    pipeline: Pipeline,
+    era5_samples: Path,
+    folder: str,
+    month: str,
+    options: dict[str, Any],
+    check: str | None,
+    said: str,
+) -> None:
+    files = {"source": "files", "files_dir": str(era5_samples / folder), "allow_incomplete": check == "grid_aligned"}
+    run = pipeline.run(month, **files, **options)
+    assert check is None or pipeline.checks(run)[check] is False
+    assert said in run.errors[0].message
     assert pipeline.materialized(run) == {}
-    assert pipeline.rows("2018-01") == 0
-    assert "is not on ERA5's 0.25 degree grid" in run.errors[0].message
+    assert pipeline.rows(month) == 0
 
 
 def test_impossible_values_are_refused(pipeline: Pipeline, tmp_path: Path) -> None:
@@ -230,31 +253,3 @@ def test_missing_values_are_refused_unless_allowed(pipeline: Pipeline, tmp_path:
     assert entry is not None
     assert entry.state == "incomplete"
     assert pipeline.rows("2021-07") == 744 * 12
-
-
-def test_missing_requested_variable_is_refused(pipeline: Pipeline, era5_samples: Path) -> None:
-    files = {"source": "files", "files_dir": str(era5_samples / "gulf-2023")}
-    run = pipeline.run("2023-05", **files, variables="default", strict_variables=True)
-    assert pipeline.checks(run)["variables_present"] is False
-    assert "total_precipitation" in run.errors[0].message
-    # In none of the files: refused before the month is looked at.
-    run = pipeline.run("2023-05", **files, variables="t2m,tp")
-    assert "total_precipitation" in run.errors[0].message
-    assert pipeline.rows("2023-05") == 0
-
-
-def test_generated_month_does_not_replace_real_month(pipeline: Pipeline, era5_samples: Path) -> None:
-    files = {"source": "files", "files_dir": str(era5_samples / "gulf-2023")}
-    assert pipeline.run("2023-04", **files).errors == ()
-    run = pipeline.run("2023-04", **SMALL)
-    assert [error.exit_code for error in run.errors] == [4]
-    assert "the table holds real data" in run.errors[0].message
-    assert pipeline.attempts(run, "weather") == 1
-    assert pipeline.rows("2023-04") == 720 * 63
-
-
-def test_month_without_files_names_available_months(pipeline: Pipeline, era5_samples: Path) -> None:
-    run = pipeline.run("2022-12", source="files", files_dir=str(era5_samples / "gulf-2023"))
-    assert [error.exit_code for error in run.errors] == [3]
-    assert "2023-01 to 2023-12" in run.errors[0].remedy
-    assert pipeline.attempts(run, "raw") == 1

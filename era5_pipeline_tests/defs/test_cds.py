@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NoReturn
 import dagster as dg
 import pytest
 
-from era5_pipeline.defs import resources
 from era5_pipeline.defs.failures import failed_months
 from era5_pipeline.defs.run_tags import resource_config
 from era5_pipeline.defs.runner import MonthRunner
@@ -58,17 +57,6 @@ def pipeline(server_url: str, running: CdsServer, tmp_path_factory: pytest.TempP
 
 def log_of(pipeline: Pipeline, run: MonthRun) -> str:
     return "\n".join(entry.user_message for entry in pipeline.instance.all_logs(run.run_id))
-
-
-def test_month_is_loaded_from_the_store(pipeline: Pipeline, server: CdsServer) -> None:
-    run = pipeline.run("2020-02")
-    assert run.errors == ()
-    assert pipeline.rows("2020-02") == 29 * 24 * 9
-    entry = pipeline.entry("2020-02")
-    assert entry is not None
-    assert (entry.source, entry.area, entry.state) == ("cds", AREA, "loaded")
-    assert len(server.submissions) == 1
-    assert set(pipeline.checks(run).values()) == {True}
 
 
 def test_waits_and_their_reasons_are_in_the_run_log(pipeline: Pipeline, server: CdsServer) -> None:
@@ -254,7 +242,11 @@ def test_first_month_of_era5_is_complete(pipeline: Pipeline, server: CdsServer) 
     assert run.errors == ()
     entry = pipeline.entry("1940-01")
     assert entry is not None
-    assert (entry.state, entry.rows, entry.hours) == ("loaded", 744 * 9, 744)
+    assert (entry.source, entry.area, entry.state) == ("cds", AREA, "loaded")
+    assert pipeline.rows("1940-01") == entry.rows == 744 * 9
+    assert entry.hours == 744
+    assert len(server.submissions) == 1
+    assert set(pipeline.checks(run).values()) == {True}
     hours = {facts.column: facts.values // 9 for facts in entry.columns}
     assert (hours["temperature_2m"], hours["total_precipitation"], hours["snowfall"]) == (744, 737, 737)
 
@@ -287,7 +279,3 @@ def test_key_is_not_in_any_log_event_or_file(pipeline: Pipeline, server: CdsServ
             assert server.key not in dg.serialize_value(entry)
     for path in pipeline.home.rglob("*"):
         assert not path.is_file() or server.key.encode() not in path.read_bytes(), path
-
-
-def test_raw_asset_has_a_pool_with_limit_two(pipeline: Pipeline) -> None:
-    assert pipeline.instance.event_log_storage.get_concurrency_info(resources.CDS).slot_count == 2

@@ -7,7 +7,6 @@ import pytest
 
 from era5_pipeline.defs.failures import RETRIES, as_failures
 from era5_pipeline.model.errors import (
-    BadFileError,
     Era5Error,
     LocalDiskError,
     MonthLockedError,
@@ -37,12 +36,6 @@ def test_permanent_error_is_not_retried(kind: type[Era5Error]) -> None:
     values = {name: value.value for name, value in failure.metadata.items()}
     assert values == {"message": "2023-07: what failed", "remedy": "What to do.", "exit_code": kind.exit_code}
     assert failure.__cause__ is error
-
-
-def test_failure_has_message_and_remedy_of_the_error() -> None:
-    with pytest.raises(dg.Failure, match=r"a\.nc: is cut off") as raised, as_failures(0):
-        raise BadFileError("a.nc", "is cut off", remedy="Download it again.")
-    assert raised.value.metadata["exit_code"].value == 3
 
 
 def test_an_unreachable_server_is_waited_for() -> None:

@@ -62,11 +62,7 @@ def pipeline(server_url: str, server: CdsServer, tmp_path_factory: pytest.TempPa
 def together(pipeline: Pipeline, first: str, last: str) -> list[MonthRun]:
     runs: list[MonthRun] = []
     run_months_together(
-        pipeline.instance,
-        months_between(first, last),
-        overrides={},
-        around=lambda _: nullcontext(),
-        on_run=runs.append,
+        pipeline.instance, months_between(first, last), overrides={}, around=lambda _: nullcontext(), on_run=runs.append
     )
     return runs
 
@@ -218,9 +214,7 @@ def run_job(
     """The job as somebody launches it in the web UI."""
     config = {"first": first, "last": last, **({"calendar_months": list(calendar_months)} if calendar_months else {})}
     return defs.resolve_job_def(load_months.name).execute_in_process(
-        instance=pipeline.instance,
-        run_config={"ops": {load_in_turn.name: {"config": config}}},
-        raise_on_error=False,
+        instance=pipeline.instance, run_config={"ops": {load_in_turn.name: {"config": config}}}, raise_on_error=False
     )
 
 

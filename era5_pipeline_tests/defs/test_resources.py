@@ -16,7 +16,6 @@ from era5_pipeline.defs import resources
 from era5_pipeline.defs.assets import raw
 from era5_pipeline.defs.instance.open_instance import open_instance
 from era5_pipeline.defs.resources import TOGETHER, Era5Resource
-from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline_tests.era5_files import CURRENT, hours_from, left_behind, weather, write
@@ -61,28 +60,16 @@ def test_every_field_is_a_setting_and_none_is_secret() -> None:
     }
 
 
-def test_unset_fields_come_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_fields_override_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ERA5_SOURCE", "sample")
     monkeypatch.setenv("ERA5_AREA", "1/2/0/3")
     monkeypatch.setenv("ERA5_FORCE", "true")
     settings = Era5Resource().settings()
     assert (settings.home, settings.source, settings.area, settings.force) == (tmp_path, "sample", "1/2/0/3", True)
     assert settings.format == "parquet"
-
-
-def test_set_fields_override_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ERA5_SOURCE", "sample")
-    monkeypatch.setenv("ERA5_FORCE", "true")
-    resource = Era5Resource(source="files", files_dir="/data", format="csv", force=False, sample_hours=3)
-    settings = resource.settings()
+    settings = Era5Resource(source="files", files_dir="/data", format="csv", force=False, sample_hours=3).settings()
     assert (settings.source, settings.files_dir, settings.format) == ("files", "/data", "csv")
-    assert (settings.force, settings.sample_hours) == (False, 3)
-
-
-@pytest.mark.parametrize(("field", "value"), [("source", "cloud"), ("format", "xlsx"), ("sample_hours", 0)])
-def test_invalid_field_is_named(field: str, value: str | int) -> None:
-    with pytest.raises(UsageError, match=f"ERA5_{field.upper()}"):
-        Era5Resource(**{field: value}).settings()  # type: ignore[arg-type]
+    assert (settings.force, settings.sample_hours, settings.area) == (False, 3, "1/2/0/3")
 
 
 # Loads months one after the other; each load reports when it holds its slot, and waits for a signal to continue.
@@ -121,6 +108,7 @@ def limit_of(pipeline: Pipeline) -> int:
 
 def test_pools_exist_before_the_first_run(pipeline: Pipeline) -> None:
     assert limit_of(pipeline) == 2
+    assert pipeline.instance.event_log_storage.get_concurrency_info(resources.CDS).slot_count == 2
 
 
 def test_changed_limit_is_kept(pipeline: Pipeline) -> None:

@@ -261,16 +261,11 @@ def test_the_lake_is_cleaned_by_the_stated_times(
     assert not clean()
 
 
-def test_schedules_are_stopped_by_default() -> None:
-    for schedule in SCHEDULES:
-        assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
-        assert schedule.execution_timezone == "UTC"
-
-
-def test_schedules_say_when_they_run() -> None:
+def test_schedules_say_when_they_run_and_are_stopped_by_default() -> None:
     days = {"*": "Every day", "0": "On Sundays", "1": "On Mondays"}
     for schedule in SCHEDULES:
         minute, hour, _, _, weekday = str(schedule.cron_schedule).split()
+        assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
         assert schedule.execution_timezone == "UTC"
         assert schedule.description is not None
         assert schedule.description.startswith(f"{days[weekday]} at {int(hour):02}:{int(minute):02} UTC: ")

@@ -17,32 +17,10 @@ from era5_pipeline.model.places import find_place
 from era5_pipeline_tests import make_land
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from era5_pipeline.draw.outlines import FloatArray
-
-
-@pytest.mark.parametrize(
-    ("latitude", "longitude", "expected"),
-    [
-        (-6.21, 106.85, (-6.25, 106.75)),
-        (-6.21, 106.88, (-6.25, 107.0)),
-        (90.0, 12.3, (90.0, 12.25)),
-        (-90.0, -180.0, (-90.0, 180.0)),
-        (89.9, 0.0, (90.0, 0.0)),
-        # Both sides of the date line, and of Greenwich.
-        (-16.8, 179.95, (-16.75, 180.0)),
-        (-16.8, -179.95, (-16.75, 180.0)),
-        (-16.8, -179.8, (-16.75, -179.75)),
-        (51.48, 359.95, (51.5, 0.0)),
-        (51.48, -0.05, (51.5, 0.0)),
-        (51.48, 180.0 + 106.85, (51.5, -73.25)),
-    ],
-)
-def test_the_nearest_grid_point_is_arithmetic(latitude: float, longitude: float, expected: tuple[float, float]) -> None:
-    found = cell_of(latitude, longitude).location
-    assert (found.latitude, found.longitude) == expected
 
 
 @pytest.mark.parametrize(
@@ -245,25 +223,27 @@ def test_the_last_full_year_ends_with_the_period_or_is_its_first(end: date, year
     assert last_full_year(2020, end) == year
 
 
-def test_years_in_which_the_offset_was_another_are_listed() -> None:
-    # Jakarta has had UTC+7 since 1964; Japan's time, +9, in the war, +7:30 and +8 after it.
-    assert standard_offset("Asia/Jakarta", 1940, 2025).other_years == tuple(range(1940, 1964))
-    assert standard_offset("Asia/Jakarta", 1964, 2025).other_years == ()
-    # Moscow was four hours ahead from the spring of 2011 to the autumn of 2014.
-    moscow = standard_offset("Europe/Moscow", 2005, 2020)
-    assert (moscow.minutes, moscow.other_years) == (180, (2012, 2013))
-    # Venezuela was four and a half hours behind from December 2007 to May 2016: the least offset of those years.
-    caracas = standard_offset("America/Caracas", 2000, 2020)
-    assert (caracas.minutes, caracas.other_years) == (-240, tuple(range(2007, 2017)))
-
-
-def test_years_with_another_standard_time_are_listed_also_where_clocks_go_back_in_ramadan() -> None:
-    assert standard_offset("Africa/Casablanca", 2010, 2024).other_years == tuple(range(2010, 2019))
-
-
-def test_years_that_are_not_neighbours_are_listed_apart() -> None:
-    # London kept summer time all winter in 1941 to 1944, and British Standard Time in 1969 and 1970.
-    assert standard_offset("Europe/London", 1940, 2020).other_years == (1941, 1942, 1943, 1944, 1969, 1970)
+@pytest.mark.parametrize(
+    ("zone", "years", "minutes", "other_years"),
+    [
+        # Jakarta has had UTC+7 since 1964; Japan's time, +9, in the war, +7:30 and +8 after it.
+        ("Asia/Jakarta", (1940, 2025), 420, range(1940, 1964)),
+        ("Asia/Jakarta", (1964, 2025), 420, ()),
+        # Moscow was four hours ahead from the spring of 2011 to the autumn of 2014.
+        ("Europe/Moscow", (2005, 2020), 180, (2012, 2013)),
+        # Venezuela was four and a half hours behind from December 2007 to May 2016: the least offset of those years.
+        ("America/Caracas", (2000, 2020), -240, range(2007, 2017)),
+        # Clocks go back in Ramadan.
+        ("Africa/Casablanca", (2010, 2024), 60, range(2010, 2019)),
+        # London kept summer time all winter in 1941 to 1944, and British Standard Time in 1969 and 1970.
+        ("Europe/London", (1940, 2020), 0, (1941, 1942, 1943, 1944, 1969, 1970)),
+    ],
+)
+def test_years_in_which_the_offset_was_another_are_listed(
+    zone: str, years: tuple[int, int], minutes: int, other_years: Sequence[int]
+) -> None:
+    found = standard_offset(zone, *years)
+    assert (found.minutes, found.other_years) == (minutes, tuple(other_years))
 
 
 @pytest.mark.parametrize("zone", ["Asia/Kolkata", "Europe/Berlin", "Europe/Dublin", "America/Coyhaique"])

@@ -19,10 +19,7 @@ HOURS = np.array(hours_of_month(JULY))
     [
         ({"temperature_2m": HOURS}, None),
         ({"temperature_2m": HOURS[:100]}, "100 of 744 hours; missing 2023-07-05T04 to 2023-07-31T23; the latest "),
-        (
-            {"temperature_2m": HOURS[::2]},
-            "372 of 744 hours; missing 2023-07-01T01, 2023-07-01T03, ",
-        ),
+        ({"temperature_2m": HOURS[::2]}, "372 of 744 hours; missing 2023-07-01T01, 2023-07-01T03, "),
         (
             {"temperature_2m": HOURS, "zonal_wind_10m": HOURS[1:]},
             "zonal_wind_10m has 743 of 744 hours, missing 2023-07-01T00",

@@ -171,12 +171,6 @@ def test_coordinates_out_of_range_are_refused(latitude: float, longitude: float)
         nearest_location(latitude, longitude)
 
 
-@given(latitudes, longitudes)
-def test_a_location_is_found_by_its_number(latitude: float, longitude: float) -> None:
-    place = nearest_location(latitude, longitude)
-    assert location_of(place.location_id) == place
-
-
 @pytest.mark.parametrize("number", [0, -1, N_LOCATIONS + 1])
 def test_numbers_out_of_range_are_refused(number: int) -> None:
     with pytest.raises(UsageError, match="is out of range"):
@@ -250,7 +244,8 @@ def test_an_invalid_point_is_refused(text: str) -> None:
 
 
 @given(st.integers(1, N_LOCATIONS))
-def test_a_point_is_known_by_its_id(location_id: int) -> None:
-    point = Location.of_id(location_id)
-    assert nearest_location(point.latitude, point.longitude) == point
+def test_a_location_is_found_by_its_number(number: int) -> None:
+    point = location_of(number)
+    assert point == Location.of_id(number) == nearest_location(point.latitude, point.longitude)
+    assert point.location_id == number
     assert parse_points(str(point)) == (point,)

@@ -33,11 +33,20 @@ def test_an_invalid_month_is_refused_with_an_example(text: str) -> None:
     assert "YYYY-MM" in raised.value.remedy
 
 
-@pytest.mark.parametrize("text", ["1939-12", "0001-01"])
-def test_months_before_era5_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="before ERA5 begins") as raised:
+@pytest.mark.parametrize(
+    ("text", "said", "remedy"),
+    [
+        ("1939-12", "before ERA5 begins", "1940-01"),
+        ("0001-01", "before ERA5 begins", "1940-01"),
+        # Beyond the range of timestamps.
+        ("2262-01", "is in the future", ""),
+        ("9999-12", "is in the future", ""),
+    ],
+)
+def test_months_outside_of_era5_are_refused(text: str, said: str, remedy: str) -> None:
+    with pytest.raises(UsageError, match=said) as raised:
         Month.parse(text)
-    assert "1940-01" in raised.value.remedy
+    assert remedy in raised.value.remedy
 
 
 @given(months)
@@ -74,28 +83,11 @@ def test_a_future_month_is_refused_and_the_current_one_is_not() -> None:
     assert "2023-07" in raised.value.remedy
 
 
-def test_a_range_includes_both_ends() -> None:
-    found = [str(month) for month in month_range(Month(2022, 11), Month(2023, 2))]
-    assert found == ["2022-11", "2022-12", "2023-01", "2023-02"]
-    assert list(month_range(Month(2023, 2), Month(2023, 2))) == [Month(2023, 2)]
-
-
-def test_a_reversed_range_is_refused() -> None:
-    with pytest.raises(UsageError, match="2023-02 to 2022-11 is empty"):
-        list(month_range(Month(2023, 2), Month(2022, 11)))
-
-
 def test_consecutive_months_are_described_as_spans() -> None:
     held = [*month_range(Month(1999, 11), Month(2000, 2)), Month(2001, 1), Month(2002, 1), Month(2003, 1)]
     assert spans(held) == "1999-11 to 2000-02, 2001-01, 2002-01 and 1 more month"
     assert spans([*held, Month(2003, 2)], shown=1) == "1999-11 to 2000-02 and 4 more months"
     assert spans([]) == ""
-
-
-@pytest.mark.parametrize("text", ["2262-01", "9999-12"])
-def test_a_year_beyond_the_range_of_timestamps_is_in_the_future(text: str) -> None:
-    with pytest.raises(UsageError, match="is in the future"):
-        Month.parse(text)
 
 
 years = st.integers(1940, 2200)

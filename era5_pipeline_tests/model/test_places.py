@@ -18,7 +18,6 @@ from era5_pipeline.model.places import (
     ATTRIBUTION,
     CITIES,
     COUNTRIES,
-    FOLDER,
     OTHER_NAMES,
     AskedPlace,
     Place,
@@ -143,10 +142,6 @@ def test_the_facts_as_json_have_the_place_or_null() -> None:
     }
 
 
-def test_the_files_are_small() -> None:
-    assert sum((FOLDER / name).stat().st_size for name in (CITIES, OTHER_NAMES, COUNTRIES)) < 2_500_000
-
-
 def test_every_city_can_be_used() -> None:
     places = [place_of(number) for number in range(count_cities())]
     assert len(places) == len(main_names()) == 34_006
@@ -225,7 +220,7 @@ def test_the_table_is_made_of_the_packages_files(tmp_path: Path) -> None:
     ]
     assert gzip.decompress((tmp_path / OTHER_NAMES).read_bytes()).decode().split("\n") == ["romsa\t特罗姆瑟", ""]
     assert (tmp_path / COUNTRIES).read_text(encoding="utf-8").splitlines() == [
-        *("code,code_3,name", "NO,NOR,Norway", "US-NY,,New York"),
+        *("code,code_3,name", "NO,NOR,Norway", "US-NY,,New York")
     ]
 
 

@@ -23,24 +23,16 @@ from era5_pipeline.model.question import (
 )
 
 
-def test_a_place_by_name() -> None:
+def test_a_place_by_name_and_by_coordinates() -> None:
     asked = asked_place(COMMAND, "Jakarta", None, None)
     assert asked.name == "Jakarta, Indonesia"
     assert (asked.latitude, asked.longitude) == (-6.215, 106.845)
     assert (asked.cell.location.latitude, asked.cell.location.longitude) == (-6.25, 106.75)
     assert asked.time_zone == "Asia/Jakarta"
-
-
-def test_a_place_by_coordinates() -> None:
-    asked = asked_place(COMMAND, None, 0.0, 0.0)
-    assert asked.place is None
-    assert (asked.latitude, asked.longitude, asked.cell.location.location_id) == (0.0, 0.0, 519_120)
-    assert asked.time_zone == "Etc/GMT"
-
-
-def test_the_cell_may_be_the_nearest_land() -> None:
     assert asked_place(COMMAND, "Singapore", None, None, "land").cell.land_share >= 0.5
-    assert asked_place(COMMAND, "Singapore", None, None, "nearest").cell.land_share < 0.5
+    asked = asked_place(COMMAND, None, 0.0, 0.0)
+    assert (asked.place, asked.time_zone) == (None, "Etc/GMT")
+    assert (asked.latitude, asked.longitude, asked.cell.location.location_id) == (0.0, 0.0, 519_120)
 
 
 def test_nothing_asked_is_no_place() -> None:

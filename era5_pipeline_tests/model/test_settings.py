@@ -84,13 +84,6 @@ def test_variables_and_area_are_parsed() -> None:
     assert settings.wanted_area == Area(10, 20, 0, 30)
 
 
-def test_default_stands_for_the_default_variables() -> None:
-    assert read_settings(variables="default").wanted_variables == DEFAULT_VARIABLES
-    wanted = read_settings(variables="msl,default,d2m").wanted_variables
-    assert wanted == (*DEFAULT_VARIABLES, find_variable("d2m"), find_variable("msl"))
-    assert read_settings(variables=" , ").wanted_variables is None
-
-
 def test_a_list_is_open_with_default_or_all_unless_it_is_strict() -> None:
     def choice(variables: str | None, **values: Any) -> VariableChoice | None:
         return read_settings(source="files", variables=variables, **values).variable_choice
@@ -109,13 +102,6 @@ def test_all_is_refused_of_a_source_that_is_not_of_own_files(source: str) -> Non
     with pytest.raises(UsageError, match=f"the source {source} has every variable") as raised:
         _ = read_settings(source=source, variables="all").wanted_variables
     assert "--variables default,u100,v100" in raised.value.remedy
-
-
-def test_an_unknown_variable_and_a_wrong_area_are_refused() -> None:
-    with pytest.raises(UsageError, match="'swh'"):
-        _ = read_settings(variables="t2m,swh").wanted_variables
-    with pytest.raises(UsageError, match="is not an area"):
-        _ = read_settings(area="Jakarta").wanted_area
 
 
 def test_an_invalid_setting_is_named_without_its_value(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,11 +65,6 @@ def test_a_time_lies_in_its_hour_in_any_time_zone(hour: int, seconds: int, zone:
     assert hour_of((start + timedelta(seconds=seconds)).astimezone(timezone(timedelta(hours=zone)))) == hour
 
 
-def test_hours_count_from_1970() -> None:
-    assert hour_of(datetime(1970, 1, 1, tzinfo=UTC)) == 0
-    assert hour_of(datetime(1940, 1, 1, 7, 59, tzinfo=UTC)) == -262_992 + 7
-
-
 @given(st.builds(Month, st.integers(1940, 2200), st.integers(1, 12)))
 def test_a_month_has_the_hours_from_its_start_to_its_end(month: Month) -> None:
     hours = hours_of_month(month)
@@ -87,16 +82,7 @@ def test_numpy_names_the_same_hours(hours: list[int]) -> None:
     np.testing.assert_array_equal(from_datetime64(within), array)
 
 
-HOUR = timedelta(hours=1)
-FORMATS = (
-    "%Y",
-    "%Y-%m",
-    "%Y-%m-%d",
-    "%Y-%m-%dT%H",
-    "%Y-%m-%dT%H:%M",
-    "%Y-%m-%d %H:%M:%S",
-    "%Y-%m-%dT%H:%M:%SZ",
-)
+FORMATS = ("%Y", "%Y-%m", "%Y-%m-%d", "%Y-%m-%dT%H", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ")
 
 times = st.datetimes(datetime(1940, 1, 1), datetime(2100, 1, 1)).map(lambda time: time.replace(tzinfo=UTC))  # noqa: DTZ001
 hours = times.map(lambda time: time.replace(minute=0, second=0, microsecond=0))

@@ -175,13 +175,3 @@ def test_private_methods_are_overridden_for_connections_and_images_alone() -> No
 )
 def test_classes_of_a_dagster_yaml_of_earlier_versions_exist(name: str) -> None:
     assert found(f"era5_pipeline.defs.{name}") is found(f"era5_pipeline.defs.instance.{name}")
-
-
-def test_each_private_import_has_a_reason() -> None:
-    lines = SOURCE.read_text(encoding="utf-8").splitlines()
-    imports = [number for number, line in enumerate(lines) if line.startswith("from dagster._")]
-    # A comment is above the first of a block.
-    firsts = [number for number in imports if number - 1 not in imports]
-    assert firsts
-    for number in firsts:
-        assert lines[number - 1].startswith("# "), lines[number]

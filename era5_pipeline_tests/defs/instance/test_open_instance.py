@@ -46,6 +46,8 @@ def test_storage_is_on_the_server_of_the_warehouse(server_url: str, tmp_path: Pa
             assert isinstance(instance.run_storage, PostgresRunStorage)
             assert isinstance(instance.event_log_storage, PostgresEventLogStorage)
             assert isinstance(instance.schedule_storage, PostgresScheduleStorage)
+            # Else the output of steps would be captured, and progress bars not shown.
+            assert isinstance(instance.compute_log_manager, NoOpComputeLogManager)
             assert database_of(url_of(instance)) == name
             assert instance.get_runs_count() == 0
             # Other processes create the instance from this reference, which contains no URL.
@@ -158,11 +160,6 @@ def test_configuration_is_the_dagster_yaml_of_the_project(tmp_path: Path) -> Non
     written.write_text("telemetry: {enabled: true}\n")
     dagster_home(tmp_path / "home")
     assert written.read_text() == (ROOT / "dagster.yaml").read_text()
-
-
-def test_output_of_steps_is_not_captured(pipeline: Pipeline) -> None:
-    """If it were captured, progress bars would not be shown."""
-    assert isinstance(pipeline.instance.compute_log_manager, NoOpComputeLogManager)
 
 
 def test_runs_of_killed_processes_are_marked_as_failed(pipeline: Pipeline) -> None:

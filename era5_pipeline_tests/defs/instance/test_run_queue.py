@@ -50,19 +50,15 @@ def order(queue_pipeline: Pipeline) -> list[str]:
     return [run.tags["era5/month"] for run in runs]
 
 
-def test_newest_months_come_first(queue_pipeline: Pipeline) -> None:
-    for month in MONTHS:
-        submit(queue_pipeline, month, dagster__backfill="abcdefgh")
-    assert order(queue_pipeline) == ["2001-04", "2001-03", "1999-12", "1950-01"]
-
-
-def test_oldest_months_come_first_if_the_setting_says_so(
-    queue_pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("setting", [None, "oldest"])
+def test_newest_months_come_first_unless_the_setting_says_otherwise(
+    queue_pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, setting: str | None
 ) -> None:
-    monkeypatch.setenv("ERA5_ORDER", "oldest")
+    if setting is not None:
+        monkeypatch.setenv("ERA5_ORDER", setting)
     for month in MONTHS:
         submit(queue_pipeline, month, dagster__backfill="abcdefgh")
-    assert order(queue_pipeline) == ["1950-01", "1999-12", "2001-03", "2001-04"]
+    assert order(queue_pipeline) == sorted(MONTHS, reverse=setting is None)
 
 
 def test_a_month_by_itself_comes_before_those_of_a_backfill(
