@@ -63,10 +63,3 @@ def test_a_place_that_cannot_be_written_is_named(loaded: InProcess, tmp_path: Pa
 def test_an_empty_database_has_metrics(here: InProcess, database_url: str) -> None:
     here.set(ERA5_DATABASE_URL=database_url)
     assert "era5_rows 0.0\n" in here.run("metrics").out
-
-
-def test_without_a_database_the_remedy_is_said(here: InProcess) -> None:
-    printed = here.run("metrics", code=5)
-    assert_explained(printed, "there is no database in", "ERA5_DATABASE_URL")
-    assert printed.out == ""
-    assert list(here.home.iterdir()) == []

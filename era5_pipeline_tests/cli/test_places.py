@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from era5_pipeline_tests.commands import InProcess, assert_explained, in_terminal
+from era5_pipeline_tests.commands import InProcess, assert_explained
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,28 +22,8 @@ def test_a_city_is_listed_with_its_facts(here: InProcess, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="script is another program elsewhere")
-@pytest.mark.parametrize("columns", [80, 110])
-def test_names_and_cells_stay_whole_in_a_narrow_terminal(here: InProcess, tmp_path: Path, columns: int) -> None:
-    found = here.run("places", "Paris", "--json").json()
-    printed = in_terminal(columns, "places", "Paris", cwd=tmp_path)
-    words = printed.split()
-    for place in (one["place"] for one in found):
-        facts = {str(place["geoname_id"]), place["time_zone"], *place["name"].split(), *place["country"].split()}
-        assert facts <= {word.rstrip(",") for word in words}
-    assert {"48.75/2.25", "33.75/-95.5"} <= set(words)
-    assert "…" not in printed
-    assert max(map(len, printed.partition("--place")[0].splitlines())) <= columns
-
-
 def test_words_of_a_name_need_no_quotes(here: InProcess) -> None:
     assert here.run("places", "New", "York").out == here.run("places", "New York").out
-
-
-def test_the_one_that_is_meant_is_said(here: InProcess) -> None:
-    printed = here.run("places", "Paris").out
-    assert "Paris, TX, United States" in printed
-    assert "--place 'Paris' is Paris, France" in printed
 
 
 def test_an_ambiguous_name_lists_all(here: InProcess) -> None:
