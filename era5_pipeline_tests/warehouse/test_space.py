@@ -122,8 +122,6 @@ def test_bytes_are_the_sizes_of_the_files_on_disk(warehouse: Warehouse, host: Ho
         assert july.bytes_per_row is not None
         # A row takes 77 bytes in the heap, and a few in the columnstore.
         assert 1 < july.bytes_per_row < 90
-    if host.layout == "columnstore":  # rows are compressed while they are loaded: no size before
-        assert (space.chunks_in_columnstore, space.bytes_before_columnstore) == (4, None)
     if host.license is not None:
         with without_autovacuum(warehouse):
             assert space_of(warehouse).bytes == ask(warehouse.url, "SELECT hypertable_size('weather')")
@@ -307,6 +305,36 @@ def test_chunks_converted_after_loading_have_sizes_before_and_after(
     assert july.bytes < heap[name] / 3
 
 
+def test_rows_compressed_while_loading_have_no_size_before(
+    warehouse: Warehouse, host: Host, flat_months: FlatMonths
+) -> None:
+    with warehouse.connect() as connection:
+        ensure_schema(connection)
+        offered = connection.execute(
+            "SELECT name FROM pg_settings WHERE name IN "
+            "('timescaledb.enable_direct_compress_copy', 'timescaledb.enable_direct_compress_copy_client_sorted')"
+        ).fetchall()
+        if host.license != "timescale" or len(offered) < 2:
+            return
+        connection.execute(
+            "ALTER TABLE weather SET (timescaledb.compress, timescaledb.compress_orderby = 'time', "
+            "timescaledb.compress_segmentby = 'location_id,latitude,longitude')"
+        )
+    options = "%20".join(f"-c%20{name}%3Don" for (name,) in offered)
+    compressing = Warehouse(f"{warehouse.url}{'&' if '?' in warehouse.url else '?'}options={options}")
+    for month in ("2023-06", "2023-07"):
+        load_month(compressing, flat_months(month, points=(10, 20)))
+    space = measured(warehouse)
+    assert (space.chunks, space.chunks_in_columnstore) == (2, 2)
+    assert (space.bytes_before_columnstore, space.bytes_after_columnstore) == (None, None)
+    assert all(month.bytes_per_row is not None and month.bytes_per_row < 30 for month in space.months.values())
+    # The replaced rows stay beside the new ones until their space is used again.
+    load_month(compressing, flat_months("2023-07", points=(10, 20), seed=2))
+    replaced = measured(warehouse)
+    assert replaced.months[Month(2023, 6)] == space.months[Month(2023, 6)]
+    assert replaced.rows == space.rows
+
+
 # Which months are in which chunk
 
 _MONTHS = st.integers(0, 40).map(lambda number: Month(2000 + number // 12, number % 12 + 1))
@@ -342,3 +370,13 @@ def test_a_month_is_assigned_the_chunks_that_hold_an_hour_of_it(chunks: list[Chu
     shared_out = share_out(chunks, rows)
     assert shared_out == expected
     assert list(shared_out) == sorted(rows)
+
+
+def test_bytes_per_row_is_none_without_rows_or_bytes() -> None:
+    assert MonthSpace(rows=10, chunks=1, bytes=770).bytes_per_row == 77.0
+    assert MonthSpace(rows=0, chunks=1, bytes=770).bytes_per_row is None
+    assert MonthSpace(rows=10, chunks=1, bytes=None).bytes_per_row is None
+    space = Space(layout="partitions", chunks=2, bytes=1540, rows=10)
+    assert space.bytes_per_row == 154.0
+    assert replace(space, rows=0).bytes_per_row is None
+    assert replace(space, chunks=0, bytes=0).bytes_per_row is None
