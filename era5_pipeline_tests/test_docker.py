@@ -29,7 +29,6 @@ from era5_pipeline_tests.docker_stack import IMAGES, SERVICES, docker, inspected
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from era5_pipeline_tests.cli.test_up import WebUI
     from era5_pipeline_tests.docker_stack import Stack
 
 pytestmark = pytest.mark.skipif(not IMAGES, reason="needs a Docker engine and images (make test-docker)")
@@ -66,17 +65,17 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield stack
 
 
-def runs(web: WebUI) -> dict[str, tuple[str, str]]:
+def runs(stack: Stack) -> dict[str, tuple[str, str]]:
     """Month and status of each run."""
     found = {}
-    for run in web.ask(RUNS)["runsOrError"]["results"]:
+    for run in stack.web.ask(RUNS)["runsOrError"]["results"]:
         tags = {tag["key"]: tag["value"] for tag in run["tags"]}
         found[run["runId"]] = (tags.get("dagster/partition", "")[:7], run["status"])
     return found
 
 
 def status_of(stack: Stack, run: str) -> str:
-    return runs(stack.web)[run][1]
+    return runs(stack)[run][1]
 
 
 def messages(stack: Stack, run: str) -> str:
@@ -206,7 +205,7 @@ def backfilled(stack: Stack) -> Stack:
 
     def started() -> list[str]:
         """Containers of runs that have begun."""
-        going = {run for run, (_, status) in runs(stack.web).items() if status == "STARTED"}
+        going = {run for run, (_, status) in runs(stack).items() if status == "STARTED"}
         return [container for run, container in stack.run_containers().items() if run in going]
 
     victim = wait_for(started, "a run has started in its container")[0]
@@ -224,7 +223,7 @@ def backfilled(stack: Stack) -> Stack:
         return status not in ("REQUESTED", "COMPLETING")
 
     def all_loaded() -> bool:
-        done = {month for month, status in runs(stack.web).values() if status == "SUCCESS"}
+        done = {month for month, status in runs(stack).values() if status == "SUCCESS"}
         return done >= set(HOURS) and is_over()
 
     wait_for(all_loaded, "six months are loaded", 900)
@@ -232,7 +231,7 @@ def backfilled(stack: Stack) -> Stack:
 
 
 def test_every_month_is_loaded_once_although_run_and_daemon_were_killed(backfilled: Stack) -> None:
-    ended = runs(backfilled.web)
+    ended = runs(backfilled)
     # The run that was killed, and a run that took its place; no month was run twice with success.
     assert sorted(month for month, status in ended.values() if status == "SUCCESS") == sorted(HOURS)
     assert sum(status == "FAILURE" for _, status in ended.values()) >= 1
@@ -242,18 +241,13 @@ def test_every_month_is_loaded_once_although_run_and_daemon_were_killed(backfill
         month: ("loaded", hours, hours * LOCATIONS) for month, hours in HOURS.items()
     }
     with backfilled.connect("reader", "reader_password") as connection:
-        assert_loaded_once(connection)
-
-
-def assert_loaded_once(connection: psycopg.Connection) -> None:
-    """Each month has all of its rows, each of them once, by one load."""
-    rows = connection.execute(
-        "SELECT to_char(time AT TIME ZONE 'UTC', 'YYYY-MM'), count(*), count(DISTINCT (time, location_id)) "
-        "FROM weather GROUP BY 1"
-    ).fetchall()
-    attempts = connection.execute(
-        "SELECT to_char(month, 'YYYY-MM'), count(*) FROM era5.load_attempt WHERE outcome = 'loaded' GROUP BY 1"
-    ).fetchall()
+        rows = connection.execute(
+            "SELECT to_char(time AT TIME ZONE 'UTC', 'YYYY-MM'), count(*), count(DISTINCT (time, location_id)) "
+            "FROM weather GROUP BY 1"
+        ).fetchall()
+        attempts = connection.execute(
+            "SELECT to_char(month, 'YYYY-MM'), count(*) FROM era5.load_attempt WHERE outcome = 'loaded' GROUP BY 1"
+        ).fetchall()
     assert {month: (all_, different) for month, all_, different in rows} == {
         month: (hours * LOCATIONS, hours * LOCATIONS) for month, hours in HOURS.items()
     }
@@ -281,11 +275,11 @@ def test_terminating_a_run_in_the_ui_ends_its_container(stack: Stack) -> None:
 def test_command_in_a_container_is_no_lost_run_until_it_is_killed(stack: Stack) -> None:
     with stack.connect("loader", "loader_password") as connection:
         connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, Month(2021, 2).number))
-        before = set(runs(stack.web))
+        before = set(runs(stack))
         name = f"{stack.name}-load"
         load = stack.start("run", "--name", name, "--no-TTY", "era5", "load", "--from", "2021-02")
         try:
-            (run,) = wait_for(lambda: set(runs(stack.web)) - before, "the command has a run")
+            (run,) = wait_for(lambda: set(runs(stack)) - before, "the command has a run")
             wait_for(lambda: "is being loaded by" in messages(stack, run), "it waits for the lock")
             # Longer than the daemon takes to look twice after every run.
             time.sleep(25)
@@ -327,7 +321,7 @@ def test_code_server_of_another_version_is_named_with_its_remedy(stack: Stack) -
         assert "2021-03" not in months(stack)
         # It is not tried again, which would fail in the same way.
         time.sleep(15)
-        assert [month for month, _ in runs(stack.web).values()].count("2021-03") == 1
+        assert [month for month, _ in runs(stack).values()].count("2021-03") == 1
     finally:
         stack.compose("up", "--detach", "--no-deps", "--no-build", "--wait", "code")
         docker("image", "rm", "--force", other)

@@ -28,7 +28,7 @@ from era5_pipeline_tests.cli.test_up import WebUI
 from era5_pipeline_tests.commands import BIN, ROOT, environment
 from era5_pipeline_tests.docker_stack import wait_for
 from era5_pipeline_tests.helm_release import apply, configuration, deployment, kubectl, release, service, shown
-from era5_pipeline_tests.test_docker import AREA, BACKFILL, BACKFILL_STATUS, HOURS, UID, assert_loaded_once, runs
+from era5_pipeline_tests.test_docker import BACKFILL, BACKFILL_STATUS, HOURS, RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +39,8 @@ CLUSTER = Path(os.environ["ERA5_TEST_KUBERNETES"])
 NODE, CODE, DATABASE = "10.76.0.1", "10.96.0.40", "10.96.0.50"
 SCHEDULER = "10.96.0.60"
 DAGSTER_IMAGE, DATABASE_IMAGE = "docker.io/library/era5-stand-in:dagster", "docker.io/library/era5-stand-in:database"
+AREA, LOCATIONS = "-6/106/-6.5/106.5", 9
+UID = 10001
 
 
 @dataclass(frozen=True)
@@ -214,6 +216,15 @@ def pods_of_runs() -> dict[str, dict[str, Any]]:
     return {pod["metadata"]["labels"]["dagster/run-id"]: pod for pod in shown("pods", "--selector", "dagster/run-id")}
 
 
+def runs(server: Installed) -> dict[str, tuple[str, str]]:
+    """Month and status of each run."""
+    found = {}
+    for run in server.web.ask(RUNS)["runsOrError"]["results"]:
+        tags = {tag["key"]: tag["value"] for tag in run["tags"]}
+        found[run["runId"]] = (tags.get("dagster/partition", "")[:7], run["status"])
+    return found
+
+
 def kill_process_of(run: str) -> None:
     """Kill the first process of a run's container, as the kernel would when memory ends."""
     found = []
@@ -250,7 +261,7 @@ def backfilled(installed: Installed) -> tuple[str, str]:
     assert launched["__typename"] == "LaunchBackfillSuccess", launched
 
     def started() -> set[str]:
-        going = {run for run, (_, status) in runs(installed.web).items() if status == "STARTED"}
+        going = {run for run, (_, status) in runs(installed).items() if status == "STARTED"}
         return going & set(pods_of_runs())
 
     killed = min(wait_for(started, "a run has started in its pod", 300))
@@ -262,7 +273,7 @@ def backfilled(installed: Installed) -> tuple[str, str]:
     evict(pods_of_runs()[evicted]["metadata"]["name"])
 
     def all_loaded() -> bool:
-        done = {month for month, status in runs(installed.web).values() if status == "SUCCESS"}
+        done = {month for month, status in runs(installed).values() if status == "SUCCESS"}
         status = installed.web.ask(BACKFILL_STATUS, id=launched["backfillId"])["partitionBackfillOrError"]["status"]
         return done >= set(HOURS) and status not in ("REQUESTED", "COMPLETING")
 
@@ -283,11 +294,21 @@ def assert_confined(pod: dict[str, Any], server: Installed) -> None:
 def test_every_month_is_loaded_once_although_a_run_was_killed_and_one_evicted(
     installed: Installed, backfilled: tuple[str, str]
 ) -> None:
-    ended = runs(installed.web)
+    ended = runs(installed)
     assert sorted(month for month, status in ended.values() if status == "SUCCESS") == sorted(HOURS)
     assert {ended[run][1] for run in backfilled} == {"FAILURE"}
     with installed.connect("loader") as connection:
-        assert_loaded_once(connection)
+        rows = connection.execute(
+            "SELECT to_char(time AT TIME ZONE 'UTC', 'YYYY-MM'), count(*), count(DISTINCT (time, location_id)) "
+            "FROM weather GROUP BY 1"
+        ).fetchall()
+        attempts = connection.execute(
+            "SELECT to_char(month, 'YYYY-MM'), count(*) FROM era5.load_attempt WHERE outcome = 'loaded' GROUP BY 1"
+        ).fetchall()
+    assert {month: (all_, different) for month, all_, different in rows} == {
+        month: (hours * LOCATIONS, hours * LOCATIONS) for month, hours in HOURS.items()
+    }
+    assert dict(attempts) == dict.fromkeys(HOURS, 1)
 
 
 def test_raw_and_flat_files_of_each_month_are_in_the_bucket(installed: Installed, backfilled: tuple[str, str]) -> None:

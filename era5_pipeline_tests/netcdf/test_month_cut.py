@@ -75,7 +75,7 @@ def compare(whole: Path, parts: list[Path], dimension: str = "valid_time") -> No
 
 
 def test_months_of_a_zip_are_zips_with_the_same_values_and_versions(tmp_path: Path) -> None:
-    path = produce(INPUTS, STATE, tmp_path, 1, says_expver=True)
+    path = produce(INPUTS, STATE, tmp_path, 1)
     found = cut(path, tmp_path / "cut")
     assert {month: one.suffix for month, one in found.items()} == dict.fromkeys(MONTHS, ".zip")
     members = [unpacked(one, tmp_path / str(month)) for month, one in found.items()]
@@ -101,7 +101,7 @@ def test_packed_values_stay_packed(tmp_path: Path, form: Any) -> None:
 
 
 def test_a_layout_that_is_unknown_and_a_month_that_is_absent_are_refused(tmp_path: Path) -> None:
-    path = produce(INPUTS, STATE, tmp_path, 1, says_expver=True)
+    path = produce(INPUTS, STATE, tmp_path, 1)
     with pytest.raises(BadFileError, match="has no hour of 2020-03"):
         cut(path, tmp_path / "absent", *MONTHS, Month(2020, 3))
     other = tmp_path / "other.nc"
@@ -118,7 +118,7 @@ def test_a_layout_that_is_unknown_and_a_month_that_is_absent_are_refused(tmp_pat
 
 def test_a_file_whose_values_cannot_be_copied_is_refused(tmp_path: Path) -> None:
     inputs = INPUTS | {"variable": ["2m_temperature"], "area": [-5, 106, -7, 108]}
-    path = produce(inputs, STATE, tmp_path, 1, says_expver=True)
+    path = produce(inputs, STATE, tmp_path, 1)
     content = bytearray(path.read_bytes())
     content[len(content) * 9 // 10] ^= 0xFF
     path.write_bytes(content)

@@ -25,7 +25,7 @@ from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.sources.files import FilesSource
 from era5_pipeline.sources.open_source import source_of as source_of_settings
-from era5_pipeline.sources.source import RawMonth, Request, Source
+from era5_pipeline.sources.source import RawMonth, Request
 from era5_pipeline_tests.commands import as_nobody
 from era5_pipeline_tests.era5_files import (
     CURRENT,
@@ -86,7 +86,7 @@ def names(source: FilesSource, month: Month) -> list[str]:
 
 
 def test_files_of_a_month_are_found_in_subfolders_and_read_in_place(folder: Path) -> None:
-    source: Source = source_of(folder)
+    source = source_of(folder)
     raw = source.fetch(JULY)
     assert raw.source == source.name == "files"
     assert [file.path for file in raw.files] == [folder / "t2m" / "july.nc", folder / "tp" / "july.nc"]
