@@ -76,12 +76,13 @@ def test_what_does_not_change_is_not_written_again(tmp_path: Path) -> None:
     assert ten < one + 2000
 
 
-pytestmark = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the program ffmpeg is not on the PATH")
+of_mp4 = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the program ffmpeg is not on the PATH")
 
 MP4_PALETTE = np.repeat(np.arange(256, dtype=np.uint8)[:, None], 3, axis=1)
 SHAPE = (51, 101)
 
 
+@of_mp4
 def test_frames_come_back_in_order_with_even_sizes(tmp_path: Path) -> None:
     film = Mp4File(tmp_path / "a.mp4", MP4_PALETTE, 10)
     greys = [0, 60, 120, 180, 240]
@@ -109,16 +110,19 @@ def fill(film: Mp4File, frames: int) -> None:
         film.close()
 
 
+@of_mp4
 def test_a_folder_that_is_not_there_is_said_in_its_words(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match=r"writing a\.mp4: ffmpeg failed: .*No such file"):
         fill(Mp4File(tmp_path / "none" / "a.mp4", MP4_PALETTE, 10), 100)
 
 
+@of_mp4
 def test_a_full_disk_is_one() -> None:
     with full_disk(200_000) as folder, pytest.raises(LocalDiskError, match=r"a\.mp4: No space left"):
         fill(Mp4File(folder / "a.mp4", MP4_PALETTE, 10), 60)
 
 
+@of_mp4
 def test_the_program_ends_where_the_film_is_given_up(tmp_path: Path) -> None:
     film = Mp4File(tmp_path / "a.mp4", MP4_PALETTE, 10)
     film.add(np.zeros(SHAPE, dtype=np.uint8))
