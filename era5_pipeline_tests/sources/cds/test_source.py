@@ -182,6 +182,13 @@ def test_a_wrong_key_is_neither_retried_nor_shown(cds: SourceUnderTest, monkeypa
     assert "00000000-wrong-key" not in f"{caught.value}{caught.value.__cause__}{cds.said}"
 
 
+def test_an_address_without_the_service(cds: SourceUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDSAPI_URL", cds.server.url + "/elsewhere")
+    with pytest.raises(SourceError, match="is not at this address") as caught:
+        cds.fetch()
+    assert "CDSAPI_URL" in caught.value.remedy
+
+
 def test_a_month_that_is_not_available_yet_can_be_fetched_later(cds: SourceUnderTest) -> None:
     cds.server.today = datetime(2026, 11, 3, tzinfo=UTC)
     with time_machine.travel(cds.server.today, tick=False), pytest.raises(NotYetAvailableError) as caught:
@@ -207,6 +214,23 @@ def test_rejected_twice_then_accepted(cds: SourceUnderTest, words: str) -> None:
     rejected = [text for text in cds.said if words in text]
     assert len(rejected) == 2
     assert all("sending a new request in" in text and "waited" in text for text in rejected)
+
+
+def test_rejections_without_end_stop_at_the_retry_limit(cds: SourceUnderTest) -> None:
+    cds.server.faults.reject_jobs = 10_000
+    with pytest.raises(SourceError, match=r"gave up.*temporarily limited"):
+        cds.fetch(patience_hours=3.0)
+    assert sum(cds.slept) == pytest.approx(3 * 3600)
+    assert max(cds.slept) <= 1800 * 1.25
+
+
+def test_a_request_that_fails_at_the_service_is_sent_again_a_few_times(cds: SourceUnderTest) -> None:
+    cds.server.faults.fail_jobs = 1
+    cds.fetch()
+    assert len(cds.server.submissions) == 2
+    cds.server.faults.fail_jobs = 10
+    with pytest.raises(SourceError, match="failed at the service"):
+        cds.fetch(Month(2020, 3))
 
 
 @pytest.mark.parametrize("seconds", [7, 400])
