@@ -205,6 +205,13 @@ def test_a_request_of_an_interrupted_run_is_taken_up(point: PointUnderTest) -> N
     assert len(point.server.submissions) == 1
 
 
+def test_a_request_whose_answer_was_lost_is_found(point: PointUnderTest) -> None:
+    point.server.faults.drop_submit_reply = 1
+    with time_machine.travel(datetime.now(tz=UTC)):
+        point.source().fetch(MARCH)
+    assert len(point.server.submissions) == 1
+
+
 # --- bad answers ----------------------------------------------------------------
 
 
