@@ -209,7 +209,7 @@ class ReadingPool:
         connect = self._connect
 
         class PooledConnection(psycopg.Connection[Any]):
-            """What the pool opens: a connection of the warehouse, as for every command."""
+            """A connection of the pool, opened as the warehouse opens those of every command."""
 
             @classmethod
             def connect(cls, *_: object, **__: object) -> Connection:  # type: ignore[override]  # of all parameters

@@ -317,7 +317,7 @@ class FilesSource(Source):
         return None if short is None else RefusedError(short[0], remedy=short[1])
 
     def use(self, asked: Collection[Month], tried: Collection[Month]) -> FolderUse:
-        """What becomes of each file if, of the months asked for, some are tried: the others have no usable data."""
+        """Return what a load does with each file: of the months `asked` for, those `tried` have usable data."""
         by_month = {month: [one for one in self._serving(month) if self._is_within_area(one)] for month in tried}
         serving = {entry.path for entries in by_month.values() for entry in entries}
         of_asked, of_tried = set(map(str, asked)), set(map(str, tried))

@@ -85,7 +85,7 @@ def test_an_hour_is_preliminary_where_only_preliminary_files_have_it(
 
 
 def test_missing_hours_are_those_that_era5_has(tmp_path: Path) -> None:
-    """Of January 1940 accumulations begin at seven."""
+    """Test that the first hours of January 1940 are not missed in accumulations, which begin at 07:00."""
     for month, missing_from_totals in (("2023-07", range(5)), ("1940-01", ())):
         of = weather(hours_from(f"{month}-01T05", 700), names=["tp", "t2m"])
         inventory = inventory_of(raw_month([write_netcdf(tmp_path / "a.nc", of)], month), tmp_path)

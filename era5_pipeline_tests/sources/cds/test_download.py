@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def has(path: Path, announced: str) -> bool:
-    """Whether the file has the checksum that the service announces."""
+    """Return True if the file has the checksum that the service announces."""
     number = announced_number(announced)
     assert number is not None
     return has_checksum(path, number, md5=digests(path)[0])
