@@ -58,7 +58,8 @@ def test_a_session_is_in_utc_and_autocommit_and_keeps_other_options_of_the_url(w
         assert connection.autocommit
         assert connection.execute("SHOW TimeZone").fetchone() == ("UTC",)
         assert connection.execute("SHOW application_name").fetchone() == ("era5",)
-    url = warehouse.url + "&options=-c%20work_mem%3D5MB%20-c%20TimeZone%3DAsia/Jakarta"
+    options = "options=-c%20work_mem%3D5MB%20-c%20TimeZone%3DAsia/Jakarta"
+    url = warehouse.url + ("&" if "?" in warehouse.url else "?") + options
     with Warehouse(url).connect() as connection:
         assert connection.execute("SHOW work_mem").fetchone() == ("5MB",)
         assert connection.execute("SHOW TimeZone").fetchone() == ("UTC",)
