@@ -187,8 +187,7 @@ def summaries() -> None:
 
 
 def _init_roles(warehouse: "Warehouse", roles: "Roles", dagster_url: str | None) -> None:
-    from era5_pipeline.defs.instance.dagster_internals import STORAGE_TABLES
-    from era5_pipeline.defs.instance.storage import WarehouseStorage
+    from era5_pipeline.defs.instance.storage import STORAGE_TABLES, WarehouseStorage
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.postgres.roles import ensure_roles, give_database, next_statements
     from era5_pipeline.postgres.urls import database_of, with_user

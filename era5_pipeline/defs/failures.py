@@ -9,6 +9,7 @@ import json
 import logging
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import dagster as dg
@@ -139,6 +140,7 @@ def record_failed_month(settings: Settings, month: Month, message: str) -> None:
 
 
 _PAGE = 500
+FAILURES = {dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE}
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ def failed_months(instance: dg.DagsterInstance) -> list[FailedMonth]:
                 latest.setdefault(month, run)
         cursor = page[-1].run_id
     return [
-        FailedMonth(month, _reason(instance, run), _overrides(run))
+        FailedMonth(month, failure_of(instance, run).first_line, _overrides(run))
         for month, run in sorted(latest.items())
         if not is_dropped(run) and _is_latest(instance, run)
     ]
@@ -182,22 +184,38 @@ def _is_latest(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     return True
 
 
-def _reason(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
-    """The first line of the run's failure message."""
-    for kind in (dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE):
-        for entry in instance.all_logs(run.run_id, of_type=kind):
-            event = entry.dagster_event
-            if event is None:
-                continue
-            if kind is dg.DagsterEventType.STEP_FAILURE:
-                failure = event.step_failure_data
-                said = failure.user_failure_data.description if failure.user_failure_data is not None else None
-                said = said or (None if failure.error is None else (failure.error.cause or failure.error).message)
-            else:
-                said = event.message
-            if said and said.strip():
-                return str(said).strip().splitlines()[0]
-    return "the run failed without a message"
+@dataclass(frozen=True)
+class RunFailure:
+    """Why a run failed, and when; `unexpected` is the type of an error that the pipeline did not report itself."""
+
+    at: datetime
+    message: str
+    remedy: str = ""
+    unexpected: str | None = None
+
+    @property
+    def first_line(self) -> str:
+        """The first line of the message, if there is one."""
+        return next(iter(self.message.strip().splitlines()), "the run failed without a message")
+
+
+def failure_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> RunFailure:
+    """Read why the run failed: from its first failed step, or from the run itself if no step failed."""
+    found = RunFailure(datetime.now(tz=UTC), "")
+    for entry in instance.all_logs(run.run_id, of_type=FAILURES):
+        event, at = entry.dagster_event, datetime.fromtimestamp(entry.timestamp, tz=UTC)
+        if event is None:
+            continue
+        if event.event_type is not dg.DagsterEventType.STEP_FAILURE:
+            found = RunFailure(at, event.message or "")
+            continue
+        failure = event.step_failure_data
+        if (said := failure.user_failure_data) is not None:
+            texts = {name: value.value for name, value in said.metadata.items() if isinstance(value.value, str)}
+            return RunFailure(at, texts.get("message") or said.description or "", texts.get("remedy", ""))
+        error = failure.error and (failure.error.cause or failure.error)
+        return RunFailure(at, error.message if error else "", unexpected=(error and error.cls_name) or "unknown")
+    return found
 
 
 def _overrides(run: dg.DagsterRun) -> dict[str, Any]:

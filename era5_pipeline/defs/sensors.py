@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 
 from era5_pipeline.defs.assets import WEATHER, load_month
+from era5_pipeline.defs.failures import failure_of
 from era5_pipeline.defs.instance.lost_runs import is_repeated, requests_of_lost_runs
 from era5_pipeline.defs.month_range import load_months
 from era5_pipeline.defs.resources import Era5Resource  # noqa: TC001  # Dagster reads the annotation
@@ -54,7 +55,6 @@ repeat_lost_ranges = _repeating("repeat_lost_ranges", load_months.name)
 # --- The failure of a run in words: month, source, message and remedy, read from Dagster's event log ---
 
 
-_KINDS = {dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE}
 # The longest message of an alert; the run's log has all of it.
 _CHARACTERS = 1500
 
@@ -97,53 +97,22 @@ class FailedRun:
 
 def read_failed_run(instance: dg.DagsterInstance, run: dg.DagsterRun, settings: Settings) -> FailedRun:
     """Read why the run failed. An unexpected error is reported by its type only: its text may contain anything."""
-    month = _month_text(run)
-    failed_at, message, remedy = _reason(instance, run, month)
+    month, failure = month_of(run), failure_of(instance, run)
+    message, remedy = failure.message.strip() or "the run failed", failure.remedy
+    if failure.unexpected is not None:
+        message, remedy = f"an unexpected error ({failure.unexpected})", "The run's log has the details."
+    elif not remedy:
+        remedy = "Run it again from the web UI" + (f", or by era5 load --from {month}." if month else ".")
     return FailedRun(
         run_id=run.run_id,
         job=run.job_name,
-        month=month,
-        source=None if month is None else _source_of(run, settings),
+        month=str(month) if month else None,
+        source=(run.tags.get(SOURCE) or resource_config(run).get("source") or settings.source_name) if month else None,
         message=message[:_CHARACTERS],
         remedy=remedy[:_CHARACTERS],
-        failed_at=failed_at,
+        failed_at=failure.at,
         url=None if settings.ui_url is None else f"{settings.ui_url.rstrip('/')}/runs/{run.run_id}",
     )
-
-
-def _month_text(run: dg.DagsterRun) -> str | None:
-    month = month_of(run)
-    return None if month is None else str(month)
-
-
-def _source_of(run: dg.DagsterRun, settings: Settings) -> str:
-    return run.tags.get(SOURCE) or resource_config(run).get("source") or settings.source_name
-
-
-def _reason(instance: dg.DagsterInstance, run: dg.DagsterRun, month: str | None) -> tuple[datetime, str, str]:
-    """Time, message and remedy of the failure: of a step if one failed, else of the run."""
-    again = "Run it again from the web UI" + (f", or by era5 load --from {month}." if month else ".")
-    time, message, remedy = datetime.now(tz=UTC), "the run failed", again
-    for entry in instance.all_logs(run.run_id, of_type=_KINDS):
-        event = entry.dagster_event
-        if event is None:
-            continue
-        time = datetime.fromtimestamp(entry.timestamp, tz=UTC)
-        if event.event_type is not dg.DagsterEventType.STEP_FAILURE:
-            message = " ".join((event.message or message).split())
-            continue
-        failure = event.step_failure_data
-        if failure.user_failure_data is not None:
-            said = {name: _text(value) for name, value in failure.user_failure_data.metadata.items()}
-            return time, said.get("message") or failure.user_failure_data.description or message, said.get("remedy", "")
-        error = failure.error.cause or failure.error if failure.error is not None else None
-        name = (error.cls_name if error is not None else None) or "an unknown error"
-        return time, f"an unexpected error ({name}) in {event.step_key}", "The run's log has the details."
-    return time, message, remedy
-
-
-def _text(value: dg.MetadataValue[Any]) -> str:
-    return value.value if isinstance(value.value, str) else ""
 
 
 # --- The sensor that posts each failed run to a webhook, if ERA5_ALERT_URL is set ---

@@ -26,9 +26,9 @@ from era5_pipeline.model.package_version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from dagster._core.launcher import LaunchRunContext
+    from dagster._serdes import ConfigurableClassData
     from dagster_docker.container_context import DockerContainerContext
-
-    from era5_pipeline.defs.instance.dagster_internals import ConfigurableClassData, LaunchRunContext
 
 VERSION_LABEL = "org.opencontainers.image.version"
 # Variables of the daemon's environment passed to runs. `docker inspect` shows their values: put passwords in files.

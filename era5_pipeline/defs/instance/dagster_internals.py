@@ -4,9 +4,9 @@ Dagster may change a name with an underscore in any release. `test_dagster_inter
 lacks, and this is the module to change then. Two more are overridden where they are needed: `_connect` in `storage`,
 `_get_docker_image` in `container_launcher`.
 
-Names without an underscore that no page of Dagster's documentation has are imported where they are used, and tested in
-the same way: of `dagster_webserver` (`web_server`), `dagster_postgres` (`storage`, `open_instance`) and
-`dagster_docker`.
+Imported where they are used are names that only annotations have, as a release without them breaks nothing, and names
+without an underscore that no page of Dagster's documentation has, tested in the same way: of `dagster_webserver`
+(`web_server`), `dagster_postgres` (`storage`, `open_instance`) and `dagster_docker`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,11 @@ from typing import TYPE_CHECKING, Any
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.execution.api import execute_run
 
-# Parameters and results of a launcher. Writing a launcher is documented, but these types have no public names.
-from dagster._core.launcher import CheckRunHealthResult, LaunchRunContext, WorkerStatus
+# Results of a launcher. Writing a launcher is documented, but its types have no public names.
+from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 
 # Where a run's job is served. Without it, the web UI cannot execute the run again.
 from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
-
-# The tables of Dagster's database, by name.
-from dagster._core.storage.event_log.schema import SqlEventLogStorageMetadata
-from dagster._core.storage.runs.schema import RunStorageSqlMetadata
-from dagster._core.storage.schedules.schema import ScheduleStorageSqlMetadata
 
 # The web UI as an ASGI application. `dagster-webserver` has no option for a guard in front of it.
 from dagster._core.workspace.context import WorkspaceProcessContext
@@ -35,19 +30,13 @@ from dagster._core.workspace.load_target import WorkspaceFileTarget
 # The command line that executes a stored run in another process, as the launchers of Docker and Kubernetes use it.
 from dagster._grpc.types import ExecuteRunArgs
 
-# The configuration from which Dagster created a class that dagster.yaml names.
-from dagster._serdes import ConfigurableClassData
-
 if TYPE_CHECKING:
     import dagster as dg
 
 __all__ = [
     "STEP_LOGGER",
-    "STORAGE_TABLES",
     "CheckRunHealthResult",
-    "ConfigurableClassData",
     "ExecuteRunArgs",
-    "LaunchRunContext",
     "RemoteJobOrigin",
     "WorkerStatus",
     "WorkspaceFileTarget",
@@ -59,15 +48,6 @@ __all__ = [
 
 # Logs each check of a skipped month as not executed.
 STEP_LOGGER = "dagster._core.execution.plan.active"
-# Those of runs, events and schedules, and that of Alembic, which upgrades them.
-STORAGE_TABLES = frozenset(
-    {
-        "alembic_version",
-        *RunStorageSqlMetadata.tables,
-        *SqlEventLogStorageMetadata.tables,
-        *ScheduleStorageSqlMetadata.tables,
-    }
-)
 
 
 def instance_of(plugin: Any) -> dg.DagsterInstance:  # noqa: ANN401  # a launcher or a queue, without a common class

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from multiprocessing.connection import Connection
 
-    from era5_pipeline.defs.instance.dagster_internals import ConfigurableClassData, LaunchRunContext
+    from dagster._core.launcher import LaunchRunContext
+    from dagster._serdes import ConfigurableClassData
 
 psutil: Any = _psutil  # it has no type annotations
 

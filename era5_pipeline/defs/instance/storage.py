@@ -32,11 +32,18 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import dagster as dg
+    from dagster._serdes import ConfigurableClassData
     from sqlalchemy.engine import Connection, Dialect
 
-    from era5_pipeline.defs.instance.dagster_internals import ConfigurableClassData
     from era5_pipeline.model.settings import Settings
 
+# The tables of Dagster's database: those of runs, events and schedules, and that of Alembic, which upgrades them.
+STORAGE_TABLES = (
+    *("alembic_version", "asset_check_executions", "asset_daemon_asset_evaluations", "asset_event_tags", "asset_keys"),
+    *("backfill_tags", "bulk_actions", "concurrency_limits", "concurrency_slots", "daemon_heartbeats"),
+    *("dynamic_partitions", "event_logs", "instance_info", "instigators", "job_ticks", "jobs", "kvs", "pending_steps"),
+    *("run_tags", "runs", "secondary_indexes", "snapshots"),
+)
 # Connections kept open by a process, and allowed in addition: a run needs two, the daemon's threads sometimes more.
 _KEPT, _MORE = 3, 20
 

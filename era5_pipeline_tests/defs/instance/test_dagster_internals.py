@@ -34,13 +34,17 @@ PRIVATE = re.compile(r"\bdagster(_\w+)?(\.\w+)*\._\w+")
 
 
 def imported_names(path: Path) -> list[str]:
-    """What the file imports from modules of Dagster, as dotted names."""
+    """What the file imports from modules of Dagster when it runs, not for its annotations alone, as dotted names."""
     text = path.read_text(encoding="utf-8")
     if "from dagster" not in text:  # most modules: parsing them all would take a second of each worker's start
         return []
+    tree = ast.parse(text)
+    tree.body = [
+        node for node in tree.body if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+    ]
     return [
         f"{node.module}.{alias.name}"
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dagster")
         for alias in node.names
     ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 import pytest
+from dagster._core.launcher import LaunchRunContext
 from dagster._core.remote_origin import InProcessCodeLocationOrigin
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._core.workspace.context import WorkspaceProcessContext
@@ -16,7 +17,6 @@ from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
 
 from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.code_location import defs
-from era5_pipeline.defs.instance.dagster_internals import LaunchRunContext
 from era5_pipeline.defs.instance.lost_runs import process_of
 from era5_pipeline.defs.instance.run_launcher import ForkingRunLauncher
 from era5_pipeline.defs.instance.services import LOCATION

@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from era5_pipeline.defs import failures
 from era5_pipeline.defs.instance.open_instance import open_instance
-from era5_pipeline.defs.instance.storage import store_together
+from era5_pipeline.defs.instance.storage import STORAGE_TABLES, store_together
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
 from era5_pipeline_tests.warehouse.loads import ask
@@ -142,3 +142,10 @@ def test_what_is_recorded_of_a_month_is_one_transaction(pipeline: Pipeline) -> N
     assert entries() == []
     store_together(pipeline.instance, lambda: record(completely=True))
     assert entries() == ["first", "second"]
+
+
+def test_the_tables_of_the_database_are_known_by_name(pipeline: Pipeline) -> None:
+    storage = cast("Any", pipeline.instance.run_storage)
+    with storage.connect() as connection:
+        made = connection.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).scalars().all()
+    assert sorted(made) == list(STORAGE_TABLES)
