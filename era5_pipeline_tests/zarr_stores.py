@@ -5,6 +5,7 @@ All hold the same values. The grid is a crop: nothing about a store depends on h
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import warnings
@@ -54,6 +55,7 @@ class Cut:
     is_ascending: bool = False
     is_eastward: bool = False
     compressor: Any = None
+    serializer: Any = "auto"
     dtype: str = "f4"
     attributes: Mapping[str, Any] = field(default_factory=dict)
     group_attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -79,6 +81,9 @@ SHARDED = Cut(
     compressor=ZstdCodec(level=1, checksum=True),
 )
 CUTS = {"hourly": HOURLY, "boxes": BOXES, "sharded": SHARDED}
+# As Earthmover's Icechunk repository, with shorter chunks in time: `write_repository` encodes them as it does.
+TEMPORAL = Cut(3, (364, 12, 12), names=("valid_time", "latitude", "longitude"))
+SPATIAL = Cut(3, (1, 721, 1440), names=("valid_time", "latitude", "longitude"))
 
 
 def hours_between(first: Month, last: Month) -> range:
@@ -98,7 +103,47 @@ def write_store(
     folder: Path, cut: Cut, hours: range, columns: tuple[str, ...] = COLUMNS, values: Mapping[str, Floats] | None = None
 ) -> None:
     """Write a store with `hours`; `values` (hour, latitude, longitude) are those of `weather` unless given."""
-    group = zarr.open_group(str(folder), mode="w", zarr_format=cut.zarr_format)
+    fill_group(zarr.open_group(str(folder), mode="w", zarr_format=cut.zarr_format), cut, hours, columns, values)
+    if cut.consolidated:
+        with warnings.catch_warnings():
+            # In format 3 they are an addition to the specification; xarray and others write and read them.
+            warnings.simplefilter("ignore", ZarrUserWarning)
+            zarr.consolidate_metadata(str(folder), zarr_format=cut.zarr_format)
+
+
+def write_repository(
+    folder: Path,
+    hours: range,
+    columns: tuple[str, ...] = COLUMNS,
+    values: Mapping[str, Floats] | None = None,
+    **groups: Cut,
+) -> str:
+    """Write a state of an Icechunk repository with these groups of `single`; return the id of its snapshot.
+
+    By default the group is `temporal`. A repository that exists gets one more state.
+    """
+    import icechunk  # not on every Python
+    from zarr.codecs.numcodecs import PCodec  # the same
+
+    icechunk.set_logs_filter("error")
+    repository = icechunk.Repository.open_or_create(icechunk.local_filesystem_storage(str(folder)))
+    session = repository.writable_session("main")
+    for name, cut in (groups or {"temporal": TEMPORAL}).items():
+        group = zarr.open_group(session.store, path=f"single/{name}", mode="w", zarr_format=3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ZarrUserWarning)  # as Earthmover's; the specification lacks it
+            fill_group(group, dataclasses.replace(cut, serializer=PCodec(level=8)), hours, columns, values)
+    return str(session.commit(f"hours to {hours.stop}"))
+
+
+def fill_group(
+    group: zarr.Group,
+    cut: Cut,
+    hours: range,
+    columns: tuple[str, ...] = COLUMNS,
+    values: Mapping[str, Floats] | None = None,
+) -> None:
+    """Create the arrays of a store in an empty group, and write their values."""
     group.attrs.put(dict(cut.group_attributes))
     latitudes = LATITUDES[::-1] if cut.is_ascending else LATITUDES
     longitudes = np.sort(LONGITUDES % 360) if cut.is_eastward else LONGITUDES
@@ -136,11 +181,6 @@ def write_store(
             packed = (turned - cut.attributes["add_offset"]) / cut.attributes["scale_factor"]
             turned = np.where(np.isnan(packed), cut.attributes.get("_FillValue", 0), np.rint(packed)).astype(cut.dtype)
         array[...] = turned
-    if cut.consolidated:
-        with warnings.catch_warnings():
-            # In format 3 they are an addition to the specification; xarray and others write and read them.
-            warnings.simplefilter("ignore", ZarrUserWarning)
-            zarr.consolidate_metadata(str(folder), zarr_format=cut.zarr_format)
 
 
 def _create(
@@ -163,12 +203,19 @@ def _create(
         shards=shards,
         dtype=dtype,
         fill_value=np.nan if dtype.kind == "f" else 0,
-        compressors="auto" if compressor is None else compressor,
+        compressors=_compressors(cut, dtype, compressor),
+        serializer=cut.serializer if dtype.kind == "f" and len(shape) == 3 else "auto",
         **options,
     )
     named = {"_ARRAY_DIMENSIONS": list(dimensions)} if cut.zarr_format == 2 else {}
     array.attrs.update({**named, **attributes})
     return array
+
+
+def _compressors(cut: Cut, dtype: np.dtype[Any], compressor: Any) -> Any:
+    if cut.serializer != "auto" and dtype.kind == "f":
+        return None  # it compresses itself
+    return "auto" if compressor is None else compressor
 
 
 def expected(column: str, hours: range, area: Area | None = None) -> Floats:

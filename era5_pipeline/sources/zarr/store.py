@@ -15,6 +15,8 @@ from era5_pipeline.model.errors import Era5Error, SourceError, StoreError, Trans
 from era5_pipeline.runtime.http import is_http_url, without_credentials
 from era5_pipeline.runtime.object_store import has_scheme, is_s3
 from era5_pipeline.runtime.stores import open_store
+from era5_pipeline.sources.zarr.icechunk_objects import REMEDY as ICECHUNK_REMEDY
+from era5_pipeline.sources.zarr.icechunk_objects import IcechunkAddress, IcechunkObjects, is_icechunk
 from era5_pipeline.sources.zarr.objects import REMEDY, HttpObjects, StoredObjects, TemporaryError, http_objects
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ class ReadOnlyStore(Store):
 
     def __init__(
         self,
-        objects: HttpObjects | StoredObjects,
+        objects: HttpObjects | IcechunkObjects | StoredObjects,
         shown: str,
         say: Callable[[str], None],
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -78,6 +80,7 @@ class ReadOnlyStore(Store):
         token: str | None = None,
         user: str | None = None,
         remedy: str | None = None,
+        is_anonymous: bool = False,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> ReadOnlyStore:
         """Open the store at a folder or address, without contacting it yet. With a `user`, the token is a password.
@@ -86,6 +89,9 @@ class ReadOnlyStore(Store):
             UsageError: if the address is of another kind, or the token would go unencrypted over a network.
         """
         shown = without_credentials(url)
+        if is_icechunk(url):
+            found = IcechunkObjects(IcechunkAddress.parse(url), is_anonymous=is_anonymous)
+            return cls(found, shown, say, pause, remedy or ICECHUNK_REMEDY)
         # Google's objects are read over HTTPS, which needs neither a key nor Google's packages.
         address = _GOOGLE_HTTPS + url.removeprefix(_GOOGLE) if url.startswith(_GOOGLE) else url
         if is_http_url(address):
