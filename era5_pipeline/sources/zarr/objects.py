@@ -25,7 +25,8 @@ from era5_pipeline.runtime.object_store import DeniedError, slice_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from era5_pipeline.runtime.object_store import ObjectStore, Part
+    from era5_pipeline.runtime.object_store import Part
+    from era5_pipeline.runtime.stores import ObjectStore
 
 T = TypeVar("T")
 REMEDY = "Correct --store (ERA5_ZARR_URL): a folder, s3://, gs:// or https:// address of a Zarr store."
