@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import email
-import email.utils
 import json
-import math
 import re
 import ssl
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -17,7 +13,7 @@ import requests
 from ecmwf.datastores.processing import LinkError, ProcessingFailedError
 
 from era5_pipeline.model.errors import Era5Error, MonthFailedError, NotYetAvailableError, SourceError
-from era5_pipeline.runtime.http import describe_proxy_failure
+from era5_pipeline.runtime.http import describe_proxy_failure, retry_after
 from era5_pipeline.sources.cds.request import DATASET
 from era5_pipeline.sources.cds.retry_policy import MAX_FAILURES, RetryableError
 from era5_pipeline.sources.cds.session import OtherHostError
@@ -27,7 +23,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
 
-# --- HTTP library errors in the user's terms, and the Retry-After header ---
+# --- HTTP library errors in the user's terms ---
 
 
 INVALID_URL_ERRORS = (
@@ -71,22 +67,6 @@ def origin_of(error: requests.RequestException) -> str | None:
         return None
     parts = urlsplit(str(error.request.url))
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-
-
-def retry_after(response: requests.Response) -> float | None:
-    """Seconds from the Retry-After header, which may be a date; None if it is absent or invalid."""
-    text = response.headers.get("retry-after", "").strip()
-    if not text:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            then = email.utils.parsedate_to_datetime(text).astimezone(UTC)
-        except (ValueError, OverflowError):
-            return None
-        seconds = (then - datetime.now(tz=UTC)).total_seconds()
-    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -168,7 +148,7 @@ class _Answer:
             title,
             detail,
             traceback,
-            retry_after(response),
+            retry_after(response.headers),
             dataset,
             _variables_asked(response),
             "/jobs/" in urlsplit(response.url or "").path,

@@ -12,7 +12,8 @@ import requests
 
 from era5_pipeline.model.errors import LocalDiskError, disk_errors
 from era5_pipeline.runtime import progress
-from era5_pipeline.sources.cds.answers import INVALID_URL_ERRORS, describe_connection_error, error_of, retry_after
+from era5_pipeline.runtime.http import retry_after
+from era5_pipeline.sources.cds.answers import INVALID_URL_ERRORS, describe_connection_error, error_of
 from era5_pipeline.sources.cds.retry_policy import MAX_FAILURES, RetryableError
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ def _begin(response: requests.Response, part: Path, held: int) -> int:
     if status in _GONE:
         reason = f"the file of the results is gone (status {status})"
         raise RetryableError(reason, kind="gone", needs_new_request=True, max_in_a_row=MAX_FAILURES)
-    raise RetryableError(f"status {status} for the download", kind="status", after_seconds=retry_after(response))
+    raise RetryableError(f"status {status} for the download", kind="status", after_seconds=retry_after(response.headers))
 
 
 def _verified(asset: Asset, part: Path, came_before: frozenset[str]) -> ReceivedFile:
