@@ -204,7 +204,9 @@ def _begin(response: requests.Response, part: Path, held: int) -> int:
     if status in _GONE:
         reason = f"the file of the results is gone (status {status})"
         raise RetryableError(reason, kind="gone", needs_new_request=True, max_in_a_row=MAX_FAILURES)
-    raise RetryableError(f"status {status} for the download", kind="status", after_seconds=retry_after(response.headers))
+    raise RetryableError(
+        f"status {status} for the download", kind="status", after_seconds=retry_after(response.headers)
+    )
 
 
 def _verified(asset: Asset, part: Path, came_before: frozenset[str]) -> ReceivedFile:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 import requests
-import time_machine
 
 from era5_pipeline.model.errors import NotYetAvailableError, SourceError
 from era5_pipeline.model.months import Month
