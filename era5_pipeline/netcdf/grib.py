@@ -496,11 +496,7 @@ class _Messages:
         os.close(self._descriptor)
 
     def read(self, place: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """The values of a message, (n,), in scanning order; `_MISSING` where missing.
-
-        Raises:
-            ValueError: if the message is damaged, or is another than the index is of.
-        """
+        """The values of a message, (n,), in scanning order; `_MISSING` where missing."""
         offset, size, number, check = (int(one) for one in place)
         codes = self._codes
         message = os.pread(self._descriptor, size, offset)

@@ -64,11 +64,7 @@ def is_hdf5(path: Path) -> bool:
 
 
 def special_kind(path: Path) -> str | None:
-    """Name what the path is if not a file or folder: pipes and devices may block or never end.
-
-    Raises:
-        OSError: if the path cannot be looked up.
-    """
+    """Name what the path is if not a file or folder: pipes and devices may block or never end."""
     mode = path.stat().st_mode
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return None

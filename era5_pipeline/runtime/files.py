@@ -142,11 +142,10 @@ def replacing(path: Path, *, is_durable: bool = True) -> Iterator[Path]:
         temporary = folder / path.name
         yield temporary
         if is_durable:
-            with temporary.open("rb") as written:
-                os.fsync(written.fileno())
+            sync(temporary)
         temporary.replace(path)
         if is_durable:
-            sync_folder(path.parent)
+            sync(path.parent)
 
 
 @contextmanager
@@ -159,16 +158,17 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         temporary = folder / path.name
         yield temporary
         for written in sorted(temporary.rglob("*")):
-            _sync(written)
-        _sync(temporary)
+            sync(written)
+        sync(temporary)
         if path.exists():
             _exchange(temporary, path)
         else:
             temporary.rename(path)
-        sync_folder(path.parent)
+        sync(path.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Flush a file to disk; or a folder, so that a rename in it survives a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -205,11 +205,6 @@ def reserve(file: IO[bytes], size: int) -> None:
     for start in range(file.tell(), size, len(_ZEROS)):
         file.write(_ZEROS[: size - start])
     file.flush()
-
-
-def sync_folder(folder: Path) -> None:
-    """Flush the folder to disk, so that a rename in it survives a power failure."""
-    _sync(folder)
 
 
 def write_json(path: Path, value: object) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from era5_pipeline.model.times import spoken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 # --- Progress reports of the stages, delivered to the active listener ---
 
@@ -30,12 +31,8 @@ STAGE_NAMES: dict[Stage, str] = {
 }
 
 
-class Progress(Protocol):
-    """Receives progress reports: `done` of `total` units (bytes, rows, hours, files) of a stage."""
-
-    def __call__(self, stage: Stage, done: int, total: int, unit: str) -> None:
-        """Receive one report."""
-        ...
+# Receives progress reports: done of total units (bytes, rows, hours, files) of a stage.
+Progress = Callable[[Stage, int, int, str], None]
 
 
 def _no_op(stage: Stage, done: int, total: int, unit: str) -> None:

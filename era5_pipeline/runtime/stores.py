@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from era5_pipeline.model.errors import Era5Error, StoreError, StoreUnreachableError, TransientError, disk_remedy
 from era5_pipeline.model.times import spoken
-from era5_pipeline.runtime.files import sync_folder
+from era5_pipeline.runtime.files import sync
 from era5_pipeline.runtime.object_store import (
     BLOCK_BYTES,
     DeniedError,
@@ -354,12 +354,11 @@ class FolderStore(ObjectStore):
         temporary = path.with_name(f"{_UNFINISHED}{uuid.uuid4().hex}")
         try:
             yield temporary
-            with temporary.open("rb") as written:
-                os.fsync(written.fileno())
+            sync(temporary)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-        sync_folder(path.parent)
+        sync(path.parent)
 
     @contextmanager
     @override

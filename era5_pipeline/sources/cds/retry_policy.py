@@ -94,10 +94,6 @@ class RetryPolicy:
         """Return the result of `attempt`, repeated after each retryable error.
 
         If it gives up, `next_run` says in a few words what the next run does with the request.
-
-        Raises:
-            RetriesExhaustedError: if the errors last longer than the limit.
-            MonthFailedError: if more consecutive errors occur than their kind allows.
         """
         retrying = Retrying(
             retry=retry_if_exception_type(RetryableError),
@@ -125,11 +121,7 @@ class RetryPolicy:
             self._in_a_row.pop(kind, None)
 
     def wait_until(self, is_ready: Callable[[], bool], describe: Callable[[], str]) -> None:
-        """Poll `is_ready` at growing intervals until it is true; report `describe` whenever it changes.
-
-        Raises:
-            RetriesExhaustedError: if that takes longer than the limit.
-        """
+        """Poll `is_ready` at growing intervals until it is true; report `describe` whenever it changes."""
         poll_seconds = self._settings.poll_seconds
         interval = min(_FIRST_POLL_SECONDS, poll_seconds)
         said, since_said, waited = "", 0.0, 0.0

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 _CONSOLIDATED_2, _GROUP_2, _ROOT_3 = ".zmetadata", ".zgroup", "zarr.json"
 # Names of arrays without values of ours that say what the others mean; those of dimensions come from the arrays.
 _COORDINATES = ("valid_time", "time", "latitude", "longitude", "expver")
-_MOST_METADATA_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
