@@ -144,7 +144,10 @@ def _read(file: CsvFile) -> xr.Dataset:
         table = _parse(_TailKeepingFile(text), names, first_line(head), file)
     times = table.column(TIME_COLUMN).to_numpy().astype("datetime64[s]").astype(np.int64)
     coordinates = {TIME_COLUMN: (TIME_COLUMN, times, {"units": "seconds since 1970-01-01", "standard_name": "time"})}
-    place = {name: ((), _only(table, name, file), {"units": f"degrees_{way}"}) for name, way in _directions()}
+    place = {
+        name: ((), _only(table, name, file), {"units": f"degrees_{way}"})
+        for name, way in zip(_PLACE, ("north", "east"), strict=True)
+    }
     versions = {}
     if _EXPVER in table.column_names:
         versions[_EXPVER] = (TIME_COLUMN, np.array(table.column(_EXPVER).to_pylist(), dtype=object))
@@ -156,10 +159,6 @@ def _read(file: CsvFile) -> xr.Dataset:
     # Their names only, for the message if the file has none of our variables.
     others = {name: ((), np.float32(np.nan)) for name in names if name not in _COLUMN_TYPES and name.isidentifier()}
     return xr.Dataset(fields | others, coordinates | place | versions)
-
-
-def _directions() -> tuple[tuple[str, str], tuple[str, str]]:
-    return (_PLACE[0], "north"), (_PLACE[1], "east")
 
 
 def _require_size(file: CsvFile, size: int) -> None:

@@ -29,22 +29,13 @@ _CLAIMS = frozenset(
 )
 # Other formats that weather data come in, by suffix: not read, and counted.
 _OTHER_FORMATS = {
-    ".csv": "CSV",
-    ".tsv": "CSV",
-    ".json": "JSON",
-    ".geojson": "JSON",
-    ".parquet": "Parquet",
-    ".feather": "Feather",
-    ".arrow": "Arrow",
-    ".tif": "TIFF",
-    ".tiff": "TIFF",
-    ".xls": "Excel",
-    ".xlsx": "Excel",
-    ".mat": "MATLAB",
-    ".npy": "NumPy",
-    ".npz": "NumPy",
-    ".pkl": "pickle",
-    ".hdf": "HDF4",
+    **dict.fromkeys((".csv", ".tsv"), "CSV"),
+    **dict.fromkeys((".json", ".geojson"), "JSON"),
+    **dict.fromkeys((".tif", ".tiff"), "TIFF"),
+    **dict.fromkeys((".xls", ".xlsx"), "Excel"),
+    **dict.fromkeys((".npy", ".npz"), "NumPy"),
+    ".parquet": "Parquet", ".feather": "Feather", ".arrow": "Arrow",
+    ".mat": "MATLAB", ".pkl": "pickle", ".hdf": "HDF4",
 }
 # Of the first line of a text.
 _SHOWN_CHARACTERS = 60

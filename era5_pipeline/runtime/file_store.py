@@ -35,17 +35,14 @@ class DataFile(Protocol):
     @property
     def path(self) -> Path:
         """Its actual or future path on this machine."""
-        ...
 
     @property
     def sha256(self) -> str:
         """Its digest, in hex."""
-        ...
 
     @property
     def bytes(self) -> int:
         """Its size."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -168,29 +168,23 @@ class Query(Protocol):
     @property
     def dataset(self) -> str:
         """The name of the dataset."""
-        ...
 
     @property
     def subject(self) -> Month | str:
         """The subject as named in messages."""
-        ...
 
     @property
     def stem(self) -> str:
         """The prefix of its file names: the same for all variants, different for every other query."""
-        ...
 
     def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
         """The inputs to send."""
-        ...
 
     def new_variant(self, previous: tuple[str, ...] | None) -> tuple[str, ...]:
         """A variant probably not in the cache, and certainly not the previous request's."""
-        ...
 
     def must_be_fresh(self, now: datetime) -> bool:
         """Return True if a cached result may be out of date."""
-        ...
 
     def validate(self, path: Path) -> str:
         """Read the whole result; return the suffix for its name, `.nc` or `.zip`.
@@ -199,7 +193,6 @@ class Query(Protocol):
             RetryableError: if it is damaged; a new request may give an intact one.
             MonthFailedError: if it is not what was requested.
         """
-        ...
 
 
 @dataclass(frozen=True)
