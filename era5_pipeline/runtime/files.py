@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from era5_pipeline.model.errors import InputError, disk_errors
+from era5_pipeline.model.errors import InputError, LocalDiskError, disk_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -205,6 +205,16 @@ def reserve(file: IO[bytes], size: int) -> None:
     for start in range(file.tell(), size, len(_ZEROS)):
         file.write(_ZEROS[: size - start])
     file.flush()
+
+
+def require_room(folder: Path, needed: int, why: str, *, again: str = "run the month again") -> None:
+    """Refuse what the disk of a folder cannot hold; the message begins with `why`, and the remedy ends with `again`."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise LocalDiskError(
+            f"{why} {needed:,} bytes, and {free:,} are free in {folder}",
+            remedy=f"Free space there, or set ERA5_HOME to a folder on a larger disk; then {again}.",
+        )
 
 
 def write_json(path: Path, value: object) -> None:

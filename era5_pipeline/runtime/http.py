@@ -13,8 +13,6 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# --- Check the URLs of HTTP services that receive a secret ---
-
 
 def is_http_url(url: str) -> bool:
     """Return True if it is an http or https URL with a host."""
@@ -49,9 +47,6 @@ def server_of(url: str) -> tuple[str, str, int | None]:
     return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
-# --- The Retry-After header ---
-
-
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds from the Retry-After header, which may be a date; None if it is absent or invalid."""
     text = headers.get("Retry-After", "").strip()
@@ -65,9 +60,6 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             return None
         seconds = (then - datetime.now(tz=UTC)).total_seconds()
     return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-# --- Name the proxy that a call went to instead of the service ---
 
 
 _PROXY_SETTINGS = ("https_proxy", "http_proxy", "all_proxy")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-# --- A stored object, as listed ---
-
 
 @dataclass(frozen=True)
 class StoredObject:
@@ -25,9 +23,6 @@ class StoredObject:
     key: str
     bytes: int
     modified_ns: int
-
-
-# --- Addresses: a folder, or `s3://bucket/prefix` ---
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -78,9 +73,6 @@ def require_folder_or_s3(text: str) -> None:
         )
 
 
-# --- Parts of objects, and objects that may not be read ---
-
-
 # First byte and length of a part of an object; a negative first byte counts from the end, a length of None ends there.
 Part = tuple[int, int | None]
 
@@ -93,9 +85,6 @@ def slice_of(part: Part | None) -> slice:
 
 class DeniedError(StoreError):
     """The keys or rights do not allow it: S3 says so of absent objects too, where the right to list is missing."""
-
-
-# --- Save an object's bytes as a local file, with their digest ---
 
 
 BLOCK_BYTES = 8 << 20

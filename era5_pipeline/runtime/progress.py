@@ -15,9 +15,6 @@ from era5_pipeline.model.times import spoken
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# --- Progress reports of the stages, delivered to the active listener ---
-
-
 Stage = Literal["raw", "flat", "lake", "load", "verify", "export", "read", "draw"]
 STAGE_NAMES: dict[Stage, str] = {
     "raw": "raw files",
@@ -145,9 +142,6 @@ def _line(stage: Stage, done: int, total: int, unit: str, per_second: float) -> 
         return f"{share}, {amounts}, {per_second / _MEGABYTE:,.2f} MB/s, {left}"
     rate = f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.2g}"
     return f"{share}, {done:,} of {total:,} {unit}, {rate} {unit}/s, {left}"
-
-
-# --- Time spent waiting for a service's queue or a lock, measured where the work waits ---
 
 
 @dataclass

@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.runtime.object_store import Part
 
-# --- Settings of S3 ---
-
-
 # For self-hosted servers, which have no regions.
 _ANY_REGION = "us-east-1"
 # A server that refuses connections is given up after a few seconds; one that accepts them and stays silent, after 20
@@ -443,9 +440,6 @@ class S3Store(ObjectStore):
     @override
     def _errors(self, doing: str = "") -> AbstractContextManager[None]:
         return s3_errors(": ".join(filter(None, (f"the store {self.shown}", doing))), self._where)
-
-
-# --- Opening the store at an address ---
 
 
 def open_store(address: str, patience_seconds: float = 0.0, *, are_long: bool = False) -> ObjectStore:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from era5_pipeline.model.errors import BadFileError, LocalDiskError
+from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.model.grid import Area, latitudes_of, longitudes_of
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import VARIABLES
@@ -27,6 +26,7 @@ from era5_pipeline.runtime.files import (
     one_process_at_a_time,
     read_json,
     replacing,
+    require_room,
     sha256_of,
     write_json,
 )
@@ -74,12 +74,7 @@ def local_copy(home: Path, month: Month, address: str) -> Path:
 def download(address: str, path: Path, expected_bytes: int) -> str:
     """Copy an object to a path; return its SHA-256."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(path.parent).free
-    if free < expected_bytes:
-        raise LocalDiskError(
-            f"{address}: a copy of it takes {expected_bytes:,} bytes, and {free:,} are free in {path.parent}",
-            remedy="Free space there, or set ERA5_HOME to a folder on a larger disk; then run the month again.",
-        )
+    require_room(path.parent, expected_bytes, f"{address}: a copy of it takes")
     with replacing(path) as temporary:
         digest = open_store(address).download("", temporary)
         if digest is None:

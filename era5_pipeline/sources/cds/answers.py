@@ -187,9 +187,6 @@ def is_about_failed_job(error: Exception) -> bool:
     )
 
 
-# --- one text for each error; the first that fits is the error ---
-
-
 def _http_error(subject: Month | str, answer: _Answer) -> Exception:
     """The error of a response with an error status."""
     status, lower = answer.status, answer.text.lower()

@@ -33,8 +33,6 @@ _LOG_IN = (
     "token has to be made anew on the service's page."
 )
 
-# --- Errors: temporary, forbidden; all others are the user's ---
-
 
 class TemporaryError(Exception):
     """May be gone on a later attempt, `after_seconds` at the earliest, if the server said so."""
@@ -46,9 +44,6 @@ class TemporaryError(Exception):
 
 class ForbiddenError(SourceError):
     """The store refused to read an object: it is forbidden, or absent where the right to list is missing."""
-
-
-# --- In a folder or a bucket ---
 
 
 @dataclass(frozen=True)
@@ -87,9 +82,6 @@ class StoredObjects:
 def _without(key: str, message: str) -> str:
     """The message without the store's address and the key, which those of the Zarr store begin with."""
     return " ".join(f"reading{message.partition(f' {key}')[2]}".split())
-
-
-# --- On a web server ---
 
 
 _HTTP = ("http://", "https://")
