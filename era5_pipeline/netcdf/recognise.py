@@ -34,8 +34,12 @@ _OTHER_FORMATS = {
     **dict.fromkeys((".tif", ".tiff"), "TIFF"),
     **dict.fromkeys((".xls", ".xlsx"), "Excel"),
     **dict.fromkeys((".npy", ".npz"), "NumPy"),
-    ".parquet": "Parquet", ".feather": "Feather", ".arrow": "Arrow",
-    ".mat": "MATLAB", ".pkl": "pickle", ".hdf": "HDF4",
+    ".parquet": "Parquet",
+    ".feather": "Feather",
+    ".arrow": "Arrow",
+    ".mat": "MATLAB",
+    ".pkl": "pickle",
+    ".hdf": "HDF4",
 }
 # Of the first line of a text.
 _SHOWN_CHARACTERS = 60
