@@ -38,7 +38,7 @@ from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.files import temporary_folder
 from era5_pipeline.runtime.progress import waiting
-from era5_pipeline.runtime.stores import open_store
+from era5_pipeline.runtime.stores import ObjectStore, open_store
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.locks import month_lock
 
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from era5_pipeline.lake.rest_catalog import Published
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.postgres.connect import Warehouse
-    from era5_pipeline.runtime.object_store import ObjectStore
 
 _PUBLISH_LOCK = "hashtextextended('era5.lake.publish', 0)"
 _PUBLISH_SECONDS = 120

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from era5_pipeline.model.errors import ServerUnsuitableError, WarehouseError
 from era5_pipeline.postgres.embedded.processes import MAJOR_VERSION
-from era5_pipeline.runtime.files import read_json, sync_folder, write_json
+from era5_pipeline.runtime.files import read_json, sync, write_json
 
 if TYPE_CHECKING:
     from era5_pipeline.postgres.embedded.processes import Account
@@ -73,7 +73,7 @@ def initialize(folder: Path, account: Account, log: LogFile) -> bool:
         if not account.run(("initdb", *_INITDB_OPTIONS), fresh, log):
             return False
         fresh.rename(folder)
-        sync_folder(parent)
+        sync(parent)
         _note_home(parent)
         return True
     finally:
