@@ -276,12 +276,6 @@ def test_invalid_options_are_explained(here: InProcess, arguments: list[str], wh
     assert printed.out == ""
 
 
-def test_home_that_is_a_file_is_refused(here: InProcess) -> None:
-    (here.home / "file").touch()
-    here.set(ERA5_HOME=str(here.home / "file"))
-    assert_explained(here.run("plan", "--from", "2024-01", code=2), f"{here.home / 'file'} is not a folder")
-
-
 def test_plan_follows_what_is_kept_and_where(here: InProcess) -> None:
     everything = here.run(*ALL_OF_ERA5, "--source", "cds", "--json").json()
     here.set(ERA5_STORE="s3://bucket/era5", ERA5_KEEP="flat")

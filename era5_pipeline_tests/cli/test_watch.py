@@ -106,13 +106,6 @@ def test_live_in_a_terminal(warehouse: Warehouse, here: InProcess, large: FlatMo
     assert terminal.written.rindex("\x1b[?25h") > terminal.written.rindex("\x1b[?25l")
 
 
-def test_unreachable_server(here: InProcess) -> None:
-    here.set(ERA5_DATABASE_URL="postgresql://me:correct-horse@127.0.0.1:9/nowhere")
-    printed = here.run("watch", "--seconds", "1", code=5)
-    assert_explained(printed, "me@127.0.0.1:9/nowhere")
-    assert "correct-horse" not in printed.err
-
-
 def test_a_server_that_stops_ends_watch(here: InProcess) -> None:
     with new_home() as home:
         home.server.start()
