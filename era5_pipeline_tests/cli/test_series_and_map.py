@@ -13,7 +13,6 @@ import pytest
 from PIL import Image
 
 from era5_pipeline.model.variables import DEFAULT_COLUMNS
-from era5_pipeline.read.credit import SAMPLE_CREDIT
 from era5_pipeline.read.fields import Series
 from era5_pipeline_tests.commands import InProcess, assert_explained, assert_says
 from era5_pipeline_tests.real_months import GULF as GULF_MONTHS
@@ -154,27 +153,12 @@ def test_short_table_shows_every_row(app: InProcess) -> None:
     assert credit.endswith("data ERA5, C3S/ECMWF (version not stated)")
 
 
-def test_series_is_plotted(app: InProcess, tmp_path: Path) -> None:
-    out, err = run(app, *HERE, "--plot", "out.png")
-    assert out == ""
-    assert err.startswith("wrote out.png: location_id 483547, latitude -6.25, longitude 106.75, 71 hours (Contains")
+def test_series_is_plotted_and_printed_if_a_format_is_given(app: InProcess, tmp_path: Path) -> None:
+    out, err = run(app, *HERE, "--plot", "out.png", "--format", "csv")
+    assert len(out.splitlines()) == HOURS
+    assert "wrote out.png: location_id 483547, latitude -6.25, longitude 106.75, 71 hours (Contains" in err
     with Image.open(tmp_path / "out.png") as picture:
         assert picture.width == 1600
-
-
-def test_series_is_plotted_and_printed_if_a_format_is_given(app: InProcess, tmp_path: Path) -> None:
-    out, _ = run(app, *HERE, "--plot", "out.png", "--format", "csv")
-    assert len(out.splitlines()) == HOURS
-    assert (tmp_path / "out.png").exists()
-
-
-def test_map_is_plotted(app: InProcess, tmp_path: Path) -> None:
-    arguments = ("--time", "2023-02-01T12:00", "--column", "temperature_2m", "--out", "map.png")
-    out, _ = run(app, "map", *arguments, "--area", "-16/179/-18/-179")
-    assert "6 locations" in out
-    assert SAMPLE_CREDIT in out
-    with Image.open(tmp_path / "map.png") as picture:
-        assert picture.width > 700
 
 
 @pytest.mark.parametrize(("suffix", "beginning"), [("pdf", b"%PDF"), ("svg", b"<?xml"), ("png", b"\x89PNG")])
@@ -271,24 +255,6 @@ def test_json_has_missing_months_and_hours(real: InProcess) -> None:
     found = real.run("series", *TELANGANA, "--format", "json").json()
     assert found["missing_months"] == {}
     assert found["missing_hours"]["total_precipitation"] == ["2023-09-08T00 to 2023-09-30T23"]
-
-
-@pytest.mark.parametrize(
-    ("texts", "hours", "missing"),
-    [
-        (("2023", "2023"), 61 * 24, ["no data for 2023-02 to 2023-03, 2023-05 to 2023-12"]),
-        (("2023-04", "2023-04"), 720, []),
-        (("2023-04-02", "2023-04-02"), 24, []),
-        (("2023-04-02T05", "2023-04-02T06"), 2, []),
-        (("2023-01-30", "2023-04-01"), 72, ["no data for 2023-02 to 2023-03"]),
-    ],
-)
-def test_a_range_is_what_its_texts_name(
-    real: InProcess, texts: tuple[str, str], hours: int, missing: list[str]
-) -> None:
-    printed = real.run("series", *GULF, "--from", texts[0], "--to", texts[1], "--format", "csv")
-    assert len(printed.out.splitlines()) == 1 + hours
-    assert warnings_in(printed) == missing
 
 
 def test_six_hourly_precipitation_is_drawn(real: InProcess) -> None:
@@ -439,11 +405,3 @@ def test_closed_pipe_ends_without_a_message() -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
         assert process.wait() == 1
-
-
-def test_help_has_each_example_on_its_own_line(app: InProcess) -> None:
-    for command in ("series", "map"):
-        out, _ = run(app, command, "--help")
-        examples = [line.strip() for line in out.splitlines() if line.strip().startswith(f"era5 {command}")]
-        assert len(examples) >= 2
-        assert "\b" not in out
