@@ -161,24 +161,6 @@ def test_preliminary_month_is_loaded_and_later_revised(world: World) -> None:
     assert "old enough" in str(world.tick("revise_preliminary", "2026-12-21T07:00").skipped)
 
 
-def test_final_data_with_equal_values_replace_no_rows(world: World) -> None:
-    world.server.final_until = datetime(2026, 7, 31, 23, tzinfo=UTC)
-    world.server.preliminary_differs = False
-    world.tick("monthly_update", "2026-09-07T06:00")
-    before = world.pipeline.entry("2026-08")
-    world.server.final_until = datetime(2026, 8, 31, 23, tzinfo=UTC)
-    ticked = world.tick("revise_preliminary", "2026-12-07T07:00")
-    assert [result.success for result in ticked.results] == [True]
-    after = world.pipeline.entry("2026-08")
-    assert before is not None
-    assert after is not None
-    assert after.version == "final"
-    assert after.revised_at is not None
-    assert after.loaded_at == before.loaded_at
-    assert after.revision is not None
-    assert after.revision.columns_changed == ()
-
-
 def test_current_month_is_loaded_daily_until_it_is_complete(world: World) -> None:
     ticked = world.tick("current_month_daily", "2026-09-10T08:00")
     assert ticked.months == ["2026-09"]
