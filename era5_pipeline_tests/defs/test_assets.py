@@ -177,8 +177,7 @@ def test_incomplete_month_is_refused_unless_allowed(pipeline: Pipeline, era5_sam
     assert run.errors == ()
     assert pipeline.checks(run) == dict.fromkeys(ALL_CHECKS, True)
     assert pipeline.materialized(run)["weather"]["state"] == "incomplete"
-    entry = pipeline.entry("2023-09")
-    assert entry is not None
+    entry = pipeline.held("2023-09")
     assert (entry.state, entry.hours, entry.hours_expected, entry.rows) == ("incomplete", 168, 720, 168 * 441)
     assert pipeline.rows("2023-09") == 168 * 441
 

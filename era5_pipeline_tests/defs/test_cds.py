@@ -108,8 +108,7 @@ def test_months_of_a_small_area_are_requested_together(pipeline: Pipeline, serve
     assert sorted(asked_months(server)) == [["03"], ["04", "05", "06"], ["07"]]
     for month in months_between("2018-03", "2018-07"):
         assert pipeline.rows(str(month)) == month.hours * 9
-        entry = pipeline.entry(str(month))
-        assert entry is not None
+        entry = pipeline.held(str(month))
         assert entry.state == "loaded"
 
 
@@ -194,8 +193,7 @@ def test_unreadable_file_is_fetched_again(pipeline: Pipeline, server: CdsServer,
     server.faults.answer_with = None
     assert pipeline.run(month, **only).errors == ()
     assert [is_fresh(inputs) for inputs in server.submissions] == [False, True, True]
-    entry = pipeline.entry(month)
-    assert entry is not None
+    entry = pipeline.held(month)
     assert entry.state == "loaded"
 
 
@@ -216,8 +214,7 @@ def test_a_file_that_was_not_read_for_want_of_memory_is_kept(
 def test_first_month_of_era5_is_complete(pipeline: Pipeline, server: CdsServer) -> None:
     run = pipeline.run("1940-01")
     assert run.errors == ()
-    entry = pipeline.entry("1940-01")
-    assert entry is not None
+    entry = pipeline.held("1940-01")
     assert (entry.source, entry.area, entry.state) == ("cds", AREA, "loaded")
     assert pipeline.rows("1940-01") == entry.rows == 744 * 9
     assert entry.hours == 744
@@ -240,8 +237,7 @@ def test_zip_with_real_files(pipeline: Pipeline, server: CdsServer, tmp_path: Pa
     assert "168 of 720 hours" in run.errors[0].message
     run = pipeline.run("2023-09", **wanted, allow_incomplete=True)
     assert run.errors == ()
-    entry = pipeline.entry("2023-09")
-    assert entry is not None
+    entry = pipeline.held("2023-09")
     assert (entry.state, entry.rows) == ("incomplete", 168 * 21 * 21)
 
 
