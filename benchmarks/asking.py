@@ -192,11 +192,7 @@ def year_of_hours(table: AskedTable) -> Measured:
 
 
 def year_from_netcdf(table: AskedTable) -> Measured:
-    """The same year from the months' netCDF files, unzipped in advance and in the page cache.
-
-    Raises:
-        CannotRunError: if the values differ from the table's.
-    """
+    """The same year from the months' netCDF files, unzipped in advance and in the page cache."""
     with table.target.warehouse.connect() as connection:
         expected = _last_year(table, connection)
     values = read_year(table.netcdf_files, table.place, DEFAULT_VARIABLES)
@@ -213,11 +209,7 @@ def _last_year(table: AskedTable, connection: psycopg.Connection[Any]) -> pd.Dat
 
 
 def yearly_means(table: AskedTable, statement: str) -> Measured:
-    """The mean temperature of each year, by one of the statements.
-
-    Raises:
-        CannotRunError: if the means differ from those that pandas computes from the hours.
-    """
+    """The mean temperature of each year, by one of the statements."""
     place = {"location_id": table.place.location_id}
     found, figures = _from_connecting(table, lambda of: of.execute(statement.encode(), place).fetchall())
     with table.target.warehouse.connect() as connection:
@@ -238,11 +230,7 @@ _LIMIT_SECONDS = 600
 
 
 def run_climate(table: AskedTable) -> Measured:
-    """Run the command.
-
-    Raises:
-        CannotRunError: if it fails, with the end of its output.
-    """
+    """Run the command."""
     home = table.folder / "home"
     home.mkdir(exist_ok=True)
     started = time.perf_counter()

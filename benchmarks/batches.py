@@ -60,11 +60,7 @@ class _Batches:
         return Batch(self.hours.first_rows(rows), self.hours.flat, files_in(self.context.folder))
 
     def target(self, method: LoadMethod, kind: TableKind) -> Target:
-        """The database with a new table, if this server supports the way.
-
-        Raises:
-            CannotRunError: with the reason, if it does not.
-        """
+        """The database with a new table, if this server supports the way."""
         with self.context.target.connect() as connection:
             make_study_table(connection, kind)
             reason = method.why_missing(connection)
@@ -117,11 +113,7 @@ def _method_cells(context: BenchContext, *, family: Family, share: int | None) -
 
 
 def load_once(target: Target, method: LoadMethod, batch: Batch) -> Measured:
-    """Load the batch into the empty table; the figures are the seconds in total, of preparing and of copying.
-
-    Raises:
-        CannotRunError: if it fails although the server is fine, or not all rows are visible afterwards.
-    """
+    """Load the batch into the empty table; the figures are the seconds in total, of preparing and of copying."""
     with _own_errors(target, method), method.session(target.warehouse.url) as session:
         started = time.perf_counter()
         prepared = method.prepare(batch)

@@ -121,11 +121,7 @@ class Band:
         return self.parallels * N_LONGITUDES * _MONTH.hours * _MONTHS
 
     def measure(self, name: str) -> Measured:
-        """Compute the blocks one after another, as one worker does.
-
-        Raises:
-            CannotRunError: without versitygw.
-        """
+        """Compute the blocks one after another, as one worker does."""
         program = os.environ.get("ERA5_TEST_VERSITYGW") or shutil.which("versitygw")
         if program is None:
             raise CannotRunError("versitygw is not installed: .ci/versitygw/build FILE, then ERA5_TEST_VERSITYGW=FILE")

@@ -68,11 +68,7 @@ class HttpLoadResult:
 
 
 def make_load(load: HttpLoad) -> HttpLoadResult:
-    """Make the load in a separate process.
-
-    Raises:
-        CannotRunError: if it fails, or any request is unanswered.
-    """
+    """Make the load in a separate process."""
     done = subprocess.run(  # noqa: S603  # our own command
         (sys.executable, "-m", __name__),
         input=json.dumps(asdict(load)),

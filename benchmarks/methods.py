@@ -113,11 +113,7 @@ TABLE_KINDS: tuple[TableKind, ...] = ("regular", "hypertable")
 
 
 def make_study_table(connection: psycopg.Connection[Any], kind: TableKind) -> None:
-    """Create an empty `weather`: without any index, or as `create_hypertable('weather', 'time')` leaves it.
-
-    Raises:
-        CannotRunError: if the server has no TimescaleDB.
-    """
+    """Create an empty `weather`: without any index, or as `create_hypertable('weather', 'time')` leaves it."""
     connection.execute("DROP TABLE IF EXISTS weather CASCADE")
     create_weather(connection, sql.SQL(""))
     if kind == "hypertable":
@@ -126,11 +122,7 @@ def make_study_table(connection: psycopg.Connection[Any], kind: TableKind) -> No
 
 
 def require_timescaledb(connection: psycopg.Connection[Any]) -> None:
-    """Require that the database has TimescaleDB.
-
-    Raises:
-        CannotRunError: if it has not.
-    """
+    """Require that the database has TimescaleDB."""
     if connection.execute("SELECT FROM pg_extension WHERE extname = 'timescaledb'").fetchone() is None:
         raise CannotRunError("the server has no TimescaleDB")
 
@@ -395,11 +387,7 @@ def _url_alone(url: str) -> Iterator[str]:
 
 
 def parallel_copy(url: str, csv: Path, workers: int) -> float:
-    """Load the CSV file into `weather` by timescaledb-parallel-copy; return its run time in seconds.
-
-    Raises:
-        CannotRunError: if the program is not on PATH, or fails.
-    """
+    """Load the CSV file into `weather` by timescaledb-parallel-copy; return its run time in seconds."""
     return _run_program(
         *(PARALLEL_COPY, "--connection", url, "--table", "weather", "--file", str(csv), "--skip-header"),
         *("--columns", ",".join(COLUMNS), "--workers", str(workers)),
@@ -416,11 +404,7 @@ def _lacks_bulkload(connection: psycopg.Connection[Any]) -> str | None:
 
 
 def _run_bulkload(url: str, csv: Path, *, writer: str) -> None:
-    """Run pg_bulkload; the server reads the file.
-
-    Raises:
-        CannotRunError: if the server cannot read the file, or the program fails.
-    """
+    """Run pg_bulkload; the server reads the file."""
     with psycopg_session(url) as connection:
         if not server_reads(connection, csv):
             raise CannotRunError("the server cannot read files of this machine's benchmark folder")
@@ -453,11 +437,7 @@ def _not_on_path(program: str) -> str | None:
 
 
 def _run_program(program: str, *words: str) -> float:
-    """Run the program; return its seconds.
-
-    Raises:
-        CannotRunError: if it is not on PATH, or fails; with the line that says why.
-    """
+    """Run the program; return its seconds."""
     if (reason := _not_on_path(program)) is not None:
         raise CannotRunError(reason)
     started = time.monotonic()
@@ -532,11 +512,7 @@ def methods_of(family: Family, workers: Sequence[int] = (1,)) -> tuple[LoadMetho
 
 
 def require_known(names: Sequence[str], workers: Sequence[int]) -> None:
-    """Require that each of these names a way to load.
-
-    Raises:
-        UsageError: if a name is unknown; the message suggests the nearest.
-    """
+    """Require that each of these names a way to load."""
     known = [method.name for method in (*METHODS, *methods_of("tool", workers))]
     for name in names:
         if name not in known:

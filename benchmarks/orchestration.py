@@ -84,11 +84,7 @@ class WebApi:
         self._url = f"{url}/graphql"
 
     def ask(self, query: str, **variables: object) -> Any:  # noqa: ANN401  # JSON
-        """Return the answer's data.
-
-        Raises:
-            CannotRunError: if the web UI does not answer, or with an error.
-        """
+        """Return the answer's data."""
         body = json.dumps({"query": query, "variables": variables}).encode()
         request = urllib.request.Request(self._url, body, {"Content-Type": "application/json"})  # noqa: S310  # http
         try:
@@ -193,11 +189,7 @@ class RunningSystem:
 
 @contextmanager
 def running_system(home: Path, env: Mapping[str, str]) -> Iterator[RunningSystem]:
-    """Run `era5 up` with ERA5_HOME=`home` and the settings `env`, and none of the user's.
-
-    Raises:
-        CannotRunError: if it does not start, with its output.
-    """
+    """Run `era5 up` with ERA5_HOME=`home` and the settings `env`, and none of the user's."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     with service_process(("up", "--port", str(port)), home, env, _READY) as (pid, _):

@@ -84,11 +84,7 @@ def times_of(
     answers: dict[str, Answer],
     tolerance: float,
 ) -> Numbers:
-    """The milliseconds of each question, cold and warm; `files` are those that the store reads.
-
-    Raises:
-        CannotRunError: if an answer differs from the first one in `answers`.
-    """
+    """The milliseconds of each question, cold and warm; `files` are those that the store reads."""
     figures: Numbers = {}
     with ExitStack() as once:
         if not store.reopens:

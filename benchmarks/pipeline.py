@@ -69,11 +69,7 @@ class ServerFile:
 
     @classmethod
     def of_table(cls, connection: psycopg.Connection[Any]) -> ServerFile:
-        """Let the server write the table's rows to a file that it can read fast.
-
-        Raises:
-            CannotRunError: if it cannot write to any of the folders.
-        """
+        """Let the server write the table's rows to a file that it can read fast."""
         reasons = []
         for folder in _SERVER_FOLDERS:
             path = f"{folder}/era5-bench-{connection.info.backend_pid}.bin"

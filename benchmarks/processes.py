@@ -45,9 +45,6 @@ def run_at_once(
     """Run `work` once for each tuple of arguments, each in its own process; return the seconds and the largest memory.
 
     The clock starts once all processes have finished their imports, and `prepare`.
-
-    Raises:
-        CannotRunError: if one of them fails.
     """
     context = multiprocessing.get_context("spawn")
     barrier, queue = context.Barrier(len(arguments) + 1), context.Queue()
@@ -94,11 +91,7 @@ def _run(
 
 
 def require_soon(is_there: Callable[[], object], seconds: float, message: str) -> None:
-    """Try until no OSError is raised.
-
-    Raises:
-        CannotRunError: with the message and the last error, when this many seconds are over.
-    """
+    """Try until no OSError is raised, or for this many seconds; then the message says what was awaited."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -155,11 +148,7 @@ class ServeProcess:
         return int(self.url.rpartition(":")[2])
 
     def get(self, path: str) -> HTTPResponse:
-        """The answer to a request.
-
-        Raises:
-            OSError: without an answer; `urllib.error.HTTPError`, a subclass, has the answer's reason.
-        """
+        """The answer to a request."""
         response: HTTPResponse = urllib.request.urlopen(self.url + path, timeout=_READY_SECONDS)  # noqa: S310  # http
         return response
 
@@ -169,9 +158,6 @@ def service_process(words: Sequence[str], home: Path, env: Mapping[str, str], re
     """Run a command of `era5` that serves, with ERA5_HOME=`home`, the settings `env` and none of the user's.
 
     Gives its process id, and the first line of its output that contains `ready`.
-
-    Raises:
-        CannotRunError: if it does not start, with its output.
     """
     home.mkdir(parents=True, exist_ok=True)
     with (home / f"{words[0]}.log").open("w+", encoding="utf-8") as log:
@@ -202,11 +188,7 @@ def service_process(words: Sequence[str], home: Path, env: Mapping[str, str], re
 
 @contextmanager
 def serve_process(warehouse: Warehouse, home: Path) -> Iterator[ServeProcess]:
-    """Run the server with ERA5_HOME=`home`, with default settings and none of the user's.
-
-    Raises:
-        CannotRunError: if it does not start, with its output.
-    """
+    """Run the server with ERA5_HOME=`home`, with default settings and none of the user's."""
     env = {"ERA5_DATABASE_URL": warehouse.url}
     with service_process(("serve", *_OPTIONS), home, env, "http://") as (pid, line):
         url = next(word for word in line.replace(",", " ").split() if word.startswith("http://"))

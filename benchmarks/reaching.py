@@ -123,11 +123,7 @@ def _frame(table: AskedTable, columns: str | None) -> Measured:
 
 
 def _frame_row_by_row(table: AskedTable) -> Measured:
-    """The same hours of one variable, as a table made from one Python tuple per row.
-
-    Raises:
-        CannotRunError: if the values differ from those of `series`.
-    """
+    """The same hours of one variable, as a table made from one Python tuple per row."""
     import pandas as pd
 
     parameters = {"location_id": table.place.location_id, "end": table.months[-1].end}

@@ -238,11 +238,7 @@ _OF_THE_MOMENT = ("measured_at", "free_bytes")
 
 
 class ResultsFile:
-    """The results at `path`, read if it exists.
-
-    Raises:
-        UsageError: if it exists but has other contents.
-    """
+    """The results at `path`, read if it exists."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -351,11 +347,7 @@ class ResultsFile:
 
 
 def read_results(path: Path) -> dict[str, Any]:
-    """Read a file of results.
-
-    Raises:
-        UsageError: if it is not a file of results.
-    """
+    """Read a file of results."""
     try:
         found: Any = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, FileNotFoundError):

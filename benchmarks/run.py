@@ -40,9 +40,6 @@ def require_space(needed: Mapping[str, int], folders: Mapping[str, Path]) -> Non
 
     `needed` is by suite; `folders` are the folders written to: the benchmark's own, and the server's if it is on this
     machine.
-
-    Raises:
-        LocalDiskError: if one has less; the message names the suite, what it needs, and what is free.
     """
     suite, most = max(needed.items(), key=lambda one: one[1], default=("", 0))
     for what, folder in folders.items():
@@ -122,13 +119,7 @@ def run_plan(
     say: Callable[[str], None],
     now: Callable[[str], None],
 ) -> None:
-    """Run the suites one after another; each repeat is stored in `results` when it is done.
-
-    Raises:
-        LocalDiskError: if a disk has too little space, before anything is measured.
-        ServerUnsuitableError: if this user may not create a database.
-        Era5Error: if the server is lost. Earlier measurements are kept.
-    """
+    """Run the suites one after another; each repeat is stored in `results` when it is done."""
     stop_abandoned(home)
     with temporary_folder(home, _PREFIX) as folder, ExitStack() as stack:
         # The server's user must be able to enter the folder, to read CSV files.

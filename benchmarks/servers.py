@@ -75,11 +75,7 @@ class Target:
         return LAYOUTS[self.offered[0]]
 
     def make_table(self, layout: Layout, variables: Iterable[Variable] = ()) -> None:
-        """Create an empty `weather` in this layout, with columns for these variables too; the ledger is empty.
-
-        Raises:
-            CannotRunError: if the server does not offer it.
-        """
+        """Create an empty `weather` in this layout, with columns for these variables too; the ledger is empty."""
         if layout.name not in self.offered:
             raise CannotRunError(f"layout {layout.name}: this server offers {' and '.join(self.offered)}")
         with self.connect() as connection:
@@ -90,11 +86,7 @@ class Target:
             connection.execute("TRUNCATE era5.ledger, era5.load_attempt")
 
     def require_rows(self, wanted: int) -> int:
-        """Require that this many rows are visible in the table; return their number.
-
-        Raises:
-            CannotRunError: with both numbers, if there are others.
-        """
+        """Require that this many rows are visible in the table; return their number."""
         with self.connect() as connection:
             row = connection.execute("SELECT count(*) FROM weather").fetchone()
         if row != (wanted,):
@@ -132,9 +124,6 @@ class Target:
         The table has columns for `variables` in addition to the default ones. It has `rows` rows afterwards. There are
         two times: until the rows are visible and settled (`seconds`), and of the COPY alone (`copy_seconds`; the
         longest if there are several connections).
-
-        Raises:
-            CannotRunError: if the table has other rows.
         """
         self.make_table(layout, variables)
         self.calm()
@@ -175,9 +164,6 @@ def new_target(warehouse: Warehouse, *, syncs: bool = True) -> Iterator[Target]:
     """Create a database beside that of `warehouse`, with TimescaleDB if the server offers it; drop it afterwards.
 
     Databases left by killed runs are dropped too: a run keeps a connection to its own, and a comment identifies them.
-
-    Raises:
-        ServerUnsuitableError: if it may not be created.
     """
     name = f"{_PREFIX}{os.getpid()}"
     temporary = Warehouse(with_database(warehouse.url, name))
@@ -241,11 +227,7 @@ class ServerTemplate:
 
     @contextmanager
     def server(self, settings: Mapping[str, str]) -> Iterator[Target]:
-        """Run a new server with these settings while the context is open.
-
-        Raises:
-            CannotRunError: if it does not start.
-        """
+        """Run a new server with these settings while the context is open."""
         self._folder.mkdir(parents=True, exist_ok=True)
         account = server_account(self._folder / "data")
         template = self._template(account)

@@ -168,11 +168,7 @@ def rate_of_cell(cell: dict[str, Any] | None, figure: str = "seconds") -> Rate |
 
 
 def find_results(folder: Path) -> list[Results]:
-    """The newest file of results of each machine: from FOLDER/results/DATE/, else from the folder itself.
-
-    Raises:
-        UsageError: if there are no results.
-    """
+    """The newest file of results of each machine: from FOLDER/results/DATE/, else from the folder itself."""
     files = sorted(folder.glob("results/*/*.json"), key=lambda path: path.parent.name) or sorted(folder.glob("*.json"))
     newest = {path.name: path for path in files}
     if not newest:
