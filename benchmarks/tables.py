@@ -124,6 +124,15 @@ class Results:
         found = [(name, self.rate(suite, f"{name}, regular")) for name in names]
         return sorted([(name, rate) for name, rate in found if rate], key=lambda one: -one[1].median)
 
+    def by_connections(self, method: str, table: str) -> list[tuple[int, Rate]]:
+        """The rates of a method into a table by the number of connections."""
+        found = [
+            (cell["parameters"]["workers"], rate_of_cell(cell))
+            for cell in self.main_cells("parallel").values()
+            if (cell["parameters"]["method"], cell["parameters"]["table"]) == (method, table)
+        ]
+        return sorted([(count, rate) for count, rate in found if rate], key=lambda one: one[0])
+
     @property
     def machine(self) -> dict[str, Any]:
         """The machine that was measured."""
