@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.cells import CannotRunError, Measured, PlannedCell, median_ms, median_of, ratio, seconds_of
-from benchmarks.generated import area_of, flattened, generated_files
+from benchmarks.generated import LAST, area_of, flattened, generated_files, last_months
 from benchmarks.others import unpack
 from benchmarks.processes import ERA5, own_environment
 from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, Suite
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 # The 85 years of the question about climate; with fewer months, the last ones.
 MOST_MONTHS = 1020
-LAST = Month(2024, 12)
 # The north-western corner of the places: Java with Jakarta, on land and at sea.
 _NORTH, _WEST, _STEP = -5.0, 105.75, 0.25
 _HOURS = 744
@@ -61,7 +60,7 @@ class AskedTable:
 
     def __init__(self, target: Target, folder: Path, rows: int, count: int) -> None:
         self.target = target
-        self.months = tuple(Month.from_number(LAST.number - back) for back in reversed(range(count)))
+        self.months = last_months(count)
         side = max(1, round(math.sqrt(rows / _HOURS)))
         self.place: Location = nearest_location(_NORTH - _STEP * (side // 2), _WEST + _STEP * (side // 2))
         self.folder = folder

@@ -30,11 +30,17 @@ if TYPE_CHECKING:
 
 # Months of 744 hours.
 _MONTHS = (Month(2023, 7), Month(2023, 8), Month(2023, 10), Month(2023, 12), Month(2024, 1), Month(2024, 3))
+LAST = Month(2024, 12)
 # The corner of an area with land, sea, coasts and mountains.
 _NORTH, _WEST = 60.0, -20.0
 _STEP = 0.25
 # From 60 degrees north there are 600 rows of points to the south pole; higher areas start further north.
 _HEIGHT_SOUTHWARD, _MOST_HEIGHT = 600, 721
+
+
+def last_months(count: int) -> tuple[Month, ...]:
+    """The last months until 2024-12."""
+    return tuple(Month.from_number(LAST.number - back) for back in reversed(range(count)))
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from benchmarks.cells import CannotRunError, Measured, PlannedCell
+from benchmarks.generated import last_months
 from benchmarks.processes import service_process
 from benchmarks.suite import Suite
-from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.embedded.processes import first_number
 from era5_pipeline.postgres.embedded.server import EmbeddedServer
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from benchmarks.cells import Numbers
     from benchmarks.suite import BenchContext
+    from era5_pipeline.model.months import Month
 
 # --- The web UI's GraphQL API: launch a backfill as its dialog does, and read the backfill's state and runs ---
 
@@ -203,7 +204,6 @@ def running_system(home: Path, env: Mapping[str, str]) -> Iterator[RunningSystem
 
 # 2 x 2 points.
 _AREA = "-6/106/-6.25/106.25"
-_LAST = Month(2024, 12)
 _DONE = {"COMPLETED_SUCCESS", "COMPLETED_FAILED", "COMPLETED", "FAILED", "CANCELED"}
 _POLL_SECONDS = 2.0
 _IDLE_SECONDS = 20.0
@@ -233,7 +233,7 @@ def _run(home: Path, database_url: str | None, months: int, failing: int) -> Num
     `failing` of them fail at first, because something is in the place of their manifest, and are run again once it is
     gone. The warehouse is a new embedded server in `home`, or the database of `database_url`.
     """
-    wanted = [Month.from_number(_LAST.number - back) for back in reversed(range(months))]
+    wanted = list(last_months(months))
     env = {"ERA5_SOURCE": "sample", "ERA5_AREA": _AREA}
     if database_url is not None:
         env["ERA5_DATABASE_URL"] = database_url

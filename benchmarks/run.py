@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from benchmarks.cells import PlannedCell
+    from benchmarks.cells import Measured, PlannedCell
     from benchmarks.results import ResultsFile
     from benchmarks.suite import Suite
 
@@ -79,19 +79,24 @@ def run_cells(
             progress.begin(suite, cell, number + 1, _wanted(cell, repeats))
             load, started = os.getloadavg()[0], time.monotonic()
             try:
-                if cell.warm_up is not None and cell.name not in warmed:
-                    # A failure here recurs in the measurement, which reports it.
-                    with suppress(CannotRunError):
-                        cell.warm_up()
-                    warmed.add(cell.name)
-                measured = cell.measure()
+                measured = _measured(cell, is_warm=cell.name in warmed)
             except CannotRunError as error:
                 results.add_reason(suite, cell, str(error))
                 done[cell.name] = repeats
                 progress.cannot(suite, cell, str(error))
                 continue
+            warmed.add(cell.name)
             entry = results.add(suite, cell, measured, load)
             progress.measured(suite, cell, entry, time.monotonic() - started)
+
+
+def _measured(cell: PlannedCell, *, is_warm: bool) -> Measured:
+    if (reason := cell.why_missing()) is not None:
+        raise CannotRunError(reason)
+    if cell.warm_up is not None and not is_warm:
+        with suppress(CannotRunError):  # which recurs in the measurement
+            cell.warm_up()
+    return cell.measure()
 
 
 def _wanted(cell: PlannedCell, repeats: int) -> int:
