@@ -139,10 +139,6 @@ class GeneratedHours:
         column = pa.array([time for time in times for _ in range(locations)], type=rows.schema.field("time").type)
         return rows.set_column(0, rows.schema.field("time"), column)
 
-    def first_rows(self, rows: int) -> pa.Table:
-        """The first rows of the first batch."""
-        return self.batch(0).slice(0, rows)
-
 
 def scaled(rows: int, share: int, least: int = 20) -> int:
     """The study's choice of `share` rows of a global hour, scaled to `rows` rows; at least `least`."""

@@ -261,7 +261,8 @@ class _Limit:
         """Load into an existing chunk or partition, because the tool does not create it."""
         target = self._target
         self._fill(nullcontext(no_copy), 0)
-        seconds = parallel_copy(target.warehouse.url, self._csv, self.context.some_workers)
+        csv = self._csv
+        seconds = seconds_of(lambda: parallel_copy(target.warehouse.url, csv, self.context.some_workers))
         rows = target.require_rows(self._month.rows)
         # Reach the same final state as a load: visibility map and planner statistics up to date.
         with target.connect() as connection:

@@ -201,7 +201,6 @@ def test_batches_of_hours_follow_each_other(tmp_path: Path) -> None:
     # The values of the distinct hours come again, at other times.
     assert batches[0].column("temperature_2m").equals(batches[4].column("temperature_2m"))
     assert not batches[0].column("temperature_2m").equals(batches[1].column("temperature_2m"))
-    assert hours.first_rows(7).num_rows == 7
 
 
 def test_shares_of_an_hour_and_areas() -> None:
