@@ -6,7 +6,7 @@ The questions are asked of a year at many places, and of 85 years at a few, whic
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
@@ -50,51 +50,48 @@ def of_decades(engine: type[Engine]) -> str:
 # --- The warehouse and the lake, with a year or with decades ---
 
 
-@dataclass
-class _Table:
-    """The table of the run's database, which has the months of one of these at a time."""
-
-    held: _Loaded | None = None
-
-
 @dataclass(eq=False)
 class _Loaded:
-    """Generated months, loaded into table and lake when they are needed and the table has others."""
+    """Generated months, loaded into table and lake when they are needed and the table has others.
+
+    `held` has the one whose months the table of the run's database has, if any.
+    """
 
     context: BenchContext
     year: GeneratedYear
-    table: _Table
+    held: list[_Loaded]
     folder: Path
     rows: int = 0
     place: int = 0
+    answers: dict[str, Answer] = field(default_factory=dict)
 
     @property
     def lake(self) -> Lake:
         """The lake with the months, which the table has too."""
-        if self.table.held is not self:
+        if self not in self.held:
             self.load(for_lake=True)
         return self._open()
 
-    @property
-    def subject(self) -> Subject:
-        """Select the data of the questions; the month is July."""
-        lake, months = self.lake, self.year.months
-        return Subject(self.context.target.warehouse, lake, self.place, months[-min(6, len(months))])
-
-    def asked(self, engine: type[Engine], answers: dict[str, Answer]) -> Measured:
+    def asked(self, engine: type[Engine]) -> Measured:
         """Ask the engine each question; the same answers are required from every one as from the first."""
-        store = engine(self.subject)  # loaded before the clock starts
+        lake, months = self.lake, self.year.months  # loaded before the clock starts
+        july = months[-min(6, len(months))]
+        store = engine(Subject(self.context.target.warehouse, lake, self.place, july))
         is_warehouse = issubclass(engine, OfWarehouse)
         files = partial(database_files, self.context.target) if is_warehouse else partial(files_below, self.folder)
         questions = {name: getattr(store, name) for name in QUESTIONS}
-        figures = times_of(store, questions, files, answers, _TOLERANCE)
+        figures = times_of(store, questions, files, self.answers, _TOLERANCE)
         figures["seconds"] = sum(figures[f"{name}_warm_ms"] for name in QUESTIONS) / 1000
         return Measured(self.rows, figures, notes=NOTES)
+
+    def everywhere(self, *, on_dask: bool) -> Measured:
+        """Compute the trends at every place."""
+        return of_folder(self.context.target, self.lake, self.folder, self.year.months[0].year, on_dask=on_dask)
 
     def load(self, *, for_lake: bool) -> Measured:
         """Load the months into a new table, and into a new lake; the flat files are made before."""
         target = self.context.target
-        self.table.held = None
+        self.held.clear()
         flats = self.flatten(for_lake=for_lake)[0]
         target.make_table(target.layout)
         with target.connect() as connection:
@@ -111,7 +108,7 @@ class _Loaded:
                 lake.after_commit(target.warehouse, ORPHAN_HOURS)
             of_months.append(time.perf_counter() - started)
         if for_lake:
-            self.table.held = self
+            self.held.append(self)
         size = target.bytes() + (0 if lake is None else sum(of.bytes for of in lake.store.objects()))
         self.rows = sum(flat.rows for flat in flats)
         ids = flats[0].location_ids.ids()
@@ -146,14 +143,12 @@ class _Loaded:
 
 def _lake_cells(context: BenchContext) -> list[PlannedCell]:
     """Cells for writing with and without a lake, for trends at every place, and for each engine on both kinds."""
-    folder, table = context.folder, _Table()
+    folder, held = context.folder, list[_Loaded]()
     count = max(context.options.held)
-    year = _Loaded(context, GeneratedYear(folder / "year", context.rows, YEAR), table, folder / "lake")
+    year = _Loaded(context, GeneratedYear(folder / "year", context.rows, YEAR), held, folder / "lake")
     few = GeneratedYear(folder / "few", _FEW_PLACES * 744, last_months(count))
-    decades = _Loaded(context, few, table, folder / "few-lake")
+    decades = _Loaded(context, few, held, folder / "few-lake")
     band = Band(folder / "band", context.rows)
-    answers: dict[str, Answer] = {}
-    of_few: dict[str, Answer] = {}
 
     needs_iceberg = partial(missing_library, ("pyiceberg",))
 
@@ -169,28 +164,20 @@ def _lake_cells(context: BenchContext) -> list[PlannedCell]:
         BANDS: lambda: year.flatten(for_lake=True)[1],
         ALONE: partial(year.load, for_lake=False),
         BOTH: partial(year.load, for_lake=True),
-        ONE_WORKER: partial(_everywhere, year, on_dask=False),
-        ALL_CORES: partial(_everywhere, year, on_dask=True),
+        ONE_WORKER: partial(year.everywhere, on_dask=False),
+        ALL_CORES: partial(year.everywhere, on_dask=True),
     }
     return [
         *(cell(name, measure, needs_iceberg) for name, measure in ways.items()),
-        *(cell(engine.name, partial(year.asked, engine, answers), engine.why_missing) for engine in ENGINES),
+        *(cell(engine.name, partial(year.asked, engine), engine.why_missing) for engine in ENGINES),
         *(
             PlannedCell(name, band.asked_rows, {}, partial(band.measure, name), why_missing=needs_iceberg)
             for name in (ON_S3, ON_FAR_S3)
         ),
         of_decade(MANY_ALONE, partial(decades.load, for_lake=False), needs_iceberg),
         of_decade(MANY_BOTH, partial(decades.load, for_lake=True), needs_iceberg),
-        *(
-            of_decade(of_decades(engine), partial(decades.asked, engine, of_few), engine.why_missing)
-            for engine in ENGINES
-        ),
+        *(of_decade(of_decades(engine), partial(decades.asked, engine), engine.why_missing) for engine in ENGINES),
     ]
-
-
-def _everywhere(loaded: _Loaded, *, on_dask: bool) -> Measured:
-    lake = loaded.lake
-    return of_folder(loaded.context.target, lake, loaded.folder, loaded.year.months[0].year, on_dask=on_dask)
 
 
 def _lake_ratios(entries: Entries) -> dict[str, float | None]:

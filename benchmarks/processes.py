@@ -5,23 +5,24 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import BrokenBarrierError
 from typing import TYPE_CHECKING, Any
 
 import psutil
+import requests
 
 from benchmarks.cells import CannotRunError
 from era5_pipeline.runtime.peak_memory import peak_rss_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from http.client import HTTPResponse
     from multiprocessing.queues import Queue
     from multiprocessing.synchronize import Barrier
     from pathlib import Path
@@ -104,15 +105,19 @@ def require_soon(is_there: Callable[[], object], seconds: float, message: str) -
             return
 
 
-def processor_seconds(pid: int) -> float:
-    """User and system seconds so far of a process and those that it has started."""
-    seconds = 0.0
-    root = psutil.Process(pid)
-    for process in (root, *root.children(recursive=True)):
-        with suppress(psutil.Error):
-            times = process.cpu_times()
-            seconds += times.user + times.system
-    return seconds
+def processor_times(pid: int) -> Iterator[tuple[int, Any, str]]:
+    """Process id, processor times and command line of a process and of those that it has started."""
+    with suppress(psutil.Error):
+        root = psutil.Process(pid)
+        for process in (root, *root.children(recursive=True)):
+            with suppress(psutil.Error):
+                yield process.pid, process.cpu_times(), " ".join(process.cmdline())
+
+
+def free_port() -> int:
+    """A port of this machine on which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 # --- Commands of `era5` in processes of their own, as a user runs them ---
@@ -147,9 +152,10 @@ class ServeProcess:
         """The port it listens on."""
         return int(self.url.rpartition(":")[2])
 
-    def get(self, path: str) -> HTTPResponse:
+    def get(self, path: str) -> requests.Response:
         """The answer to a request."""
-        response: HTTPResponse = urllib.request.urlopen(self.url + path, timeout=_READY_SECONDS)  # noqa: S310  # http
+        response = requests.get(self.url + path, timeout=_READY_SECONDS)
+        response.raise_for_status()
         return response
 
 
@@ -193,5 +199,5 @@ def serve_process(warehouse: Warehouse, home: Path) -> Iterator[ServeProcess]:
     with service_process(("serve", *_OPTIONS), home, env, "http://") as (pid, line):
         url = next(word for word in line.replace(",", " ").split() if word.startswith("http://"))
         server = ServeProcess(pid, url)
-        require_soon(lambda: server.get("/healthz").close(), _READY_SECONDS, "era5 serve is not well")
+        require_soon(partial(server.get, "/healthz"), _READY_SECONDS, "era5 serve is not well")
         yield server

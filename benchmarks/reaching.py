@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import time
@@ -18,7 +17,7 @@ from benchmarks.asking import YEAR_SHARE, AskedTable, months_asked, of_85_years
 from benchmarks.cells import CannotRunError, Measured, PlannedCell, median_of, rate_of, rate_ratio, ratio
 from benchmarks.generated import flattened, generated_files
 from benchmarks.http_load import HttpLoad, make_load
-from benchmarks.processes import ServeProcess, processor_seconds, serve_process
+from benchmarks.processes import ServeProcess, processor_times, serve_process
 from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, Suite
 from era5_pipeline.api.database import open_database
 from era5_pipeline.model.grid import Area
@@ -180,8 +179,7 @@ class ServedYears:
     def unchanged(self) -> Measured:
         """Requests for one place and year from clients that already have the answer."""
         path = self._paths()[0]
-        with self._server.get(path) as response:
-            tag = response.headers["ETag"]
+        tag = self._server.get(path).headers.get("ETag")
         if not tag:
             raise CannotRunError("the answer has no ETag")
         return self._load((path,) * self._requests, _AT_ONCE, headers={"If-None-Match": tag}, status="304")
@@ -211,25 +209,28 @@ class ServedYears:
     ) -> Measured:
         server = self._server
         self._table.target.calm()
-        used = processor_seconds(server.pid)
+        used = _processor_seconds(server.pid)
         psutil.cpu_percent()  # the next call returns the use since this one
         result = make_load(HttpLoad(server.port, paths, connections, _LIMIT_SECONDS, rate, headers or {}))
         busy = psutil.cpu_percent() / 100
         if set(result.outcomes) != {status}:
             raise CannotRunError(f"not all were answered with {status}: {result.outcomes}")
-        figures = load_figures(result, processor_seconds(server.pid) - used)
+        figures = load_figures(result, _processor_seconds(server.pid) - used)
         return Measured(len(paths), figures | {"busy_share": busy})
 
     def _require_values(self, server: ServeProcess) -> None:
         """Require that the answer has the table's values; otherwise, the suite cannot be measured."""
         place, (first, last) = self._table.place, _spans(self._table.months)[-1]
-        with server.get(_path(place.latitude, place.longitude, first, last)) as response:
-            found = json.load(response)["hourly"][_COLUMN]
+        found = server.get(_path(place.latitude, place.longitude, first, last)).json()["hourly"][_COLUMN]
         start, end = Month(first.year, first.month).start, Month(last.year, last.month).end
         with self._table.target.connect() as connection:
             _, expected = read_packed(connection, place.location_id, [_COLUMN], start, end)
         if len(found) != expected[_COLUMN].size or np.abs(expected[_COLUMN] - np.array(found)).max() > _TOLERANCE:
             raise CannotRunError("the answer has other values than the table")
+
+
+def _processor_seconds(pid: int) -> float:
+    return float(sum(times.user + times.system for _, times, _ in processor_times(pid)))
 
 
 def load_figures(result: HttpLoadResult, server_seconds: float) -> Numbers:
