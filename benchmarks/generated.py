@@ -33,7 +33,7 @@ _MONTHS = (Month(2023, 7), Month(2023, 8), Month(2023, 10), Month(2023, 12), Mon
 LAST = Month(2024, 12)
 # The corner of an area with land, sea, coasts and mountains.
 _NORTH, _WEST = 60.0, -20.0
-_STEP = 0.25
+STEP = 0.25
 # From 60 degrees north there are 600 rows of points to the south pole; higher areas start further north.
 _HEIGHT_SOUTHWARD, _MOST_HEIGHT = 600, 721
 
@@ -78,8 +78,13 @@ def area_of(locations: float) -> Area:
     locations = max(1, round(locations))
     height = min(math.ceil(math.sqrt(locations / 2)), _MOST_HEIGHT)
     width = min(math.ceil(locations / height), 1440)
-    north = min(_NORTH + max(0, height - _HEIGHT_SOUTHWARD) * _STEP, 90.0)
-    return Area(north, _WEST, north - _STEP * (height - 1), _WEST + _STEP * (width - 1))
+    north = min(_NORTH + max(0, height - _HEIGHT_SOUTHWARD) * STEP, 90.0)
+    return Area(north, _WEST, north - STEP * (height - 1), _WEST + STEP * (width - 1))
+
+
+def square(north: float, west: float, side: int) -> Area:
+    """`side` x `side` grid points."""
+    return Area(north, west, north - STEP * (side - 1), west + STEP * (side - 1))
 
 
 def write_csv(flat: FlatMonth, path: Path) -> None:

@@ -6,7 +6,7 @@ import math
 import random
 import time
 from datetime import timedelta
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -15,12 +15,11 @@ import psutil
 
 from benchmarks.asking import YEAR_SHARE, AskedTable, months_asked, of_85_years
 from benchmarks.cells import CannotRunError, Measured, PlannedCell, median_of, rate_of, rate_ratio, ratio
-from benchmarks.generated import flattened, generated_files
+from benchmarks.generated import flattened, generated_files, square
 from benchmarks.http_load import HttpLoad, make_load
 from benchmarks.processes import ServeProcess, processor_times, serve_process
 from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, Suite
 from era5_pipeline.api.database import open_database
-from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.read.hours import read_packed
 from era5_pipeline.warehouse.load_month import load_month
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
 # A month after those of the single place, and away from it.
 _MONTH = Month(2025, 7)
-_NORTH, _WEST, _STEP = 60.0, 0.0, 0.25
+_NORTH, _WEST = 60.0, 0.0
 _COLUMN = "temperature_2m"
 # The box has this many times the places of the months for a single place: 100 x 100 for 100.
 _BOX_SHARE = 100
@@ -56,7 +55,7 @@ class BoxOfMonth:
         self._table = table
         side = max(2, round(math.sqrt(_BOX_SHARE * rows / _MONTH.hours)))
         self.shape = (_MONTH.hours, side, side)
-        self._area = Area(_NORTH, _WEST, _NORTH - _STEP * (side - 1), _WEST + _STEP * (side - 1))
+        self._area = square(_NORTH, _WEST, side)
 
     def field(self) -> Measured:
         """`field` of the month; the rows are values."""
@@ -306,12 +305,10 @@ _QUESTIONS: dict[str, Callable[[_Reached], Measured]] = {
 def _reach_cells(context: BenchContext) -> list[PlannedCell]:
     """A cell for each way; the table is loaded and the server started for the first measurement."""
     count = months_asked(context)
-    shared: list[_Reached] = []
+    shared = cache(partial(_Reached, context, count))
 
     def asked(question: Callable[[_Reached], Measured]) -> Measured:
-        if not shared:
-            shared.append(_Reached(context, count))
-        return question(shared[0])
+        return question(shared())
 
     return [
         PlannedCell(name, context.rows, {"months": count}, partial(asked, question))

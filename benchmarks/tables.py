@@ -89,13 +89,13 @@ class Results:
         """The cells of a suite on a server, by name."""
         return {cell["name"]: cell for cell in self.cells if cell["suite"] == suite and cell["server"] == server}
 
+    def measured(self, suite: str, server: str) -> Entries:
+        """The cells of a suite that were measured on a server, by name."""
+        return {name: cell for name, cell in self.of_suite(suite, server).items() if cell["reason"] is None}
+
     def by_layout(self, suite: str) -> dict[str, Entries]:
         """The measured cells of a suite, by name, by the layout of a new table on their server."""
-        found: dict[str, Entries] = {}
-        for server in self.servers:
-            cells = {name: cell for name, cell in self.of_suite(suite, server).items() if cell["reason"] is None}
-            if cells:
-                found[layout_of(server)] = cells
+        found = {layout_of(server): cells for server in self.servers if (cells := self.measured(suite, server))}
         return {layout: found[layout] for layout in LAYOUTS if layout in found}
 
     def main_server(self, suite: str) -> str | None:
@@ -107,8 +107,7 @@ class Results:
 
     def main_cells(self, suite: str) -> Entries:
         """The measured cells of a suite on its main server."""
-        found = self.of_suite(suite, self.main_server(suite) or "")
-        return {name: cell for name, cell in found.items() if cell["reason"] is None}
+        return self.measured(suite, self.main_server(suite) or "")
 
     def ratios(self, suite: str) -> dict[str, float | None]:
         """The ratios of a suite on its main server."""
