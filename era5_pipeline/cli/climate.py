@@ -172,9 +172,10 @@ def climate(
     with open_connection(read_settings(), "reading the climate") as connection:
         answer = read_climate(connection, question)
     if out:
-        from era5_pipeline.draw.climate_years import draw_climate
+        from era5_pipeline.draw.climate_years import climate_picture
+        from era5_pipeline.draw.figures import save_figure
 
-        draw_climate(answer, out, title)
+        save_figure(climate_picture(answer, title), out)
         typer.echo(f"wrote {out}: {answer.place.title} ({answer.provenance.credit})", err=True)
     if out is None or format_ is not None or table is not None:
         with surviving_closed_pipe():
@@ -449,10 +450,11 @@ def climate_everywhere(options: EverywhereOptions) -> None:
             with replacing(out) as temporary:
                 _write_table(answer.rows, temporary, out.suffix.lower())
         elif out is not None:
-            from era5_pipeline.draw.maps import plot_map
+            from era5_pipeline.draw.figures import save_figure
+            from era5_pipeline.draw.maps import draw_map
 
             field, notes = answer.field()
-            plot_map(field, out, credit=answer.origin.credit, notes=notes, title=options.title)
+            save_figure(draw_map(field, credit=answer.origin.credit, notes=notes, title=options.title).figure, out)
     for line in answer.lines:
         typer.echo(line)
     if options.save:

@@ -347,9 +347,9 @@ def map_(
       era5 map --month 2023-07 --column t2m --every 3h --out july.gif
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.draw.animation import MapLook
-    from era5_pipeline.draw.figures import require_drawable
+    from era5_pipeline.draw.figures import require_drawable, save_figure
     from era5_pipeline.draw.file_formats import USUAL_FPS, is_animation
-    from era5_pipeline.draw.maps import plot_map
+    from era5_pipeline.draw.maps import draw_map
     from era5_pipeline.maps.read import read_map
     from era5_pipeline.model.question import asked_area, asked_column
     from era5_pipeline.model.settings import read_settings
@@ -389,15 +389,17 @@ def map_(
     with open_connection(read_settings(), "reading the map") as connection:
         answer = read_map(connection, question, variable, rectangle)
     credit = answer.origin.credit
-    plot_map(
-        answer.field,
+    save_figure(
+        draw_map(
+            answer.field,
+            credit=credit,
+            notes=answer.notes,
+            title=title,
+            limits=(vmin, vmax),
+            projection=projection,
+            centre=centre_longitude,
+        ).figure,
         out,
-        credit=credit,
-        notes=answer.notes,
-        title=title,
-        limits=(vmin, vmax),
-        projection=projection,
-        centre=centre_longitude,
     )
     typer.echo(f"wrote {out}: {variable.column} {answer.summary}, {answer.counted} ({credit})")
     if answer.left_out:

@@ -100,7 +100,7 @@ def series(
     where = asked_place(COMMAND, place, lat, lon, cell)
     (start, end), asked = asked_range(from_, to or from_), asked_columns(column or None)
     if plot:
-        from era5_pipeline.draw.figures import require_drawable
+        from era5_pipeline.draw.figures import require_drawable, save_figure
 
         _require_no_direction(asked or ())
 
@@ -114,18 +114,20 @@ def series(
         answer = read_series_answer(connection, where, asked, start, end)
     lines, credit = answer.lines, answer.origin.credit
     if plot:
-        from era5_pipeline.draw.series import plot_series
+        from era5_pipeline.draw.series import series_figure
 
-        plot_series(
-            answer.rows,
-            answer.variables,
-            where.cell.location,
+        save_figure(
+            series_figure(
+                answer.rows,
+                answer.variables,
+                where.cell.location,
+                place_name=where.name,
+                credit=credit,
+                notes=lines,
+                title=title,
+                limits=(vmin, vmax),
+            ),
             plot,
-            place_name=where.name,
-            credit=credit,
-            notes=lines,
-            title=title,
-            limits=(vmin, vmax),
         )
         typer.echo(f"wrote {plot}: {where.description}, {counted(answer.rows.times.size, 'hour')} ({credit})", err=True)
     if plot is None or format_ is not None:

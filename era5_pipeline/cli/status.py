@@ -47,9 +47,10 @@ def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: 
 
     areas = read_coverage(connection)
     if out is not None:
-        from era5_pipeline.draw.coverage import plot_coverage
+        from era5_pipeline.draw.coverage import coverage_figure
+        from era5_pipeline.draw.figures import save_figure
 
-        plot_coverage(areas, out, credit=read_credit(connection, None, None))
+        save_figure(coverage_figure(areas, credit=read_credit(connection, None, None)), out)
     if as_json:
         typer.echo(json.dumps([area.to_json() for area in areas], indent=1))
     elif not areas:
