@@ -185,12 +185,7 @@ class FileRemoval:
             yield
 
     def remove(self, flat: FlatMonth) -> None:
-        """Remove the unneeded files of the loaded month, unless another run on this machine is reading them.
-
-        Raises:
-            LocalDiskError: if a file cannot be removed.
-            StoreError, TransientError: see `ObjectStore`.
-        """
+        """Remove the unneeded files of the loaded month, unless another run on this machine is reading them."""
         file_store, raw = self.stored.file_store, flat.raw
         if not self.removes and not any(file.origin for file in raw.files):
             return

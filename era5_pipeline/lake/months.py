@@ -110,11 +110,7 @@ class Lake:
             return catalog.load_table(IDENTIFIER)
 
     def months(self, connection: psycopg.Connection[Any]) -> Mapping[Month, MonthInLake]:
-        """Describe each month of the table; a month that it lacks has no rows.
-
-        Raises:
-            StoreError, TransientError: if the lake cannot be read.
-        """
+        """Describe each month of the table; a month that it lacks has no rows."""
         table = self.open(connection)
         months: dict[Month, MonthInLake] = defaultdict(MonthInLake)
         with lake_errors(self.place.address):
@@ -224,9 +220,6 @@ class Lake:
         """Take these locations of the month out of the table within the caller's transaction, by one snapshot.
 
         Files of the month that cannot be read go whole.
-
-        Raises:
-            StoreError, TransientError: if the lake cannot be read or written; roll back then.
         """
         catalog = WarehouseCatalog(connection, self.place)
         if catalog.location_of_metadata() is None:

@@ -73,9 +73,6 @@ def cell_of(latitude: float, longitude: float, choice: CellChoice = "nearest") -
 
     `nearest` picks the nearest grid point; `land` picks the nearest one, by great-circle distance, whose cell is at
     least half land.
-
-    Raises:
-        UsageError: if a coordinate is out of range, or no land cell is within reach.
     """
     nearest = cell_at(nearest_location(latitude, longitude))
     if choice == "nearest" or nearest.land_share >= LAND_ENOUGH:

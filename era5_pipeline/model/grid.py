@@ -273,11 +273,7 @@ class Area:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse `NORTH/WEST/SOUTH/EAST` (or with commas), or `global`.
-
-        Raises:
-            UsageError: if the text has another form, or the rectangle is invalid.
-        """
+        """Parse `NORTH/WEST/SOUTH/EAST` (or with commas), or `global`."""
         if text.strip().lower() == "global":
             return cls(90.0, -180.0, -90.0, 180.0)
         try:

@@ -49,11 +49,7 @@ class Month:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse `2023-07`, or the partition key `2023-07-01`.
-
-        Raises:
-            UsageError: if the text has another form, or the month is before 1940.
-        """
+        """Parse `2023-07`, or the partition key `2023-07-01`."""
         match = _MONTH.fullmatch(text.strip())
         if not match:
             raise UsageError(f"{text!r} is not a month", remedy=_FORMS)

@@ -341,9 +341,7 @@ def split_places(places: str) -> tuple[str, ...]:
 def read_settings(**overrides: object) -> Settings:
     """Read the settings from the environment and `.env`; `overrides` that are not None take precedence.
 
-    Raises:
-        UsageError: naming each invalid or misspelt setting; ignoring a misspelt one could cost hours of loading the
-            wrong area.
+    A misspelt one is refused: ignoring it could cost hours of loading the wrong area.
     """
     given = tuple((name, value) for name, value in overrides.items() if value is not None)
     return _settings(_surroundings(), given)

@@ -53,11 +53,7 @@ VERSION_QUERY = (
 
 
 def schema_version(connection: psycopg.Connection[Any]) -> int:
-    """Find the version of the database's tables; 0 without tables.
-
-    Raises:
-        SchemaVersionError: if they have no version.
-    """
+    """Find the version of the database's tables; 0 without tables."""
     version, has_ledger = connection.execute(VERSION_QUERY).fetchone() or (None, False)
     return checked_version(connection, version, has_ledger=has_ledger)
 
@@ -86,9 +82,6 @@ def require_usable(
     """Check that the program, which knows versions up to `known`, can use a database of this version.
 
     A database without tables (0) is usable; an older one is if the caller `upgrades` it.
-
-    Raises:
-        SchemaVersionError: naming both versions and the remedy.
     """
     if version > known:
         raise SchemaVersionError(

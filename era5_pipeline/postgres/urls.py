@@ -33,8 +33,7 @@ _ESCAPES = "In a password, write / as %2F, @ as %40, # as %23, ? as %3F, % as %2
 def url_parameters(url: str) -> dict[str, str]:
     """Parse the URL as libpq does.
 
-    Raises:
-        UsageError: if the URL is invalid. The message does not quote it: in a misread URL the password may be anywhere.
+    An error does not quote it: in a misread URL the password may be anywhere.
     """
     try:
         parsed = conninfo.conninfo_to_dict(url)

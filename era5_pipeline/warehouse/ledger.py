@@ -48,11 +48,7 @@ _OF_DROPPED = ("part", "state", "rows", "locations", "location_ids", "is_cut", "
 
 
 def read_ledger(connection: psycopg.Connection[Any]) -> list[MonthContents]:
-    """Read every month in the table or with an attempted load, in order; empty without a ledger.
-
-    Raises:
-        Era5Error: as in `server_errors`.
-    """
+    """Read every month in the table or with an attempted load, in order; empty without a ledger."""
     with server_errors("reading the ledger"):
         months = read_months(connection)
         parts: dict[Month, list[LedgerEntry]] = {one.month: [] for one in months}

@@ -61,11 +61,6 @@ def ensure_schema(connection: psycopg.Connection[Any], *, steps: Sequence[Step] 
 
     Tables of an older version are upgraded by the missing `steps`. Missing views, functions, comments and summaries are
     added, if the user may.
-
-    Raises:
-        SchemaVersionError: if the tables have a newer version, no version, or one that cannot be upgraded.
-        ServerUnsuitableError: if a privilege is missing, or the table `weather` belongs to another project, or as in
-            `require_own_code`.
     """
     require_own_code(connection)
     with _schema_lock(connection):

@@ -89,13 +89,7 @@ class Space:
 
 
 def read_space(connection: psycopg.Connection[Any]) -> Space:
-    """Measure the table, with no more privileges than reading the ledger needs; creates nothing.
-
-    Raises:
-        MonthLockedError: if a chunk is locked, by an ALTER TABLE or VACUUM FULL, for more than two seconds.
-        ServerUnsuitableError: if `weather` belongs to another project.
-        Era5Error: otherwise as in `server_errors`.
-    """
+    """Measure the table, with no more privileges than reading the ledger needs; creates nothing."""
     with server_errors("measuring the table weather"), connection.transaction():
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (_LOCK_TIMEOUT,))
         layout = existing_layout(connection)

@@ -52,9 +52,6 @@ class Account:
         """Run a PostgreSQL program on a data folder as this user; return whether it succeeded.
 
         `pause` is called, and sleeps for a moment, until the program has ended.
-
-        Raises:
-            WarehouseError: if it cannot be executed.
         """
         program = binaries() / command[0]
         # Pass the folder in the environment, because pg_ctl puts its arguments into a shell command line, where spaces,

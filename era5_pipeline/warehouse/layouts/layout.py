@@ -130,20 +130,11 @@ class Layout(Protocol):
 
         Until the commit, and if anything fails, readers see the old contents. Concurrent loads of other months do not
         wait for each other's rows.
-
-        Raises:
-            MonthLockedError: if readers held the table for too long.
-            psycopg.Error: any other error of the server.
         """
         ...
 
     def remove(self, connection: psycopg.Connection[Any], removal: Removal) -> None:
-        """Delete rows of the month, and call `finish` in the same transaction.
-
-        Raises:
-            MonthLockedError: if readers held the table for too long.
-            psycopg.Error: any other error of the server.
-        """
+        """Delete rows of the month, and call `finish` in the same transaction."""
         ...
 
     def settle(
