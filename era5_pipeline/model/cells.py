@@ -118,12 +118,7 @@ def _nearest_of(allowed: npt.NDArray[np.bool_], latitude: float, longitude: floa
     if distances[best] > _FURTHEST_KM:
         return None
     row, column = int(rows[row_of[best]]), int(column_of[best])
-    location = Location(
-        location_id=int(location_ids(row, column)),
-        latitude=float(latitudes_of(row)),
-        longitude=float(longitudes_of(column)),
-    )
-    return cell_at(location)
+    return cell_at(Location.of_id(int(location_ids(row, column))))
 
 
 # --- Time zones: the zone of a point, and the one fixed UTC offset that stands for a zone in a long record ---

@@ -178,15 +178,7 @@ class LocationSet:
     def hull(self) -> Area:
         """The smallest rectangle, in degrees, around the set, which must not be empty."""
         grid = self._mask.reshape(-1, N_LONGITUDES)
-        rows, columns = np.flatnonzero(grid.any(axis=1)), np.flatnonzero(grid.any(axis=0))
-        # The widest gap between longitudes around the globe lies outside the hull.
-        gaps = np.diff(np.concatenate((columns, [columns[0] + N_LONGITUDES])))
-        widest = int(gaps.argmax())
-        west, east = int(columns[(widest + 1) % columns.size]), int(columns[widest])
-        north, south = float(latitudes_of(rows[-1])), float(latitudes_of(rows[0]))
-        if columns.size == N_LONGITUDES:
-            return Area(north, -180.0, south, 180.0)
-        return Area(north, float(longitudes_of(west)), south, float(longitudes_of(east)))
+        return Area.of_indices(np.flatnonzero(grid.any(axis=1)), np.flatnonzero(grid.any(axis=0)))
 
     @property
     def is_rectangle(self) -> bool:

@@ -291,11 +291,9 @@ def nearest_place(
 ) -> tuple[grid.Location, float]:
     """The location nearest to a point, and the great-circle distance in km; `location_ids` (n,), n > 0."""
     rows, columns = np.divmod(location_ids - 1, grid.N_LONGITUDES)
-    latitudes, longitudes = grid.latitudes_of(rows), grid.longitudes_of(columns)
-    distances = grid.distances_km(latitude, longitude, latitudes, longitudes)
+    distances = grid.distances_km(latitude, longitude, grid.latitudes_of(rows), grid.longitudes_of(columns))
     best = int(np.argmin(distances))
-    place = grid.Location(int(location_ids[best]), float(latitudes[best]), float(longitudes[best]))
-    return place, float(distances[best])
+    return grid.Location.of_id(int(location_ids[best])), float(distances[best])
 
 
 def point_name(place: grid.Location) -> str:
