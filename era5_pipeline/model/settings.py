@@ -270,16 +270,12 @@ class Settings(BaseSettings):
     @property
     def store_address(self) -> str | None:
         """The store of files: an absolute folder, or an address with a scheme; None without a store."""
-        if self.store is None or "://" in self.store:
-            return self.store
-        return str(_absolute(Path(self.store)))
+        return _folder_or_address(self.store)
 
     @property
     def lake_address(self) -> str | None:
         """The lake: an absolute folder, or an address with a scheme; None without a lake."""
-        if self.lake is None or "://" in self.lake:
-            return self.lake
-        return str(_absolute(Path(self.lake)))
+        return _folder_or_address(self.lake)
 
     @property
     def wanted_variables(self) -> tuple[Variable, ...] | None:
@@ -331,6 +327,10 @@ class Settings(BaseSettings):
             return LocationSet.of_ids([point.location_id for point in points])
         area = self.wanted_area
         return None if area is None else LocationSet.of_area(area)
+
+
+def _folder_or_address(given: str | None) -> str | None:
+    return given if given is None or "://" in given else str(_absolute(Path(given)))
 
 
 def split_places(places: str) -> tuple[str, ...]:

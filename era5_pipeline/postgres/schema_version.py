@@ -21,26 +21,14 @@ if TYPE_CHECKING:
     Step = Callable[[psycopg.Connection[Any]], object]
 
 
-def _first_tables(connection: psycopg.Connection[Any]) -> None:
-    connection.execute(read_sql("schema"))
-
-
-def _shifts(connection: psycopg.Connection[Any]) -> None:
-    connection.execute(read_sql("schema_2"))
-
-
-def _origins(connection: psycopg.Connection[Any]) -> None:
-    connection.execute(read_sql("schema_3"))
-
-
-def _generated(connection: psycopg.Connection[Any]) -> None:
-    connection.execute(read_sql("schema_4"))
+def _step(name: str) -> Step:
+    return lambda connection: connection.execute(read_sql(name))
 
 
 # The first creates version 1 in an empty database, each later one upgrades from the previous version. Once released, a
 # step never changes: some databases have taken it. Objects that loads create or replace by themselves (views,
 # functions, comments, columns of variables) need no step.
-STEPS: tuple[Step, ...] = (_first_tables, _shifts, _origins, _generated)
+STEPS: tuple[Step, ...] = tuple(map(_step, ("schema", "schema_2", "schema_3", "schema_4")))
 SCHEMA_VERSION = len(STEPS)
 
 # Reads catalogues only, so it needs no privilege and the function may be missing. No row: no schema era5.
