@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from era5_pipeline.model.settings import FlatFormat, Keep, Settings
     from era5_pipeline.sources.source import RawFile, RawMonth
 
-# --- The files of one month: what a stage reads is fetched from the store, what it wrote is shared there ---
-
-
 # Increase when a program that knows the previous number would misread a month's manifest.
 _MANIFEST_FORM = 1
 

@@ -100,9 +100,6 @@ def _blocks(file_order: Indices, needed: npt.NDArray[np.intp], size: int) -> Ite
         yield lacking[start : start + size]
 
 
-# --- Merge pieces of one variable into one array: final before preliminary; overlapping files must agree ---
-
-
 @dataclass(frozen=True)
 class PieceHours:
     """Distinct hours of a piece with one version, (n,) positions in the file and in the month."""

@@ -16,9 +16,6 @@ from era5_pipeline.model.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-# --- A catalogue entry: names, number, units in files and in the table, step type, bounds ---
-
-
 # Accumulations (totals), means and extremes cover the hour that ends at the valid time.
 StepType = Literal["instant", "accum", "avg", "max", "min"]
 STEP_TYPES: tuple[StepType, ...] = get_args(StepType)
@@ -177,9 +174,6 @@ def _variable(line: Mapping[str, str]) -> Variable:
 
 
 VARIABLES = read_catalogue(_FILE)
-
-
-# --- Variables by name: the catalogue, the defaults, and the order of columns ---
 
 
 # The variables of the study: columns of every table, and loaded by default.

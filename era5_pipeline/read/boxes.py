@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.read.fields import Field
 
-# --- Contents of a box by the ledger: which months and places the table holds, and what is missing ---
-
-
 _SHOWN_SPANS = 6
 
 
@@ -187,9 +184,6 @@ def _places_between(
     found = connection.execute(read_sql("places_between"), parameters).fetchone() or ()
     of_all, with_days = (LocationSet(tuple((run.lower, run.upper) for run in runs or ())) for runs in found)
     return of_all, with_days
-
-
-# --- Values of one variable at one hour ---
 
 
 def read_field(

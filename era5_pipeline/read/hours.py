@@ -172,9 +172,6 @@ def read_packed(
     return since_1970(times[order], 1).astype("datetime64[s]"), values
 
 
-# --- Hours of one location, as numpy arrays ---
-
-
 def read_series(
     connection: psycopg.Connection[Any],
     location: Location,
@@ -193,9 +190,6 @@ def read_series(
     if not times.size:
         raise no_series(connection, location, start, end)
     return Series(times, values)
-
-
-# --- All hours of one location as a pandas table ---
 
 
 def read_place_hours(

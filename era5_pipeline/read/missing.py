@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
 SUMMARIES_REMEDY = "Compute them from the hours: era5 db summaries."
 
-# --- Gaps in a series: whole months, runs of hours within months, and the hours between its steps ---
-
-
 # Values more than a day apart are single hours, not a series with a step.
 _LONGEST_STEP = 24
 # The fewest values that make a step.

@@ -368,9 +368,6 @@ def _row(variable: Variable) -> Mapping[str, Any]:
     return dict(zip(_FIELDS, values, strict=True))
 
 
-# --- Create views for other programs, or update incomplete ones; usually three queries ---
-
-
 # A load does not wait longer for a lock, nor fail because of a view: the next load retries. The objects behind a view
 # may be missing if the user may not create them.
 _LOCK_MS = 1000

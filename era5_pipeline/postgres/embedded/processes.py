@@ -149,9 +149,6 @@ def binaries() -> Path:
     )
 
 
-# --- Processes of the embedded server, and processes that hold a lock ---
-
-
 psutil: Any = _psutil  # psutil has no type annotations
 
 
