@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.postgres.roles import transfer_to_table_owner
 from era5_pipeline.runtime.project_files import read_sql
-from era5_pipeline.warehouse.views import transfer_to_table_owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,11 +8,11 @@ from psycopg import sql
 
 from era5_pipeline.flat.monthly import is_total, summary_columns
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
+from era5_pipeline.postgres.roles import grant_to_table_readers, transfer_to_table_owner
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.layout import LOADS_SCHEMA, loads_schema
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table, with_short_lock
 from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK
-from era5_pipeline.warehouse.views import grant_to_table_readers, transfer_to_table_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
