@@ -20,7 +20,7 @@ from era5_pipeline.postgres.server_version import Server, describe_server
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts import LAYOUTS, Layout, layout_for
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
-from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable
+from era5_pipeline.warehouse.layouts.hypertable import CALENDAR_HYPERTABLE, CHUNKED_HYPERTABLE
 from era5_pipeline.warehouse.layouts.layout import LOADS_SCHEMA, create_loads_schema
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.layouts.variable_columns import comments_on, table_columns
@@ -225,7 +225,7 @@ def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Lay
     kind, is_by_time = row if row is not None else ("", None)
     _require_own_columns({name: column.type for name, column in table_columns(connection).items()})
     if kind == "p" and is_by_time:
-        return LAYOUTS[MonthPartitions.name]
+        return MonthPartitions()
     if server.timescaledb is not None:
         found = connection.execute(
             "SELECT compression_enabled FROM timescaledb_information.hypertables "
@@ -234,8 +234,8 @@ def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Lay
         ).fetchone()
         if found is not None:
             if server.license != "timescale":
-                return LAYOUTS[ChunkedHypertable.name]
-            return LAYOUTS[Columnstore.name if found == (True,) else CalendarHypertable.name]
+                return CHUNKED_HYPERTABLE
+            return LAYOUTS[Columnstore.name] if found == (True,) else CALENDAR_HYPERTABLE
     raise ServerUnsuitableError(
         "this database has a table weather that is neither partitioned by time nor a hypertable", remedy=_ANOTHER_TABLE
     )

@@ -24,7 +24,7 @@ from era5_pipeline.warehouse.layouts.hypertable import (
     tables_of,
     vacuum_failed_loads,
 )
-from era5_pipeline.warehouse.layouts.layout import WEATHER, delete_rows, month_where
+from era5_pipeline.warehouse.layouts.layout import WEATHER, delete_rows, month_where, vacuum
 
 if TYPE_CHECKING:
     import psycopg
@@ -133,14 +133,11 @@ class Columnstore:
         """DELETE the rows' batches. VACUUM returns the space at the end of the chunk; gaps before it are reused."""
         with connection.transaction():
             apply_settings(connection, _LOAD_SETTINGS)
-            delete_rows(connection, removal.month, removal.locations, by_ids=True)
-            removal.summarise()
-            removal.finish()
-        # The rows are gone even if this fails; autovacuum does the same later.
-        with suppress(pg.Error):
-            for chunk in chunks_of(connection, removal.month):
-                for table in tables_of(connection, chunk):
-                    connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(table))
+            removal.delete(connection, by_ids=True)
+        vacuum(
+            connection,
+            lambda: (table for chunk in chunks_of(connection, removal.month) for table in tables_of(connection, chunk)),
+        )
 
     def settle(
         self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool, is_whole: bool

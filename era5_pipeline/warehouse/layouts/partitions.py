@@ -22,6 +22,7 @@ from era5_pipeline.warehouse.layouts.layout import (
     index_new_pages,
     loads_schema,
     month_where,
+    vacuum,
 )
 from era5_pipeline.warehouse.layouts.variable_columns import with_short_lock
 
@@ -263,12 +264,8 @@ class MonthPartitions:
             _when_unused(connection, removal, drop)
             return
         with connection.transaction():
-            delete_rows(connection, month, removal.locations)
-            removal.summarise()
-            removal.finish()
-        # The rows are gone even if this fails; autovacuum does the same later.
-        with suppress(psycopg.Error):
-            connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(_partition(connection, month)))
+            removal.delete(connection)
+        vacuum(connection, lambda: (_partition(connection, month),))
 
     def settle(
         self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool, is_whole: bool
