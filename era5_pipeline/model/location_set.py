@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -89,6 +89,11 @@ class LocationSet:
     def of_runs(cls, runs: Iterable[Iterable[int]]) -> Self:
         """Build a set from runs (first, end), as stored in JSON."""
         return cls(tuple((int(first), int(end)) for first, end in runs))
+
+    @classmethod
+    def of_ranges(cls, ranges: Iterable[Any] | None) -> Self:
+        """Build a set from the ranges of an int4multirange, as psycopg reads it; None is an empty one."""
+        return cls(tuple((one.lower, one.upper) for one in ranges or ()))
 
     @classmethod
     def _of_mask(cls, mask: Mask) -> Self:

@@ -363,7 +363,7 @@ def _entry(row: dict[str, Any]) -> LedgerEntry:
     read = {name: value for name, value in row.items() if name in _FIELDS}
     read |= {
         "month": _month_of(row["month"]),
-        "location_ids": LocationSet(tuple((run.lower, run.upper) for run in row["location_ids"])),
+        "location_ids": LocationSet.of_ranges(row["location_ids"]),
         "missing_hours": {column: tuple(runs) for column, runs in row["missing_hours"].items()},
         "columns": tuple(map(ColumnFacts.from_json, row["columns"])),
         "files": tuple(LedgerFile(**file) for file in row["files"]),
