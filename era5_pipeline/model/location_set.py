@@ -188,7 +188,7 @@ class LocationSet:
     @property
     def is_rectangle(self) -> bool:
         """True if the set holds every grid point of its hull."""
-        return bool(self.runs) and len(self) == _points_of(self.hull)
+        return bool(self.runs) and len(self) == self.hull.latitude_indices().size * self.hull.longitude_indices().size
 
     def __str__(self) -> str:
         if not self.runs:
@@ -272,10 +272,6 @@ class GridWindow:
         """Rows from the north and columns from the west, (n,), of locations in the rectangle."""
         latitudes, longitudes = np.divmod(location_ids.astype(np.intp) - 1, N_LONGITUDES)
         return self.north_index - latitudes, (longitudes - self.west_index) % N_LONGITUDES
-
-
-def _points_of(area: Area) -> int:
-    return area.latitude_indices().size * area.longitude_indices().size
 
 
 def _columns_by_row(runs: tuple[tuple[int, int], ...]) -> dict[int, list[tuple[int, int]]]:

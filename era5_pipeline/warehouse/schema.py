@@ -26,7 +26,7 @@ from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.layouts.variable_columns import comments_on, table_columns
 from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK, require_no_loads
 from era5_pipeline.warehouse.monthly_tables import create_summaries
-from era5_pipeline.warehouse.views import ensure_locations, ensure_views
+from era5_pipeline.warehouse.views import MAY_FAIL, brief_attempt, ensure_locations, ensure_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,10 +38,6 @@ _ANOTHER_TABLE = "Use another database, or rename that table: ALTER TABLE weathe
 
 # Upgrades change tables that others use: give up after this time, so that they do not wait behind it.
 _UPGRADE_LOCK_MS = 10_000
-# A load does not wait long for a lock to add comments, functions and summaries: the next load retries.
-_DESCRIBE_LOCK_MS = 1000
-# Without the owner's privileges, or on a read-only server, the load does without them or reports it itself.
-_MAY_FAIL = (pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction, pg.LockNotAvailable)
 
 # The columns of every table; other variables' columns are added at their first load (`variable_columns`).
 _COLUMNS = (*KEYS, *(variable.column for variable in DEFAULT_VARIABLES))
@@ -148,11 +144,11 @@ def _ensure(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> Schem
         layout_for(server).create(connection)
     schema = Schema(server, _existing_layout(connection, server))
     if not _has_schema(connection, LOADS_SCHEMA):
-        with _brief_attempt(connection):
+        with brief_attempt(connection):
             create_loads_schema(connection)
     _describe(connection)
     # These statements call era5.at(), which is missing if the attempt above failed: the next load creates both.
-    with suppress(*_MAY_FAIL, psycopg.errors.UndefinedFunction):
+    with suppress(*MAY_FAIL, psycopg.errors.UndefinedFunction):
         ensure_locations(connection)
     ensure_views(connection)
     return schema
@@ -165,22 +161,14 @@ def _describe(connection: psycopg.Connection[Any]) -> None:
     # Others may have added columns to the table.
     weather_lacks_some = not {"", *_COLUMNS}.isdisjoint(uncommented)
     if functions_are_missing or weather_lacks_some:
-        with _brief_attempt(connection):
+        with brief_attempt(connection):
             if functions_are_missing:
                 connection.execute(read_sql("functions"))
             if weather_lacks_some:
                 connection.execute(weather_comments())
     if summaries_are_missing:
-        with _brief_attempt(connection):
+        with brief_attempt(connection):
             create_summaries(connection)
-
-
-@contextmanager
-def _brief_attempt(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Run a transaction that does not wait long for locks, and may fail."""
-    with suppress(*_MAY_FAIL), connection.transaction():
-        connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_DESCRIBE_LOCK_MS}ms",))
-        yield
 
 
 def weather_comments() -> sql.Composed:

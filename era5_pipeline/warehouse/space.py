@@ -100,17 +100,18 @@ def read_space(connection: psycopg.Connection[Any]) -> Space:
         in_columnstore = sum(chunk.in_columnstore for chunk in chunks)
         before, after = _conversion_bytes(connection) if in_columnstore else (None, None)
         rows = _ledger_rows(connection)
+        own_bytes, summary_bytes = _own_and_summary_bytes(connection)
         return Space(
             layout=layout.name,
             chunks=len(chunks),
             chunks_in_columnstore=in_columnstore,
             # The hypertable's own indexes have some pages, although it holds no rows.
-            bytes=_own_bytes(connection) + sum(chunk.bytes for chunk in chunks),
+            bytes=own_bytes + sum(chunk.bytes for chunk in chunks),
             rows=sum(rows.values()),
             bytes_before_columnstore=before,
             bytes_after_columnstore=after,
             months=share_out(chunks, rows),
-            summary_bytes=_summary_bytes(connection),
+            summary_bytes=summary_bytes,
         )
 
 
@@ -137,18 +138,13 @@ def share_out(chunks: Iterable[Chunk], rows: Mapping[Month, int]) -> dict[Month,
     }
 
 
-def _own_bytes(connection: psycopg.Connection[Any]) -> int:
-    row = connection.execute("SELECT pg_total_relation_size('weather')").fetchone()
-    return int(row[0]) if row is not None else 0
-
-
-def _summary_bytes(connection: psycopg.Connection[Any]) -> int:
+def _own_and_summary_bytes(connection: psycopg.Connection[Any]) -> tuple[int, int]:
     row = connection.execute(
-        "SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::bigint "
+        "SELECT pg_total_relation_size('weather'), coalesce(sum(pg_total_relation_size(relid)), 0)::bigint "
         "+ coalesce(pg_total_relation_size(to_regclass('era5.monthly_last_hour')), 0) "
         "FROM pg_partition_tree(to_regclass('era5.monthly_summary'))"
     ).fetchone()
-    return int(row[0]) if row is not None else 0
+    return row if row is not None else (0, 0)
 
 
 def _conversion_bytes(connection: psycopg.Connection[Any]) -> tuple[int | None, int | None]:

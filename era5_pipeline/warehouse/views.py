@@ -323,8 +323,9 @@ def _row(variable: Variable) -> Mapping[str, Any]:
 # A load does not wait longer for a lock, nor fail because of a view: the next load retries. The objects behind a view
 # may be missing if the user may not create them.
 _LOCK_MS = 1000
-_MAY_FAIL = (
-    *(pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction, pg.LockNotAvailable),
+# Without the owner's privileges, or on a read-only server, the load does without them or reports it itself.
+MAY_FAIL = (pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction, pg.LockNotAvailable)
+_OF_VIEWS = (
     pg.InvalidFunctionDefinition,  # a foreign function weather_daily
     pg.InvalidTableDefinition,  # a column of the table was renamed: the view stays unchanged until it is dropped
 )
@@ -343,24 +344,24 @@ def ensure_views(connection: psycopg.Connection[Any]) -> None:
         return name not in comments or (comments[name] == comment and not set(wanted) <= set(columns[name]))
 
     if not all(comments.get(name) and columns[name] for name in RELATIONS):
-        with _attempt(connection):
+        with brief_attempt(connection, *_OF_VIEWS):
             create_variable_views(connection)
             fill_catalogue(connection)
     else:
-        with _attempt(connection):
+        with brief_attempt(connection, *_OF_VIEWS):
             fill_catalogue(connection)
     if is_to_be_made(DAILY_VIEW, DAILY_COMMENT, daily_columns(variables_in_table(connection))):
-        with _attempt(connection):
+        with brief_attempt(connection, *_OF_VIEWS):
             create_daily_view(connection)
     if postgis is not None and is_to_be_made(MAP_VIEW, MAP_COMMENT, ["cell", *monthly_columns(connection)]):
-        with _attempt(connection):
+        with brief_attempt(connection, *_OF_VIEWS):
             create_map_view(connection, postgis)
 
 
 @contextmanager
-def _attempt(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Run a transaction that does not wait long for locks, and may fail."""
-    with suppress(*_MAY_FAIL), connection.transaction():
+def brief_attempt(connection: psycopg.Connection[Any], *also: type[pg.Error]) -> Iterator[None]:
+    """Run a transaction that does not wait long for locks, and may fail, `also` by these errors."""
+    with suppress(*MAY_FAIL, *also), connection.transaction():
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_LOCK_MS}ms",))
         yield
 
