@@ -141,7 +141,7 @@ def write_entry(
         "flat_bytes": flat.row_bytes,
         "flat_file": Jsonb(asdict(_flat_file_of(flat))),
         "seconds": Jsonb({"raw": flat.raw_seconds, "flat": flat.seconds, "load": load_seconds}),
-        "versions": Jsonb(_software_versions(server)),
+        "versions": Jsonb({"era5-pipeline": __version__, "server": server, **_library_versions()}),
         "fingerprint": flat.fingerprint,
         "preliminary_hours": Jsonb(flat.preliminary_hours),
         "version": flat.version,
@@ -381,10 +381,6 @@ def _entry(row: dict[str, Any]) -> LedgerEntry:
 def _storable(text: str) -> str:
     """Escape what is not valid Unicode, as in file names: the server would reject it."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _software_versions(server: str) -> dict[str, str]:
-    return {"era5-pipeline": __version__, "server": server, **_library_versions()}
 
 
 @cache

@@ -206,7 +206,7 @@ class LedgerEntry:
 
     def to_json(self) -> dict[str, Any]:
         """Make the JSON value printed by `era5 status --json`."""
-        value = {_json_name(name): field_value for name, field_value in asdict(self).items()}
+        value = {"versions" if name == "software_versions" else name: of for name, of in asdict(self).items()}
         value |= {
             "month": str(self.month),
             "locations": self.locations,
@@ -346,10 +346,6 @@ class MonthContents:
             },
             "parts": [part.to_json() for part in self.parts],
         }
-
-
-def _json_name(field_name: str) -> str:
-    return "versions" if field_name == "software_versions" else field_name
 
 
 def _in_stored_order(facts: dict[str, Any]) -> dict[str, Any]:

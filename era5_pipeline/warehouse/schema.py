@@ -143,7 +143,7 @@ def _ensure(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> Schem
     if not _exists(connection, "weather"):
         layout_for(server).create(connection)
     schema = Schema(server, _existing_layout(connection, server))
-    if not _has_schema(connection, LOADS_SCHEMA):
+    if connection.execute("SELECT to_regnamespace(%s)", (LOADS_SCHEMA,)).fetchone() == (None,):
         with brief_attempt(connection):
             create_loads_schema(connection)
     _describe(connection)
@@ -178,10 +178,6 @@ def weather_comments() -> sql.Composed:
 
 def _exists(connection: psycopg.Connection[Any], name: str) -> bool:
     return connection.execute("SELECT to_regclass(%s)", (name,)).fetchone() != (None,)
-
-
-def _has_schema(connection: psycopg.Connection[Any], name: str) -> bool:
-    return connection.execute("SELECT to_regnamespace(%s)", (name,)).fetchone() != (None,)
 
 
 def _ensure_timescaledb(connection: psycopg.Connection[Any]) -> None:

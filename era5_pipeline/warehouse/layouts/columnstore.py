@@ -150,7 +150,8 @@ class Columnstore:
         notes = []
         for chunk in chunks_of(connection, month):
             name = chunk.as_string(connection)
-            if _has_heap(connection, name):
+            # Uncompressed rows: from a version without direct compress, or inserted by others.
+            if connection.execute("SELECT pg_relation_size(%s::regclass) > 0", (name,)).fetchone() == (True,):
                 connection.execute("SELECT compress_chunk(%s::regclass, if_not_compressed => true)", (name,))
             for table in tables_of(connection, chunk):
                 connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(table))
@@ -174,11 +175,6 @@ def apply_settings(connection: psycopg.Connection[Any], settings: dict[str, str]
 def _version(connection: psycopg.Connection[Any]) -> tuple[int, ...]:
     row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'").fetchone()
     return tuple(int(part) for part in str(row[0] if row else "0").split("-")[0].split(".")[:2])
-
-
-def _has_heap(connection: psycopg.Connection[Any], chunk: str) -> bool:
-    """Return True if the chunk has uncompressed rows: from a version without direct compress, or inserted by others."""
-    return connection.execute("SELECT pg_relation_size(%s::regclass) > 0", (chunk,)).fetchone() == (True,)
 
 
 def _compact(connection: psycopg.Connection[Any], chunk: sql.Identifier) -> bool:
