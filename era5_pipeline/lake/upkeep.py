@@ -94,11 +94,6 @@ class LakeVerifier:
                 yield rows.read_row_group(number)
 
 
-def verify_month(lake: Lake, table: Table | None, contents: MonthContents) -> tuple[str, ...]:
-    """Compare one month; see `LakeVerifier`."""
-    return LakeVerifier(lake, table).differences(contents)
-
-
 @dataclass(frozen=True)
 class Cleaned:
     """Counts of removed snapshots, files and bytes; `waiting` files belong to no snapshot, but not for long enough."""

@@ -301,10 +301,6 @@ class MonthContents:
         """The time when rows of the month were last written."""
         return max((part.loaded_at for part in self.parts), default=None)
 
-    def part_of(self, locations: LocationSet) -> LedgerEntry | None:
-        """Find the part that holds exactly these locations."""
-        return next((part for part in self.parts if part.location_ids == locations), None)
-
     def covers(self, locations: LocationSet, columns: Iterable[str] = ()) -> bool:
         """Return True if complete parts with these columns hold all these locations."""
         wanted = set(columns)
