@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from era5_pipeline.lake.upkeep import clean
+from era5_pipeline.lake.upkeep import LakeVerifier, clean
 from era5_pipeline.model.errors import StoreError
 from era5_pipeline.runtime.stores import open_store
 from era5_pipeline.warehouse.ledger import read_ledger
