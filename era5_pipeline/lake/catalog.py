@@ -333,11 +333,7 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
 
     @override
     def load_table(self, identifier: str | Identifier) -> Table:
-        """Open the table as the connection sees it.
-
-        Raises:
-            NoSuchTableError: if there is no table.
-        """
+        """Open the table as the connection sees it."""
         location = self.location_of_metadata()
         if location is None or Catalog.identifier_to_tuple(identifier) != IDENTIFIER:
             raise NoSuchTableError(f"there is no table {identifier}")

@@ -124,9 +124,6 @@ def _homes_file() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "era5-pipeline" / "homes.json"
 
 
-# --- The folder of the embedded server's Unix socket: the data folder, or a private folder with a shorter path ---
-
-
 # Part of the socket's name. A server that also listens on another port names its socket after that port, with a link
 # under this name, so that socket URLs stay valid.
 PORT = 5432
