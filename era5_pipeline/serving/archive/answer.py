@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg
@@ -18,7 +18,7 @@ from era5_pipeline.read.hours import read_packed
 from era5_pipeline.read.missing import no_series
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.serving.archive.sun import SunOfPlace
-from era5_pipeline.serving.archive.units import Unit, rounded
+from era5_pipeline.serving.archive.units import UNIX_MOMENT, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from era5_pipeline.serving.archive.daily import DailyVariable
     from era5_pipeline.serving.archive.hourly import HourlyVariable
     from era5_pipeline.serving.archive.parameters import ArchivePoint, ArchiveQuestion
-    from era5_pipeline.serving.archive.times import AnswerZone, Days, TimeFormat
+    from era5_pipeline.serving.archive.times import AnswerZone, Days, Kind, TimeFormat
+    from era5_pipeline.serving.archive.units import Unit
 
     Floats = npt.NDArray[np.float32]
 
@@ -171,14 +172,14 @@ class AnswerColumn:
 
     def unit_in(self, time_format: TimeFormat) -> Unit:
         """The unit; for moments, the format of times."""
-        return Unit(time_format, 0) if self.is_time else self.unit
+        return UNIX_MOMENT if self.is_time and time_format == "unixtime" else self.unit
 
 
 @dataclass(frozen=True, eq=False)
 class AnswerSection:
     """All hours, or all days, of a point."""
 
-    kind: Literal["hourly", "daily"]
+    kind: Kind
     columns: tuple[AnswerColumn, ...]
 
 

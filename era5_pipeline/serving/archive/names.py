@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.serving.archive.daily import DailyVariable
     from era5_pipeline.serving.archive.hourly import HourlyVariable
-    from era5_pipeline.serving.archive.units import Unit
 
 # --- Variables of an answer by name: Open-Meteo's current names, earlier ones, and why others are refused ---
 
@@ -104,40 +103,13 @@ def _remedy(name: str, known: Mapping[str, object], others: Mapping[str, object]
     return f"Leave it out; docs/http.md lists the {len(known)} {kind} variables."
 
 
-# --- The numbers of our variables and units in Open-Meteo's FlatBuffers ---
+# --- The numbers of our variables in Open-Meteo's FlatBuffers ---
 #
-# They are those of the published schema, `flatbuffers/weather_api.fbs` of github.com/open-meteo/sdk at f6513f45.
+# They, and those of units, are those of the published schema: `flatbuffers/weather_api.fbs` of
+# github.com/open-meteo/sdk at f6513f45.
 
 
 ERA5 = 27
-_UNITS = {
-    "°C": 1,
-    "cm": 2,
-    "m³/m³": 3,
-    "°": 5,
-    "": 6,
-    "°F": 9,
-    "ft": 10,
-    "GGDc": 12,
-    "hPa": 16,
-    "h": 17,
-    "inch": 18,
-    "iso8601": 19,
-    "kPa": 22,
-    "kg/m²": 23,
-    "km/h": 24,
-    "kn": 25,
-    "MJ/m²": 26,
-    "m/s": 28,
-    "m": 29,
-    "mp/h": 31,
-    "mm": 32,
-    "%": 35,
-    "s": 36,
-    "unixtime": 37,
-    "W/m²": 39,
-    "wmo code": 40,
-}
 _VARIABLES = {
     "apparent_temperature": 1,
     "cloud_cover": 3,
@@ -214,12 +186,3 @@ def variable_fields(name: str, kind: str) -> VariableFields:
         aggregation = _AGGREGATIONS["sum"]
     altitude, depth, depth_to = (int(parts.get(part) or 0) for part in ("altitude", "depth", "depth_to"))
     return VariableFields(number, altitude, depth, depth_to, aggregation)
-
-
-def unit_number(unit: Unit) -> int:
-    """The number of a unit in the schema."""
-    if unit.name not in _UNITS:
-        raise UsageError(
-            f"FlatBuffers of Open-Meteo have no unit {unit.name}", remedy="Ask for another, or with format=json."
-        )
-    return _UNITS[unit.name]
