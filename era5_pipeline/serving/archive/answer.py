@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.model.grid import Location
-    from era5_pipeline.serving.archive.daily import DailyVariable
-    from era5_pipeline.serving.archive.hourly import HourlyVariable
+    from era5_pipeline.serving.archive.hourly import ArchiveVariable
     from era5_pipeline.serving.archive.parameters import ArchivePoint, ArchiveQuestion
     from era5_pipeline.serving.archive.times import AnswerZone, Days, Kind, TimeFormat
     from era5_pipeline.serving.archive.units import Unit
@@ -224,7 +223,7 @@ def make_answer_of(question: ArchiveQuestion, point: ArchivePoint, hours: PointH
 
 def _columns(
     question: ArchiveQuestion,
-    variables: Mapping[str, HourlyVariable | DailyVariable],
+    variables: Mapping[str, ArchiveVariable],
     hours: PointHours,
     sun: SunOfPlace,
 ) -> tuple[AnswerColumn, ...]:

@@ -6,23 +6,17 @@ import difflib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.serving.archive.daily import DAILY
 from era5_pipeline.serving.archive.hourly import HOURLY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from era5_pipeline.serving.archive.daily import DailyVariable
-    from era5_pipeline.serving.archive.hourly import HourlyVariable
+    from era5_pipeline.serving.archive.hourly import ArchiveVariable
+    from era5_pipeline.serving.archive.times import Kind
 
 # --- Variables of an answer by name: Open-Meteo's current names, earlier ones, and why others are refused ---
-
-
-_Kind = TypeVar("_Kind")
 
 # Spellings before 2024; an answer repeats the requested name.
 _EARLIER = (
@@ -54,16 +48,7 @@ _NOT_HERE = (
     (r".*_(80|120|180|200)m.*", "is at a height that ERA5's single levels lack: there are 2, 10 and 100 m"),
 )
 _SHOWN = 3
-
-
-def find_hourly(name: str) -> HourlyVariable:
-    """The hourly variable of this name."""
-    return _find(name, HOURLY, DAILY, "hourly")
-
-
-def find_daily(name: str) -> DailyVariable:
-    """The daily variable of this name."""
-    return _find(name, DAILY, HOURLY, "daily")
+_OFFERED: dict[Kind, dict[str, ArchiveVariable]] = {"hourly": HOURLY, "daily": DAILY}
 
 
 def current_name(name: str) -> str:
@@ -73,33 +58,25 @@ def current_name(name: str) -> str:
     return name
 
 
-def _find(name: str, known: Mapping[str, _Kind], others: Mapping[str, object], kind: str) -> _Kind:
+def find_variable(name: str, kind: Kind) -> ArchiveVariable:
+    """The variable of hours or of days of this name."""
     today = current_name(name)
-    if today in known:
-        return known[today]
+    if today in _OFFERED[kind]:
+        return _OFFERED[kind][today]
+    why = next((f": {today} {why}" for pattern, why in _NOT_HERE if re.fullmatch(pattern, today)), "")
     raise UsageError(
-        f"Cannot initialize {kind} variable from invalid String value {name}{_why(today)}",
-        remedy=_remedy(today, known, others, kind),
+        f"Cannot initialize {kind} variable from invalid String value {name}{why}", remedy=_remedy(today, kind)
     )
 
 
-def _why(name: str) -> str:
-    for pattern, why in _NOT_HERE:
-        if re.fullmatch(pattern, name):
-            return f": {name} {why}"
-    return ""
-
-
-def _remedy(name: str, known: Mapping[str, object], others: Mapping[str, object], kind: str) -> str:
-    if name in others:
+def _remedy(name: str, kind: Kind) -> str:
+    known = _OFFERED[kind]
+    if any(name in others for others in _OFFERED.values()):
         return f"It is {'a daily' if kind == 'hourly' else 'an hourly'} variable: ask for it there."
-    near = difflib.get_close_matches(name, known, n=_SHOWN, cutoff=0.7)
-    if near:
+    if near := difflib.get_close_matches(name, known, n=_SHOWN, cutoff=0.7):
         return f"Did you mean {' or '.join(near)}?"
-    if name in BY_COLUMN:
-        made = [one for one, variable in known.items() if name in getattr(variable, "columns", ())]
-        if made:
-            return f"The column {name} answers {', '.join(made[:_SHOWN])}."
+    if made := [one for one, variable in known.items() if name in variable.columns]:
+        return f"The column {name} answers {', '.join(made[:_SHOWN])}."
     return f"Leave it out; docs/http.md lists the {len(known)} {kind} variables."
 
 
@@ -171,18 +148,13 @@ class VariableFields:
 
 
 @lru_cache(maxsize=512)
-def variable_fields(name: str, kind: str) -> VariableFields:
-    """The fields of a variable of hours or days (`kind`: hourly, daily), by its requested name."""
+def variable_fields(name: str, kind: Kind) -> VariableFields:
+    """The fields of a variable of hours or days, by its requested name."""
     today = current_name(name)
     found = _NAME.fullmatch(today)
     parts = found.groupdict() if found and today not in _VARIABLES else {"variable": today}
-    number = _VARIABLES.get(str(parts["variable"]))
-    if number is None:
-        raise UsageError(
-            f"FlatBuffers of Open-Meteo have no variable {name}", remedy="Leave it out, or ask with format=json."
-        )
     aggregation = _AGGREGATIONS.get(parts.get("aggregation") or "", 0)
     if kind == "daily" and today in _SUMS:
         aggregation = _AGGREGATIONS["sum"]
     altitude, depth, depth_to = (int(parts.get(part) or 0) for part in ("altitude", "depth", "depth_to"))
-    return VariableFields(number, altitude, depth, depth_to, aggregation)
+    return VariableFields(_VARIABLES[str(parts["variable"])], altitude, depth, depth_to, aggregation)
