@@ -247,13 +247,6 @@ class ReadingPool:
     def __exit__(self, *_: object) -> None:
         self._pool.close()
 
-    @property
-    def numbers(self) -> tuple[int, int]:
-        """The number of open connections, and of those in use."""
-        stats = self._pool.get_stats()
-        size = stats.get("pool_size", 0)
-        return size, size - stats.get("pool_available", 0)
-
     @contextmanager
     def connected(self, doing: str) -> Iterator[Connection]:
         """A connection for this context; errors of the server begin with `doing`."""
