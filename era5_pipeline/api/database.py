@@ -256,9 +256,6 @@ class Database:
         return answer
 
 
-# --- `era5.open`: open the warehouse of the settings, or of a URL, from Python ---
-
-
 def open_database(url: str | None = None) -> Database:
     """Open the warehouse to read from it; nothing is ever created or changed.
 

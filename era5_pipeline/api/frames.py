@@ -47,9 +47,6 @@ def warn_of_missing(what: str, lines: list[str]) -> None:
     warnings.warn(MissingDataWarning(f"{what}: {'; '.join(lines)}"), stacklevel=level)
 
 
-# --- The hours of one place as a pandas table, with what is missing, units and place in its `attrs` ---
-
-
 _HOUR = timedelta(hours=1)
 
 
@@ -107,9 +104,6 @@ def _local(frame: pd.DataFrame, zone: str) -> pd.DataFrame:
         "years_with_another_offset": describe_years(offset.other_years, " to "),
     }
     return local
-
-
-# --- The months in the table, by its ledger, as a pandas table ---
 
 
 def read_months_frame(connection: psycopg.Connection[Any]) -> pd.DataFrame:

@@ -192,11 +192,6 @@ def animate(
     warn_of_gaps(list(frames.notes), strict=strict)
 
 
-# --- `era5 map`: one variable as a map, of an hour, a day, a month, an anomaly or a trend: PNG, PDF or SVG ---
-#
-# The hours of a day or month become a GIF or MP4 (`animate`).
-
-
 def map_(
     *,
     column: Annotated[

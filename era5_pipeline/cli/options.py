@@ -27,9 +27,6 @@ def point_overrides(source: str | None, asked: "AskedPlace | None") -> dict[str,
     return {"source": source or SOURCE_OF_POINTS, "point": str(asked.cell.location)}
 
 
-# --- The option `--store`: a Zarr store, which selects the source that reads it ---
-
-
 StoreOption = Annotated[
     str | None,
     typer.Option(
@@ -110,9 +107,6 @@ StrictOption = Annotated[
     bool,
     typer.Option("--strict", help="Exit with code 4 if months or hours are missing; everything is still written."),
 ]
-
-
-# --- The option `--calendar-month` of commands with a range of months ---
 
 
 CalendarMonthsOption = Annotated[

@@ -93,9 +93,6 @@ def _rows(area: "AreaCoverage") -> list[tuple[list[str], tuple[str, ...]]]:
     return [(columns, cells) for cells, columns in alike.items()]
 
 
-# --- `era5 status`: the ledger, and the table's size on disk, as a table or as JSON ---
-
-
 _NUMBERS = ("rows", "hours", "locations", "bytes/row")
 _COLUMNS = ("month", "state", "area", *_NUMBERS, "source", "version", "columns", "loaded")
 # Columns to leave out on a narrow terminal, in this order.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
 
-# --- Metrics as text in the OpenMetrics format, which Prometheus and node_exporter's textfile collector read ---
-
 
 _OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 

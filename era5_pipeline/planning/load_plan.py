@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from era5_pipeline.sources.zarr.chunk_plan import ChunkPlan
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
-# --- The plan of a load: the state of each month, and the size, bytes and seconds of the months to load ---
-
 
 # The state of a month. "loaded": a load leaves it alone. "other": the table holds places of the load, but from another
 # source, with other variables or of another area. "elsewhere": it holds other places only. "early": it has begun, but
@@ -235,9 +233,6 @@ def _file_warnings(plan: Plan) -> Iterator[str]:
             "the files are not opened, and may hold fewer months, variables and locations: these figures are upper "
             "limits; --variables and --area lower them"
         )
-
-
-# --- Plan a load of months before anything starts, by rates from the ledger, or else documented ones ---
 
 
 def read_plan(settings: Settings, load: Load, contents: CurrentContents, now: datetime) -> Plan:

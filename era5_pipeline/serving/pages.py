@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from era5_pipeline.model.grid import Location
     from era5_pipeline.model.places import AskedPlace, Place
 
-# --- The start page: what is loaded, a search for places, and requests to start with ---
-
 
 _TITLE = "ERA5 warehouse"
 # A text and the path that it leads to.

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from era5_pipeline.serving.archive.hourly import ArchiveVariable
     from era5_pipeline.serving.archive.times import Kind
 
-# --- Variables of an answer by name: Open-Meteo's current names, earlier ones, and why others are refused ---
 
 # Spellings before 2024; an answer repeats the requested name.
 _EARLIER = (
