@@ -34,7 +34,7 @@ from era5_pipeline.read.missing import nearest_place, point_name
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.serving.answers import encoded_answer, read_version
 from era5_pipeline.serving.archive.hourly import HOURLY
-from era5_pipeline.serving.errors import BusyError, RefusalError, reason_of
+from era5_pipeline.serving.errors import Refusal, RefusalError, reason_of
 from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI evaluates it
 from era5_pipeline.serving.route_page import EXAMPLES, HTML_TYPE, POLICY, page_of, route_page
 
@@ -137,7 +137,7 @@ class PageCache:
         if (kept := self._pages.get(key)) is not None:
             return kept
         if not self._making.acquire(timeout=self._wait_seconds):
-            raise BusyError(self._wait_seconds)
+            raise RefusalError(Refusal.BUSY, self._wait_seconds)
         try:
             if (kept := self._pages.get(key)) is not None:  # made while this request waited
                 return kept
