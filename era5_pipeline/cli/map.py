@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from era5_pipeline.cli.options import require_limits, require_picture, warn_of_gaps
+from era5_pipeline.cli.options import require_limits, require_picture, require_title, warn_of_gaps
 from era5_pipeline.cli.output import terminal
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.times import NORMAL_PERIOD
@@ -114,16 +114,14 @@ def _part(season_name: str | None, month_number: int | None) -> "YearPart":
 # --- `era5 map --out FILE.gif`: the hours of a day or month, one after another ---
 
 
-def require_centre(degrees: float | None) -> None:
-    """Require a longitude, if one is given."""
+def _require_centre(degrees: float | None) -> None:
     if degrees is not None and not -180.0 <= degrees <= 360.0:
         raise UsageError(
             f"--centre-longitude {degrees:g} is out of range", remedy="Give a longitude from -180 to 360, in degrees."
         )
 
 
-def require_still(every: str | None, fps: int | None) -> None:
-    """Require that no option of an animation is given."""
+def _require_still(every: str | None, fps: int | None) -> None:
     for name, value in (("--every", every), ("--fps", fps)):
         if value is not None:
             raise UsageError(
@@ -326,7 +324,6 @@ def map_(
       era5 map --month 2023-07 --column t2m --every 3h --out july.gif
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.draw.animation import MapLook
-    from era5_pipeline.draw.figures import require_drawable
     from era5_pipeline.draw.file_formats import USUAL_FPS, is_animation
     from era5_pipeline.draw.maps import plot_map
     from era5_pipeline.maps.read import read_map
@@ -336,14 +333,14 @@ def map_(
 
     variable, rectangle = asked_column(column), asked_area(area)
     require_limits(vmin, vmax)
-    require_centre(centre_longitude)
-    title = title if title is None else require_drawable(title, "--title")
+    _require_centre(centre_longitude)
+    title = require_title(title)
     options = MapOptions(time, day, month, year, trend, season, calendar_month, statistic, anomaly, baseline)
     if is_animation(out):
         look = MapLook(title, (vmin, vmax), projection, centre_longitude, USUAL_FPS if fps is None else fps)
         animate(variable, asked_hours(options), rectangle, out, look, every=every, strict=strict)
         return
-    require_still(every, fps)
+    _require_still(every, fps)
     question = asked_map(variable, options)
     require_picture(out, "--out")
     with open_connection(read_settings(), "reading the map") as connection:

@@ -133,6 +133,13 @@ def require_picture(path: Path, option: str) -> None:
         raise UsageError(f"{option} {error.message}", remedy=error.remedy) from None
 
 
+def require_title(title: str | None) -> str | None:
+    """Require a title, if one is given, that a picture can show, and return it as it is drawn."""
+    from era5_pipeline.draw.figures import require_drawable
+
+    return title if title is None else require_drawable(title, "--title")
+
+
 def require_limits(vmin: float | None, vmax: float | None) -> None:
     """Require a range of numbers; either end may be open."""
     for name, value in (("--vmin", vmin), ("--vmax", vmax)):

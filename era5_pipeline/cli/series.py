@@ -26,6 +26,7 @@ from era5_pipeline.cli.options import (
     StrictOption,
     require_limits,
     require_picture,
+    require_title,
     warn_of_gaps,
 )
 from era5_pipeline.cli.output import terminal
@@ -100,12 +101,9 @@ def series(
     where = asked_place(COMMAND, place, lat, lon, cell)
     (start, end), asked = asked_range(from_, to or from_), asked_columns(column or None)
     if plot:
-        from era5_pipeline.draw.figures import require_drawable
-
         _require_no_direction(asked or ())
-
         require_picture(plot, "--plot")
-        title = title if title is None else require_drawable(title, "--title")
+        title = require_title(title)
     elif (title, vmin, vmax) != (None, None, None):
         raise UsageError(
             "--title, --vmin and --vmax are options of a plot", remedy="Add --plot FILE, or leave them out."
