@@ -63,7 +63,7 @@ class RequestGuard:
         work = inner[WORK] = RequestWork()
         self._under_way.add(work)
         started = time.perf_counter()
-        with self._metrics.counted():
+        with self._metrics.under_way.track_inprogress():
             try:
                 await self._answer(inner, receive, answer, work)
             except asyncio.CancelledError:

@@ -97,27 +97,9 @@ class ServingMetrics:
             ("route",),
             registry=self._own,
         )
-        self._under_way = _live_gauge("era5_http_requests_under_way", "Requests that are being answered", self._own)
-        self._in_use = _live_gauge("era5_http_connections_in_use", "Database connections in use by requests", self._own)
+        self.under_way = _live_gauge("era5_http_requests_under_way", "Requests that are being answered", self._own)
+        self.in_use = _live_gauge("era5_http_connections_in_use", "Database connections in use by requests", self._own)
         _live_gauge("era5_http_connections_limit", "Connections that the pools may have", self._own).set(connections)
-
-    @contextmanager
-    def counted(self) -> Iterator[None]:
-        """Count a request as in progress in this context."""
-        self._under_way.inc()
-        try:
-            yield
-        finally:
-            self._under_way.dec()
-
-    @contextmanager
-    def connection_in_use(self) -> Iterator[None]:
-        """Count a connection as in use in this context."""
-        self._in_use.inc()
-        try:
-            yield
-        finally:
-            self._in_use.dec()
 
     def answered(self, route: str | None, status: int, seconds: float, sent_bytes: int) -> None:
         """Count an answer; `route` is the path of the route, with its parameters' names."""
@@ -337,7 +319,7 @@ class WarehouseReader:
         """A connection of the pool, while reading; return it before the answer is written."""
         with (
             self._pool.connected(doing) as connection,
-            self._metrics.connection_in_use(),
+            self._metrics.in_use.track_inprogress(),
             self._work.holding(connection),
         ):
             yield connection

@@ -122,27 +122,19 @@ def _missing(
 ) -> tuple[tuple[Month, ...], int]:
     """Months without any value, and the number of other missing hours; a variable of the sea counts by its rows."""
     count = len(values[columns[0]])
-    lacking = np.zeros(count, dtype=np.bool_)
-    absent: set[int] = set()
-    month_numbers: npt.NDArray[np.int64] | None = None
     without_row = np.ones(count, dtype=np.bool_)
     without_row[rows] = False
-    for column in columns:
-        everywhere = BY_COLUMN[column].extent == "everywhere"
-        none = np.isnan(values[column]) if everywhere else without_row
-        if not none.any():
-            continue
-        if month_numbers is None:
-            hours = first.astype("datetime64[h]") + np.arange(count).astype("timedelta64[h]")
-            month_numbers = hours.astype("datetime64[M]").astype(np.int64)
-        asked, missing = np.unique(month_numbers), np.unique(month_numbers[~none])
-        absent |= set(np.setdiff1d(asked, missing).tolist())
-        lacking |= none
-    if month_numbers is None:
+    none_of = [
+        np.isnan(values[column]) if BY_COLUMN[column].extent == "everywhere" else without_row for column in columns
+    ]
+    lacking = np.logical_or.reduce(none_of)
+    if not lacking.any():
         return (), 0
-    others = ~np.isin(month_numbers, sorted(absent))
-    months = tuple(Month.from_number(number + 1970 * 12) for number in sorted(absent))
-    return months, int((lacking & others).sum())
+    hours = first.astype("datetime64[h]") + np.arange(count).astype("timedelta64[h]")
+    numbers = hours.astype("datetime64[M]").astype(np.int64)
+    absent = sorted({number for none in none_of for number in np.setdiff1d(numbers, numbers[~none]).tolist()})
+    months = tuple(Month.from_number(number + 1970 * 12) for number in absent)
+    return months, int((lacking & ~np.isin(numbers, absent)).sum())
 
 
 # --- The answer to a question: hours and days of each point, with values in the requested units ---
