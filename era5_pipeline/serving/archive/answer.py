@@ -197,20 +197,12 @@ def read_answer(
 
 def make_answer_of(question: ArchiveQuestion, point: ArchivePoint, hours: PointHours) -> PointAnswer:
     """The answer from the hours that were read."""
-    sections: list[AnswerSection] = []
     days, zone, location = point.days, point.zone, point.cell.location
-    sun = SunOfPlace(
-        location.latitude,
-        location.longitude,
-        days.first_second(zone),
-        int(days.start(zone).timestamp()),
-        len(days),
-    )
-    if question.hourly:
-        sections.append(AnswerSection("hourly", _columns(question, question.hourly, hours, sun)))
-    if question.daily:
-        sections.append(AnswerSection("daily", _columns(question, question.daily, hours, sun)))
-    return PointAnswer(point, tuple(sections), tuple(map(str, hours.missing_months)), hours.missing_hours)
+    first_hour = int(days.start(zone).timestamp())
+    sun = SunOfPlace(location.latitude, location.longitude, days.first_second(zone), first_hour, len(days))
+    asked: dict[Kind, dict[str, ArchiveVariable]] = {"hourly": question.hourly, "daily": question.daily}
+    sections = tuple(AnswerSection(kind, _columns(question, of, hours, sun)) for kind, of in asked.items() if of)
+    return PointAnswer(point, sections, tuple(map(str, hours.missing_months)), hours.missing_hours)
 
 
 def _columns(
