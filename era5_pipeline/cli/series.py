@@ -4,7 +4,6 @@ Options, and the output of rows; the answer is in `era5_pipeline.read.series`, t
 """
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ from era5_pipeline.cli.options import (
     require_title,
     warn_of_gaps,
 )
-from era5_pipeline.cli.output import terminal
+from era5_pipeline.cli.output import discard_output, terminal
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.words import counted
 
@@ -171,8 +170,7 @@ def surviving_closed_pipe() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes standard output again at exit, and would fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()  # Python flushes standard output again at exit, and would fail again
         raise typer.Exit(1) from None
 
 

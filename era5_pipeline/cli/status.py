@@ -228,16 +228,12 @@ def _minute(time: "datetime | None") -> str:
 
 
 def _version(part: "LedgerEntry") -> str:
-    if part.interpolated is not None:
-        return f"{_stated_version(part)}, interpolated"
-    return _stated_version(part)
-
-
-def _stated_version(part: "LedgerEntry") -> str:
-    if part.version == "mixed":
-        return f"mixed: {len(part.preliminary)} of {part.hours} h preliminary"
-    revised = part.version == "final" and part.revised_at is not None
-    return f"{part.version} (revised {part.revised_at:%Y-%m-%d})" if revised else part.version
+    said: str = part.version
+    if said == "mixed":
+        said += f": {len(part.preliminary)} of {part.hours} h preliminary"
+    elif said == "final" and part.revised_at is not None:
+        said += f" (revised {part.revised_at:%Y-%m-%d})"
+    return said if part.interpolated is None else f"{said}, interpolated"
 
 
 def _bytes_per_row(space: "MonthSpace | None") -> str:
