@@ -29,6 +29,7 @@ from era5_pipeline.cli.options import (
     PlaceOption,
     StrictOption,
     require_picture,
+    require_title,
     warn_of_gaps,
 )
 from era5_pipeline.cli.output import terminal
@@ -162,10 +163,8 @@ def climate(
     from era5_pipeline.postgres.connect import open_connection
 
     if out:
-        from era5_pipeline.draw.figures import require_drawable
-
         require_picture(out, "--out")
-        title = title if title is None else require_drawable(title, "--title")
+        title = require_title(title)
     elif title is not None:
         raise UsageError("--title needs a picture", remedy="Add --out FILE, or leave --title out.")
     question = asked_climate(place, lat, lon, cell, area, from_, to, baseline, days, utc_offset)
@@ -225,7 +224,6 @@ def print_answer(answer: "ClimateAnswer", format_: Literal["table", "csv", "json
 
 
 def _print_for_terminal(answer: "ClimateAnswer", table: str | None) -> None:
-
     from era5_pipeline.climate.answer import Trend
     from era5_pipeline.climate.words import ERA5_UNCERTAINTY
 
