@@ -11,6 +11,7 @@ import ctypes
 import hashlib
 import json
 import os
+import platform
 import sys
 import tempfile
 import threading
@@ -107,6 +108,50 @@ def _libraries_apart() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+class _QuietC:
+    """While any thread is in this context, what C code prints to its stream `stderr` is discarded.
+
+    ecCodes warns of odd dates there when it opens a message, whatever its log is (fprintf in G2Date), hundreds of times
+    for a file. Python's own `sys.stderr` and the file descriptor are left alone.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._within = 0
+        self._usual: int | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._within += 1
+            if self._within == 1 and (stream := _c_stderr()) is not None:
+                self._usual, stream.value = stream.value, _c_nowhere()
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._within -= 1
+            if self._within == 0 and (stream := _c_stderr()) is not None:
+                stream.value = self._usual
+
+
+_quiet_c = _QuietC()
+
+
+@cache
+def _c_stderr() -> ctypes.c_void_p | None:
+    """C's variable `stderr`; None where it is a constant or unknown."""
+    name = {"darwin": "__stderrp", "linux": "stderr"}.get(sys.platform)
+    if name is None or (sys.platform == "linux" and platform.libc_ver()[0] != "glibc"):
+        return None
+    return ctypes.c_void_p.in_dll(ctypes.CDLL(None), name)
+
+
+@cache
+def _c_nowhere() -> int:
+    opening = ctypes.CDLL(None).fopen
+    opening.restype = ctypes.c_void_p
+    return int(opening(os.fsencode(os.devnull), b"w"))
 
 
 # --- The index: positions and headers of all messages ---
@@ -257,7 +302,7 @@ def read_index(path: Path) -> Index:
     names: dict[int, tuple[Any, ...]] = {}
     rows: list[tuple[int, int, int, int, int, int, float]] = []
     offset, number, check, header = -1, 0, 0, b""
-    with path.open("rb") as source, _fields_one_by_one(codes, source):
+    with path.open("rb") as source, _fields_one_by_one(codes, source), _quiet_c:
         while True:
             try:
                 handle = codes.codes_grib_new_from_file(source)
@@ -503,16 +548,17 @@ class _Messages:
         if zlib.crc32(message) != check:
             raise ValueError(f"the message at byte {offset:,} is not as it was when the file was found")
         try:
-            if number:
-                return self._read_part(offset, number)
-            return self._values(codes.codes_new_from_message(message))
+            with _quiet_c:
+                if number:
+                    return self._read_part(offset, number)
+                return self._values(codes.codes_new_from_message(message))
         except codes.CodesInternalError as error:
             raise ValueError(f"the message at byte {offset:,}: {error.msg}") from error
 
     def _read_part(self, offset: int, number: int) -> npt.NDArray[np.float64]:
         """The values of one field of a message with several."""
         codes = self._codes
-        with self._path.open("rb") as source, _fields_one_by_one(codes, source):
+        with self._path.open("rb") as source, _fields_one_by_one(codes, source), _quiet_c:
             source.seek(offset)
             for _ in range(number):
                 codes.codes_release(codes.codes_grib_new_from_file(source))

@@ -431,10 +431,17 @@ def test_a_wave_variable_does_not_block_the_others(tmp_path: Path) -> None:
     assert problem.text.startswith("rhoao holds values of ocean waves (stream wave)")
 
 
-def test_what_ec_codes_logs_is_not_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path / "a.grib", message())
-    assert flatten([path], "2023-07", tmp_path).rows == NORTH.size * EAST.size
+def test_what_ec_codes_prints_is_not_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It prints a warning from C for each message whose local section has a date of zeros."""
+    no_date = {"yearOfForecast": 0, "monthOfForecast": 0, "dayOfForecast": 0}
+    path = written(
+        tmp_path / "a.grib", message(), form=Form(edition=2, keys={"grib2LocalSectionNumber": 41, **no_date})
+    )
     capfd.readouterr()
+    assert flatten([path], "2023-07", tmp_path).rows == NORTH.size * EAST.size
+    assert capfd.readouterr() == ("", "")
+    eccodes.codes_release(eccodes.codes_new_from_message(path.read_bytes()))
+    assert "Date is not valid" in capfd.readouterr().err, "ecCodes says it no more, or nobody hears C's stderr"
     with pytest.raises(eccodes.CodesInternalError):
         eccodes.codes_set(eccodes.codes_grib_new_from_samples("regular_ll_sfc_grib1"), "typeOfGrid", "none")
     assert capfd.readouterr().err.count("ECCODES") == 0
