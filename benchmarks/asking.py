@@ -6,17 +6,17 @@ import math
 import subprocess
 import time
 from contextlib import closing
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks.cells import CannotRunError, Measured, PlannedCell, median_ms, median_of, ratio, seconds_of
-from benchmarks.generated import area_of, flattened, generated_files
+from benchmarks.generated import LAST, STEP, area_of, flattened, generated_files, last_months, square
 from benchmarks.others import unpack
 from benchmarks.processes import ERA5, own_environment
 from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, Suite
-from era5_pipeline.model.grid import Area, Location, location_ids, location_of, nearest_location
+from era5_pipeline.model.grid import Location, location_ids, location_of, nearest_location
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.read.hours import read_place_hours
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 # The 85 years of the question about climate; with fewer months, the last ones.
 MOST_MONTHS = 1020
-LAST = Month(2024, 12)
 # The north-western corner of the places: Java with Jakarta, on land and at sea.
-_NORTH, _WEST, _STEP = -5.0, 105.75, 0.25
+_NORTH, _WEST = -5.0, 105.75
 _HOURS = 744
 # The last year has this many times the places, as in months of a country: reading files must skip the others.
+# Four times as many in each direction.
 YEAR_SHARE = 16
 
 
@@ -61,13 +61,12 @@ class AskedTable:
 
     def __init__(self, target: Target, folder: Path, rows: int, count: int) -> None:
         self.target = target
-        self.months = tuple(Month.from_number(LAST.number - back) for back in reversed(range(count)))
+        self.months = last_months(count)
         side = max(1, round(math.sqrt(rows / _HOURS)))
-        self.place: Location = nearest_location(_NORTH - _STEP * (side // 2), _WEST + _STEP * (side // 2))
+        self.place: Location = nearest_location(_NORTH - STEP * (side // 2), _WEST + STEP * (side // 2))
         self.folder = folder
         self.year_files: list[RawMonth] = []
-        self._area, self._year_area = _square(side), _square(round(side * math.sqrt(YEAR_SHARE)))
-        self._is_loaded = False
+        self._area, self._year_area = (square(_NORTH, _WEST, size) for size in (side, 4 * side))
 
     @property
     def year(self) -> tuple[Month, ...]:
@@ -81,9 +80,7 @@ class AskedTable:
         return tuple(location_of(int(number)) for row in rows for number in location_ids(row, columns))
 
     def load(self) -> None:
-        """Load the months, unless already loaded; each is generated while the one before is loaded."""
-        if self._is_loaded:
-            return
+        """Load the months; each is generated while the one before is loaded."""
         self.target.make_table(self.target.layout)
         with closing(Prefetched(self._flat_months())) as flat_months:
             for raw, flat in flat_months:
@@ -96,7 +93,6 @@ class AskedTable:
                         file.path.unlink()
         with self.target.connect() as connection:
             connection.execute("ANALYZE weather")
-        self._is_loaded = True
 
     def _flat_months(self) -> Iterator[tuple[RawMonth, FlatMonth]]:
         for month in self.months:
@@ -113,11 +109,6 @@ class AskedTable:
     def netcdf_files(self) -> list[Path]:
         """The netCDF files of the last year, which one call would open."""
         return [path for raw in self.year_files for path in sorted(unpack(raw, self.folder / "netcdf").rglob("*.nc"))]
-
-
-def _square(side: int) -> Area:
-    """`side` x `side` grid points."""
-    return Area(_NORTH, _WEST, _NORTH - _STEP * (side - 1), _WEST + _STEP * (side - 1))
 
 
 # --- A year of one place from the month's netCDF files with xarray: the alternative to a warehouse ---
@@ -192,11 +183,7 @@ def year_of_hours(table: AskedTable) -> Measured:
 
 
 def year_from_netcdf(table: AskedTable) -> Measured:
-    """The same year from the months' netCDF files, unzipped in advance and in the page cache.
-
-    Raises:
-        CannotRunError: if the values differ from the table's.
-    """
+    """The same year from the months' netCDF files, unzipped in advance and in the page cache."""
     with table.target.warehouse.connect() as connection:
         expected = _last_year(table, connection)
     values = read_year(table.netcdf_files, table.place, DEFAULT_VARIABLES)
@@ -213,11 +200,7 @@ def _last_year(table: AskedTable, connection: psycopg.Connection[Any]) -> pd.Dat
 
 
 def yearly_means(table: AskedTable, statement: str) -> Measured:
-    """The mean temperature of each year, by one of the statements.
-
-    Raises:
-        CannotRunError: if the means differ from those that pandas computes from the hours.
-    """
+    """The mean temperature of each year, by one of the statements."""
     place = {"location_id": table.place.location_id}
     found, figures = _from_connecting(table, lambda of: of.execute(statement.encode(), place).fetchall())
     with table.target.warehouse.connect() as connection:
@@ -238,11 +221,7 @@ _LIMIT_SECONDS = 600
 
 
 def run_climate(table: AskedTable) -> Measured:
-    """Run the command.
-
-    Raises:
-        CannotRunError: if it fails, with the end of its output.
-    """
+    """Run the command."""
     home = table.folder / "home"
     home.mkdir(exist_ok=True)
     started = time.perf_counter()
@@ -304,13 +283,15 @@ def months_asked(context: BenchContext) -> int:
 def _ask_cells(context: BenchContext) -> list[PlannedCell]:
     """A cell for each question; the table is loaded when the first is measured."""
     count, cost_rows = months_asked(context), _COST_SHARE * context.rows
-    tables: list[AskedTable] = []
+
+    @cache
+    def table() -> AskedTable:
+        made = AskedTable(context.target, context.folder, context.rows, count)
+        made.load()
+        return made
 
     def asked(question: Callable[[AskedTable], Measured]) -> Measured:
-        if not tables:
-            tables.append(AskedTable(context.target, context.folder, context.rows, count))
-        tables[0].load()
-        return question(tables[0])
+        return question(table())
 
     questions: dict[str, Callable[[AskedTable], Measured]] = {
         ALL_HOURS: all_hours,

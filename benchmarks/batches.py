@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from benchmarks.methods import Family, LoadMethod, TableKind
+    from benchmarks.methods import Family, LoadMethod, Notes, TableKind
     from benchmarks.servers import Target
     from benchmarks.suite import BenchContext
     from era5_pipeline.flat.flat_month import FlatMonth
@@ -53,18 +53,12 @@ class _Batches:
     def hours(self) -> GeneratedHours:
         return GeneratedHours(self.context.folder / "hours", self.context.rows)
 
-    def batch(self, number: int) -> Batch:
-        return Batch(self.hours.batch(number), self.hours.flat, files_in(self.context.folder))
-
-    def first_rows(self, rows: int) -> Batch:
-        return Batch(self.hours.first_rows(rows), self.hours.flat, files_in(self.context.folder))
+    def batch(self, number: int, rows: int | None = None) -> Batch:
+        """The batch, or only its first rows."""
+        return Batch(self.hours.batch(number).slice(0, rows), self.hours.flat, files_in(self.context.folder))
 
     def target(self, method: LoadMethod, kind: TableKind) -> Target:
-        """The database with a new table, if this server supports the way.
-
-        Raises:
-            CannotRunError: with the reason, if it does not.
-        """
+        """The database with a new table, if this server supports the way."""
         with self.context.target.connect() as connection:
             make_study_table(connection, kind)
             reason = method.why_missing(connection)
@@ -97,7 +91,7 @@ def _method_cells(context: BenchContext, *, family: Family, share: int | None) -
 
     def load(method: LoadMethod, kind: TableKind, rows: int, *, is_calm: bool) -> Measured:
         target = batches.target(method, kind)
-        batch = batches.first_rows(rows)
+        batch = batches.batch(0, rows)
         if is_calm:
             target.calm()
         return load_once(target, method, batch)
@@ -117,20 +111,22 @@ def _method_cells(context: BenchContext, *, family: Family, share: int | None) -
 
 
 def load_once(target: Target, method: LoadMethod, batch: Batch) -> Measured:
-    """Load the batch into the empty table; the figures are the seconds in total, of preparing and of copying.
+    """Load the batch into the empty table; the figures are the seconds in total, of preparing and of copying."""
+    with _own_errors(target, method):
+        prepare, copy, notes = _load_batch(target, method, batch)
+    figures = {"prepare_seconds": prepare, "copy_seconds": copy}
+    figures["seconds"] = copy if method.loads_only else prepare + copy
+    return Measured(target.require_rows(batch.rows.num_rows), figures, notes=notes | method.version())
 
-    Raises:
-        CannotRunError: if it fails although the server is fine, or not all rows are visible afterwards.
-    """
-    with _own_errors(target, method), method.session(target.warehouse.url) as session:
+
+def _load_batch(target: Target, method: LoadMethod, batch: Batch) -> tuple[float, float, Notes]:
+    """Load the batch; return the seconds of preparing and of copying, and remarks."""
+    with method.session(target.warehouse.url) as session:
         started = time.perf_counter()
         prepared = method.prepare(batch)
         ready = time.perf_counter()
         notes = method.load(session, prepared)
-        done = time.perf_counter()
-    figures = {"prepare_seconds": ready - started, "copy_seconds": done - ready}
-    figures["seconds"] = figures["copy_seconds"] if method.loads_only else done - started
-    return Measured(target.require_rows(batch.rows.num_rows), figures, notes=notes | method.version())
+        return ready - started, time.perf_counter() - ready, notes
 
 
 @contextmanager
@@ -181,19 +177,9 @@ def _sustained_cells(context: BenchContext) -> list[PlannedCell]:
         """Load all batches; the seconds cover preparing and copying, but not generating the batch."""
         target = batches.target(method, kind)
         target.calm()
-        full, copy = [], []
-        for number in range(count):
-            batch = batches.batch(number)
-            with method.session(target.warehouse.url) as session:
-                started = time.perf_counter()
-                prepared = method.prepare(batch)
-                ready = time.perf_counter()
-                method.load(session, prepared)
-                done = time.perf_counter()
-            full.append(done - started)
-            copy.append(done - ready)
-        size = batches.hours.rows_per_batch
-        figures = {"seconds": sum(full), "copy_seconds": sum(copy)}
+        loads = [_load_batch(target, method, batches.batch(number)) for number in range(count)]
+        full, size = [prepare + copy for prepare, copy, _ in loads], batches.hours.rows_per_batch
+        figures = {"seconds": sum(full), "copy_seconds": sum(copy for _, copy, _ in loads)}
         return Measured(
             target.require_rows(size * count), figures, {"rows_per_second": [size / seconds for seconds in full]}
         )
@@ -309,8 +295,7 @@ def _conversion_cells(context: BenchContext) -> list[PlannedCell]:
         target.calm()
         started = time.perf_counter()
         for batch in wanted:
-            with OUR_LOADER.session(target.warehouse.url) as session:
-                OUR_LOADER.load(session, OUR_LOADER.prepare(batch))
+            _load_batch(target, OUR_LOADER, batch)
         loaded = time.perf_counter()
         if kind == "regular":
             with target.connect() as connection:

@@ -42,7 +42,8 @@ class Measured:
 class PlannedCell:
     """A cell: its name, unique in its suite, its distinguishing parameters, and how to measure it.
 
-    `measure` raises `CannotRunError` if it cannot be measured here. `warm_up` is called once before the first repeat.
+    `measure` raises `CannotRunError` if it cannot be measured here, for which `why_missing` may have a reason before it
+    is called. `warm_up` is called once before the first repeat.
     `most_repeats` limits slow ones, such as a series of batches.
     """
 
@@ -52,6 +53,7 @@ class PlannedCell:
     measure: Callable[[], Measured]
     warm_up: Callable[[], object] | None = None
     most_repeats: int | None = None
+    why_missing: Callable[[], str | None] = lambda: None
 
 
 # --- Time ---

@@ -37,70 +37,35 @@ class _Run(TyperCommand):
         super().format_help(ctx, formatter)
 
 
+_URL_HELP = (
+    "Measure on this server, in databases that are created and dropped (default: ERA5_DATABASE_URL, else an embedded "
+    "server for this run alone)."
+)
+_OWN = "default: each suite's own, as in benchmarks/README.md"
+_WORKERS_HELP = "Numbers of connections (default: 1,2,4 up to twice the cores)."
+_METHOD_HELP = "Suites insert, multi-insert, copy, tools: only this; repeatable."
+_HELD_HELP = "Suites scale and ask (the most): months of the table."
+_VARIABLES_HELP = "Suite layouts: measure months of these variables too."
+_DASK_HELP = "Suite pipeline: flatten on this Dask cluster too, to compare."
+_FILE_HELP = "The file of results (default: one in ERA5_HOME/benchmarks)."
+
+
 @app.command("run", cls=_Run)
 def run(
-    suites: Annotated[
-        list[str],
-        typer.Argument(metavar="SUITE..."),
-    ],
+    suites: Annotated[list[str], typer.Argument(metavar="SUITE...")],
     *,
-    database_url: Annotated[
-        str | None,
-        typer.Option(
-            "--database-url",
-            metavar="URL",
-            help="Measure on this server, in databases that are created and dropped (default: ERA5_DATABASE_URL, else "
-            "an embedded server for this run alone).",
-        ),
-    ] = None,
-    rows: Annotated[
-        int | None,
-        typer.Option(
-            "--rows", min=744, help="Rows of one load (default: each suite's own, as in benchmarks/README.md)."
-        ),
-    ] = None,
-    workers: Annotated[
-        str | None,
-        typer.Option(
-            "--workers", metavar="LIST", help="Numbers of connections (default: 1,2,4 up to twice the cores)."
-        ),
-    ] = None,
-    repeats: Annotated[
-        int | None,
-        typer.Option("--repeats", min=1, help="How many times to measure each cell (default: each suite's own)."),
-    ] = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--method", metavar="NAME", help="Suites insert, multi-insert, copy, tools: only this; repeatable."
-        ),
-    ] = None,
-    batches: Annotated[
-        int, typer.Option("--batches", min=2, help="Suite sustained: how many batches (744 in the study).")
-    ] = 60,
-    held: Annotated[
-        str, typer.Option("--held", metavar="LIST", help="Suites scale and ask (the most): months of the table.")
-    ] = "1,12,120,1020",
-    variables: Annotated[
-        str | None,
-        typer.Option("--variables", metavar="LIST", help="Suite layouts: measure months of these variables too."),
-    ] = None,
-    dask_scheduler: Annotated[
-        str | None,
-        typer.Option(
-            "--dask-scheduler", metavar="ADDRESS", help="Suite pipeline: flatten on this Dask cluster too, to compare."
-        ),
-    ] = None,
-    months: Annotated[
-        int, typer.Option("--months", min=1, max=1020, help="Suite orchestration: how many months to backfill.")
-    ] = 24,
-    failing: Annotated[
-        int, typer.Option("--failing", min=0, max=100, help="Suite orchestration: months that fail first.")
-    ] = 0,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="The file of results (default: one in ERA5_HOME/benchmarks)."),
-    ] = None,
+    database_url: Annotated[str | None, typer.Option(metavar="URL", help=_URL_HELP)] = None,
+    rows: Annotated[int | None, typer.Option(min=744, help=f"Rows of one load ({_OWN}).")] = None,
+    workers: Annotated[str | None, typer.Option(metavar="LIST", help=_WORKERS_HELP)] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help=f"How often to measure each cell ({_OWN}).")] = None,
+    method: Annotated[list[str] | None, typer.Option(metavar="NAME", help=_METHOD_HELP)] = None,
+    batches: Annotated[int, typer.Option(min=2, help="Suite sustained: how many batches (744 in the study).")] = 60,
+    held: Annotated[str, typer.Option(metavar="LIST", help=_HELD_HELP)] = "1,12,120,1020",
+    variables: Annotated[str | None, typer.Option(metavar="LIST", help=_VARIABLES_HELP)] = None,
+    dask_scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", help=_DASK_HELP)] = None,
+    months: Annotated[int, typer.Option(min=1, max=1020, help="Suite orchestration: months to backfill.")] = 24,
+    failing: Annotated[int, typer.Option(min=0, max=100, help="Suite orchestration: months that fail first.")] = 0,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help=_FILE_HELP)] = None,
 ) -> None:
     """Measure, cell by cell, and go on where an earlier run with the same file ended.
 
@@ -174,9 +139,9 @@ def run(
 
 @app.command("report")
 def report(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="It has results/DATE/MACHINE.json, as benchmarks.")
-    ] = Path("benchmarks"),
+    folder: Annotated[Path, typer.Argument(help="It has results/DATE/MACHINE.json, as benchmarks.")] = Path(
+        "benchmarks"
+    ),
 ) -> None:
     """Make the tables and figures of the newest results in FOLDER, and fill the marked parts of documents beside it.
 
@@ -225,15 +190,8 @@ def _print(results: "ResultsFile", suites: "Sequence[Suite]") -> None:
     for suite in suites:
         found = [cell for cell in results.contents["cells"] if cell["suite"] == suite.name]
         for server in dict.fromkeys(cell["server"] for cell in found):
-            table = Table(
-                suite.name,
-                "median",
-                "repeats",
-                "why not measured",
-                box=SIMPLE,
-                title=f"{suite.summary}: {server}",
-                title_justify="left",
-            )
+            columns = suite.name, "median", "repeats", "why not measured"
+            table = Table(*columns, box=SIMPLE, title=f"{suite.summary}: {server}", title_justify="left")
             for cell in (cell for cell in found if cell["server"] == server):
                 figure = "" if cell["reason"] else figure_of(cell)
                 table.add_row(cell["name"], figure, str(len(cell["repeats"])), cell["reason"] or "")

@@ -68,7 +68,7 @@ def document_parts(results: Results) -> dict[str, str | None]:
         by_layout=results.by_layout,
         fastest=results.fastest,
         csv_tools=lambda: _csv_tools(results),
-        by_connections=lambda: _by_connections(results),
+        by_connections=results.by_connections,
         best_setting=lambda names: _best_setting(results, names),
         least=_least,
         rate_of=rate_of_cell,
@@ -107,16 +107,6 @@ def _csv_tools(results: Results) -> list[tuple[str, Rate]]:
     }
     found["COPY of the file"] = results.rate("copy", "pyarrow CSV + COPY, regular", figure="copy_seconds")
     return sorted([(name, rate) for name, rate in found.items() if rate], key=lambda one: -one[1].median)
-
-
-def _by_connections(results: Results) -> list[tuple[int, Rate]]:
-    """The rate of our loader into a regular table by the number of connections."""
-    found = [
-        (cell["parameters"]["workers"], rate_of_cell(cell))
-        for cell in results.main_cells("parallel").values()
-        if (cell["parameters"]["method"], cell["parameters"]["table"]) == ("our loader", "regular")
-    ]
-    return sorted([(count, rate) for count, rate in found if rate], key=lambda one: one[0])
 
 
 def _best_setting(results: Results, names: Iterable[str]) -> tuple[str, float]:

@@ -18,37 +18,16 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from benchmarks.others import COLUMN, Store
+from benchmarks.others import COLUMN, BySql, OfClickhouse, OfPostgres, Store
 from era5_pipeline.runtime.stores import S3Environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
+    from benchmarks.others import Answer
     from era5_pipeline.lake.months import Lake
     from era5_pipeline.model.months import Month
     from era5_pipeline.postgres.connect import Warehouse
 
-    Answer = npt.NDArray[np.float64]
-
 QUESTIONS = ("place_hours", "month_mean", "trends")
-_PLACE = "SELECT {column} FROM {table} WHERE location_id = {place} ORDER BY time"
-_MEAN = (
-    "SELECT avg(CAST({column} AS double precision)) FROM {table} WHERE time >= '{month.start}' AND time < '{month.end}'"
-)
-# The slope of the monthly means of each place, by the number of the month.
-_TRENDS = (
-    "SELECT location_id, regr_slope(mean, month) FROM (SELECT location_id, "
-    "extract(year FROM time) * 12 + extract(month FROM time) AS month, "
-    "avg(CAST({column} AS double precision)) AS mean FROM {table} GROUP BY 1, 2) AS months GROUP BY 1 ORDER BY 1"
-)
-# ClickHouse has no slope of a regression, and its CAST refuses NULL; in a time that is compared it reads no zone.
-_OF_CLICKHOUSE = {
-    "regr_slope(mean, month)": "covarPop(mean, toFloat64(month)) / varPop(toFloat64(month))",
-    f"CAST({COLUMN} AS double precision)": f"toFloat64({COLUMN})",
-    "+00:00'": "'",
-}
 
 
 @dataclass(frozen=True)
@@ -73,89 +52,47 @@ class Engine(Store):
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
-
-    def close(self) -> None:
-        """Do nothing, where each question opens its files."""
-
-    @abstractmethod
-    def place_hours(self) -> Answer:
-        """The temperatures (n,) of the place, hour by hour; NaN where one is missing."""
-
-    @abstractmethod
-    def month_mean(self) -> Answer:
-        """The mean temperature (1,) of all places in the month."""
+        self.place, self.month = subject.place, subject.month
 
     @abstractmethod
     def trends(self) -> Answer:
         """Number and slope (n, 2) of the monthly means of each place, by place, in degrees a month."""
 
 
-class _BySql(Engine):
-    def place_hours(self) -> Answer:
-        return np.array(self._ask(_PLACE), dtype=np.float64)[:, 0]
-
-    def month_mean(self) -> Answer:
-        return np.array(self._ask(_MEAN), dtype=np.float64)[:, 0]
-
+class _SqlEngine(BySql, Engine):
     def trends(self) -> Answer:
-        return np.array(self._ask(_TRENDS), dtype=np.float64)
-
-    def _ask(self, query: str) -> list[Any]:
-        asked = self._subject
-        return self._fetched(
-            query.format(column=COLUMN, table=self._table_in_sql, place=asked.place, month=asked.month)
+        return self._ask(
+            "SELECT location_id, regr_slope(mean, month) FROM (SELECT location_id, "
+            "extract(year FROM time) * 12 + extract(month FROM time) AS month, "
+            "avg(CAST({column} AS double precision)) AS mean FROM {table} GROUP BY 1, 2) AS months "
+            "GROUP BY 1 ORDER BY 1"
         )
 
-    @property
-    def _table_in_sql(self) -> str:
-        return "weather"
 
-    @abstractmethod
-    def _fetched(self, query: str) -> list[Any]: ...
-
-
-class OfWarehouse(_BySql):
+class OfWarehouse(OfPostgres, _SqlEngine):
     """The table of the warehouse."""
 
-    name: ClassVar[str] = "warehouse"
-    libraries: ClassVar[tuple[str, ...]] = ()
+    name = "warehouse"
+    libraries = ()
 
     def open(self) -> None:
         """Connect."""
-        self._connection = self._subject.warehouse.connect()
-
-    def close(self) -> None:
-        """Disconnect."""
-        self._connection.close()
-
-    def _fetched(self, query: str) -> list[Any]:
-        return self._connection.execute(query.encode(), binary=True).fetchall()
+        self.opened = self._subject.warehouse.connect()
 
 
-class Duckdb(_BySql):
+class Duckdb(_SqlEngine):
     """DuckDB with the extensions of its packages: nothing is downloaded."""
 
-    name: ClassVar[str] = "DuckDB on the lake"
-    libraries: ClassVar[tuple[str, ...]] = (
+    name = "DuckDB on the lake"
+    libraries = (
         *("pyiceberg", "duckdb"),
         *("duckdb_extension_httpfs", "duckdb_extension_avro", "duckdb_extension_iceberg"),
     )
 
     def open(self) -> None:
         """Open a database in memory, and load the extensions."""
-        self._connection = open_duckdb()
-        self._metadata = self._subject.table().metadata_location
-
-    def close(self) -> None:
-        """Close the database."""
-        self._connection.close()
-
-    @property
-    def _table_in_sql(self) -> str:
-        return f"iceberg_scan('{self._metadata}')"
-
-    def _fetched(self, query: str) -> list[Any]:
-        return list(self._connection.execute(query).fetchall())
+        self.opened = open_duckdb()
+        self.table = f"iceberg_scan('{self._subject.table().metadata_location}')"
 
 
 def open_duckdb() -> Any:  # noqa: ANN401  # duckdb is optional
@@ -181,8 +118,8 @@ def open_duckdb() -> Any:  # noqa: ANN401  # duckdb is optional
 class Polars(Engine):
     """Polars, whose scans pyiceberg plans."""
 
-    name: ClassVar[str] = "Polars on the lake"
-    libraries: ClassVar[tuple[str, ...]] = ("pyiceberg", "polars")
+    name = "Polars on the lake"
+    libraries = ("pyiceberg", "polars")
 
     def open(self) -> None:
         """Scan the table lazily."""
@@ -191,17 +128,20 @@ class Polars(Engine):
         # Its own planner is another package; without this it warns of that.
         os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")
         self._polars = polars
-        self._rows = polars.scan_iceberg(self._subject.table())
+        self.opened = polars.scan_iceberg(self._subject.table())
+
+    def close(self) -> None:
+        """Do nothing: each question opens its files."""
 
     def place_hours(self) -> Answer:
         """Filter."""
-        found = self._rows.filter(self._polars.col("location_id") == self._subject.place).sort("time").select(COLUMN)
+        found = self.opened.filter(self._polars.col("location_id") == self.place).sort("time").select(COLUMN)
         return np.asarray(found.collect()[COLUMN].to_numpy(), dtype=np.float64)
 
     def month_mean(self) -> Answer:
         """Filter and average."""
-        time, month = self._polars.col("time"), self._subject.month
-        rows = self._rows.filter((time >= month.start) & (time < month.end))
+        time = self._polars.col("time")
+        rows = self.opened.filter((time >= self.month.start) & (time < self.month.end))
         mean = rows.select(self._polars.col(COLUMN).cast(self._polars.Float64).mean()).collect().item()
         return np.array([mean])
 
@@ -209,35 +149,36 @@ class Polars(Engine):
         """Group twice."""
         col, double = self._polars.col, self._polars.Float64
         month = (col("time").dt.year() * 12 + col("time").dt.month()).cast(double)
-        months = self._rows.group_by("location_id", month.alias("month")).agg(
+        months = self.opened.group_by("location_id", month.alias("month")).agg(
             col(COLUMN).cast(double).mean().alias("mean")
         )
         slopes = months.group_by("location_id").agg(
             (self._polars.cov("month", "mean") / col("month").var()).alias("slope")
         )
-        found = slopes.sort("location_id").collect()
-        return np.column_stack([found["location_id"].to_numpy(), found["slope"].to_numpy()]).astype(np.float64)
+        return np.asarray(slopes.sort("location_id").collect().to_numpy(), dtype=np.float64)
 
 
 class PyArrow(Engine):
     """pyiceberg, whose answers are tables of PyArrow."""
 
-    name: ClassVar[str] = "PyArrow on the lake"
+    name = "PyArrow on the lake"
 
     def open(self) -> None:
         """Open the table."""
-        self._table = self._subject.table()
+        self.opened = self._subject.table()
+
+    def close(self) -> None:
+        """Do nothing: each question opens its files."""
 
     def place_hours(self) -> Answer:
         """Filter by the scan."""
-        scan = self._table.scan(row_filter=f"location_id = {self._subject.place}", selected_fields=("time", COLUMN))
+        scan = self.opened.scan(row_filter=f"location_id = {self.place}", selected_fields=("time", COLUMN))
         return np.asarray(scan.to_arrow().sort_by("time").column(COLUMN).to_numpy(), dtype=np.float64)
 
     def month_mean(self) -> Answer:
         """Filter by the scan."""
-        month = self._subject.month
-        rows = f"time >= '{month.start.isoformat()}' AND time < '{month.end.isoformat()}'"
-        values = self._table.scan(row_filter=rows, selected_fields=(COLUMN,)).to_arrow().column(COLUMN).to_numpy()
+        rows = f"time >= '{self.month.start.isoformat()}' AND time < '{self.month.end.isoformat()}'"
+        values = self.opened.scan(row_filter=rows, selected_fields=(COLUMN,)).to_arrow().column(COLUMN).to_numpy()
         return np.array([np.nanmean(values.astype(np.float64))])
 
     def trends(self) -> Answer:
@@ -247,7 +188,7 @@ class PyArrow(Engine):
 
         fields = ("time", "location_id", COLUMN)
         parts = []
-        for batch in self._table.scan(selected_fields=fields).to_arrow_batch_reader():
+        for batch in self.opened.scan(selected_fields=fields).to_arrow_batch_reader():
             time = batch.column("time")
             month = pc.add(pc.multiply(pc.year(time), 12), pc.month(time))
             values = batch.column(COLUMN).cast(pa.float64())
@@ -255,67 +196,46 @@ class PyArrow(Engine):
             sums = rows.group_by(["id", "month"]).aggregate([("sum", "sum"), ("count", "count")])
             parts.append(sums.rename_columns(["id", "month", "sum", "count"]))
         months = pa.concat_tables(parts).group_by(["id", "month"]).aggregate([("sum", "sum"), ("count", "sum")])
-        mean = np.asarray(months.column("sum_sum").to_numpy()) / months.column("count_sum").to_numpy()
-        return np.array(
-            list(_slopes(months.column("id").to_numpy(), months.column("month").to_numpy(), mean)), dtype=np.float64
-        )
+        of_months = months.rename_columns({"sum_sum": "sum", "count_sum": "count"}).to_pandas()
+        x, y = of_months["month"] - of_months["month"].mean(), of_months["sum"] / of_months["count"]
+        means = of_months.assign(x=x, y=y, xx=x * x, xy=x * y).groupby("id")[["x", "y", "xx", "xy"]].mean()
+        slopes = (means["xy"] - means["x"] * means["y"]) / (means["xx"] - means["x"] ** 2)
+        return np.column_stack([slopes.index, slopes])
 
 
-def _slopes(ids: npt.NDArray[np.int32], month: npt.NDArray[np.int64], mean: Answer) -> Iterator[tuple[int, float]]:
-    """Number and slope of each place, from monthly means (n,) in any order."""
-    order = np.argsort(ids, kind="stable")
-    ids, month, mean = ids[order], month[order], mean[order]
-    starts = np.flatnonzero(np.diff(ids, prepend=-1))
-    for at, x, y in zip(starts, np.split(month, starts[1:]), np.split(mean, starts[1:]), strict=True):
-        distance = x - x.mean()
-        yield int(ids[at]), float((distance * y).sum() / (distance**2).sum())
-
-
-class Clickhouse(_BySql):
+class Clickhouse(OfClickhouse, _SqlEngine):
     """ClickHouse in this process (chdb)."""
 
-    name: ClassVar[str] = "ClickHouse (chdb) on the lake"
-    libraries: ClassVar[tuple[str, ...]] = ("pyiceberg", "chdb")
+    name = "ClickHouse (chdb) on the lake"
+    libraries = ("pyiceberg", "chdb")
 
     def open(self) -> None:
         """Open a session."""
         from chdb import session  # optional
 
-        self._session = session.Session()
-        self._folder, _, metadata = self._subject.table().metadata_location.rpartition("/metadata/")
-        self._metadata = f"metadata/{metadata}"
-
-    def close(self) -> None:
-        """Close the session."""
-        self._session.close()
-
-    @property
-    def _table_in_sql(self) -> str:
+        self.opened = session.Session()
+        folder, _, metadata = self._subject.table().metadata_location.rpartition("/metadata/")
         # By itself it takes the metadata with the highest number.
-        settings = f"SETTINGS iceberg_metadata_file_path = '{self._metadata}'"
-        if not self._folder.startswith("s3://"):
-            return f"icebergLocal('.', {settings})"
-        environment = S3Environment.read()
-        key, secret, *_ = environment.credentials
-        url = f"{environment.endpoint}/{self._folder.removeprefix('s3://')}"
-        return f"icebergS3('{url}', '{key}', '{secret}', {settings})"
+        settings = f"SETTINGS iceberg_metadata_file_path = 'metadata/{metadata}'"
+        # It opens files only below the working directory.
+        self._folder = "." if folder.startswith("s3://") else folder
+        self.table = f"icebergLocal('.', {settings})"
+        if folder.startswith("s3://"):
+            environment = S3Environment.read()
+            key, secret, *_ = environment.credentials
+            url = f"{environment.endpoint}/{folder.removeprefix('s3://')}"
+            self.table = f"icebergS3('{url}', '{key}', '{secret}', {settings})"
 
     def _fetched(self, query: str) -> list[Any]:
-        for text, own in _OF_CLICKHOUSE.items():
-            query = query.replace(text, own)
-        # It opens files only below the working directory.
-        with chdir("." if self._folder.startswith("s3://") else self._folder):
-            text = str(self._session.query(query, "CSV"))
-        return [
-            [float("nan") if value == "\\N" else float(value) for value in line.split(",")] for line in text.split()
-        ]
+        with chdir(self._folder):
+            return super()._fetched(query)
 
 
-class Spark(_BySql):
+class Spark(_SqlEngine):
     """Spark with a thread for each core; it starts once, which takes most of a short run, and is asked warm."""
 
-    name: ClassVar[str] = "Spark on the lake"
-    reopens: ClassVar[bool] = False
+    name = "Spark on the lake"
+    reopens = False
 
     @classmethod
     def why_missing(cls) -> str | None:
@@ -334,17 +254,17 @@ class Spark(_BySql):
         jars = ",".join(map(str, sorted((folder / "jars").glob("*.jar"))))
         options = {"spark.jars": jars, "spark.sql.session.timeZone": "UTC", "spark.ui.enabled": "false"}
         options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        self._spark = sessions.SparkSession.builder.master("local[*]").config(map=options).getOrCreate()
-        self._spark.sparkContext.setLogLevel("ERROR")
-        rows = self._spark.read.format("iceberg").load(self._subject.table().metadata_location)
+        self.opened = sessions.SparkSession.builder.master("local[*]").config(map=options).getOrCreate()
+        self.opened.sparkContext.setLogLevel("ERROR")
+        rows = self.opened.read.format("iceberg").load(self._subject.table().metadata_location)
         rows.createOrReplaceTempView("weather")
 
     def close(self) -> None:
         """Stop Spark."""
-        self._spark.stop()
+        self.opened.stop()
 
     def _fetched(self, query: str) -> list[Any]:
-        return [list(row) for row in self._spark.sql(query.replace("double precision", "double")).collect()]
+        return [list(row) for row in self.opened.sql(query.replace("double precision", "double")).collect()]
 
 
 ENGINES: tuple[type[Engine], ...] = (OfWarehouse, Duckdb, Polars, PyArrow, Clickhouse, Spark)

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.cells import CannotRunError, Measured
 from benchmarks.others import COLUMN, files_below, forget_cached
-from benchmarks.processes import require_soon
+from benchmarks.processes import free_port, require_soon
 from era5_pipeline.climate import everywhere
 from era5_pipeline.climate.answer import YearSpan
 from era5_pipeline.climate.everywhere import BLOCK_LOCATIONS, EverywhereQuestion, LakeTask, blocks_of
@@ -121,22 +121,18 @@ class Band:
         return self.parallels * N_LONGITUDES * _MONTH.hours * _MONTHS
 
     def measure(self, name: str) -> Measured:
-        """Compute the blocks one after another, as one worker does.
-
-        Raises:
-            CannotRunError: without versitygw.
-        """
+        """Compute the blocks one after another, as one worker does."""
         program = os.environ.get("ERA5_TEST_VERSITYGW") or shutil.which("versitygw")
         if program is None:
             raise CannotRunError("versitygw is not installed: .ci/versitygw/build FILE, then ERA5_TEST_VERSITYGW=FILE")
         files = self._files()  # made before the server starts
-        with _versitygw(program, self.folder) as upstream, _proxy(upstream, DELAY_SECONDS[name]) as proxy:
+        with _versitygw(program, self.folder) as upstream, _proxy(upstream, DELAY_SECONDS[name]) as counted:
             tasks = self._tasks(files)
-            before, load = proxy.counted(), os.getloadavg()[0]
+            before, load = [number.value for number in counted], os.getloadavg()[0]
             started, cpu = time.monotonic(), time.process_time()
             places = sum(block.num_rows for block in map(everywhere.compute, tasks))
             seconds, cpu = time.monotonic() - started, time.process_time() - cpu
-            requests, size = (int(after - of) for after, of in zip(proxy.counted(), before, strict=True))
+            requests, size = (int(number.value - of) for number, of in zip(counted, before, strict=True))
         if places != self.parallels * N_LONGITUDES:
             raise CannotRunError(f"it has {places:,} places of {self.parallels * N_LONGITUDES:,}")
         visits = sum(len(task.files) for task in tasks)
@@ -237,7 +233,7 @@ def _portion(ids: npt.NDArray[np.int64], schema: pa.Schema) -> pa.Table:
 @contextmanager
 def _versitygw(program: str, folder: Path) -> Iterator[int]:
     """An S3 server on this machine, whose buckets are folders; yields its port."""
-    port = _free_port()
+    port = free_port()
     command = [program, "--port", f"127.0.0.1:{port}", "--region", _REGION, "posix", str(folder / "buckets")]
     keys = {"ROOT_ACCESS_KEY": _KEY, "ROOT_SECRET_KEY": _SECRET}
     quiet: Any = subprocess.DEVNULL
@@ -250,21 +246,15 @@ def _versitygw(program: str, folder: Path) -> Iterator[int]:
         process.wait()
 
 
-@dataclass(frozen=True)
-class _Proxy:
-    requests: Any
-    bytes: Any
-
-    def counted(self) -> tuple[int, int]:
-        return self.requests.value, self.bytes.value
-
-
 @contextmanager
-def _proxy(upstream: int, delay: float) -> Iterator[_Proxy]:
-    """Hold requests back on their way to the server; the environment names the proxy as the place of S3."""
+def _proxy(upstream: int, delay: float) -> Iterator[tuple[Any, Any]]:
+    """Hold requests back on their way to the server; the environment names the proxy as the place of S3.
+
+    Gives the shared numbers of requests, and of bytes of answers.
+    """
     spawning = multiprocessing.get_context("spawn")
-    proxy, port = _Proxy(spawning.Value("q"), spawning.Value("q")), _free_port()
-    process = spawning.Process(target=_serve, args=(port, upstream, delay, proxy.requests, proxy.bytes), daemon=True)
+    counted, port = (spawning.Value("q"), spawning.Value("q")), free_port()
+    process = spawning.Process(target=_serve, args=(port, upstream, delay, *counted), daemon=True)
     process.start()
     own = {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
@@ -277,7 +267,7 @@ def _proxy(upstream: int, delay: float) -> Iterator[_Proxy]:
     os.environ.update(own)
     try:
         _await(port)
-        yield proxy
+        yield counted
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
@@ -312,13 +302,8 @@ def _serve(port: int, upstream: int, delay: float, requests: Any, size: Any) -> 
 
 
 def _await(port: int) -> None:
-    def connect() -> None:
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
-
-    require_soon(connect, _START_SECONDS, "the S3 server or its proxy does not answer")
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    require_soon(
+        lambda: socket.create_connection(("127.0.0.1", port), 5).close(),
+        _START_SECONDS,
+        "the S3 server or its proxy does not answer",
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from io import BytesIO
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +56,17 @@ def _chart(title: str, below: str, *, height: float, left: float, legend: float 
     axes.tick_params(colors=INK, labelsize=9, length=0)
     axes.grid(color="#e4e4e4", linewidth=0.8)
     axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _rows(
+    title: str, below: str, labels: Sequence[str], *, step: float, left: float = 3.1, margin: float = 0.6
+) -> tuple[Figure, Axes]:
+    """A chart with a row of `step` inches for each label, from the top; `margin`: rows above the first."""
+    figure, axes = _chart(title, below, height=step * len(labels), left=left)
+    axes.set_yticks([number * step for number in range(len(labels))], labels)
+    axes.set_ylim((len(labels) - 1 + margin) * step, -margin * step)
+    axes.grid(axis="y", visible=False)
     return figure, axes
 
 
@@ -113,10 +125,11 @@ def _draw_suite(results: Results, *, suite: str, title: str) -> Figure | None:
     tables = [table for table in _TABLES if any(rates[way, table] is not None for way in shown)]
     size = next(cell["rows"] for cell in cells.values() if cell["rows"])
     step = _BAR_INCHES * len(tables) + 0.12
-    figure, axes = _chart(
+    figure, axes = _rows(
         title,
         f"Median rows/s of {size:,} rows, whiskers from the 10th to the 90th percentile. {server}, {results.hardware}",
-        height=_BAR_INCHES * len(tables) * len(shown) + 0.12 * len(shown),
+        shown,
+        step=step,
         left=2.6,
     )
     for number, way in enumerate(shown):
@@ -137,7 +150,6 @@ def _draw_suite(results: Results, *, suite: str, title: str) -> Figure | None:
             _beside(axes, (end, up), text)
     axes.set_yticks([number * step + _BAR_INCHES * (len(tables) - 1) / 2 for number in range(len(shown))], shown)
     axes.set_ylim(len(shown) * step - 0.12 * 0.5, -_BAR_INCHES)
-    axes.grid(axis="y", visible=False)
     axes.set_xlim(0, axes.get_xlim()[1] * (1.35 if suite == "copy" else 1.15))
     _rates_on(axes.xaxis)
     axes.tick_params(axis="x", labelsize=8)
@@ -159,31 +171,29 @@ def _draw_summary(results: Results) -> Figure | None:
         ]
     for method in ("our loader", "psycopg rows"):
         several = [
-            (name.replace(", regular", ""), rate)
-            for name, cell in results.main_cells("parallel").items()
-            if (cell["parameters"]["method"], cell["parameters"]["table"]) == (method, "regular")
-            if cell["parameters"]["workers"] > 1 and (rate := rate_of_cell(cell)) is not None
+            (f"{method}, {count} workers", rate)
+            for count, rate in results.by_connections(method, "regular")
+            if count > 1
         ]
         found += sorted(several, key=lambda one: -one[1].median)[:1]
     if not found:
         return None
-    found.sort(key=lambda one: one[1].median)
-    figure, axes = _chart(
+    found.sort(key=lambda one: -one[1].median)
+    figure, axes = _rows(
         "How long ERA5 would take: every way to load, by rate",
         f"Rows/s into a regular table with all preparation (tools: CSV ready), log scale. {results.hardware}",
-        height=_BAR_INCHES * len(found),
+        [name for name, _ in found],
+        step=_BAR_INCHES,
         left=2.9,
+        margin=0.7,
     )
     for number, (name, rate) in enumerate(found):
         up = number * _BAR_INCHES
         _bar(axes, up, rate, (_OUR_COLOURS if _is_ours(name) else _COLOURS)["regular"])
         _beside(axes, (rate.high, up), f"{rows_per_second(rate.median)}   {days(rate.days)}")
     axes.set_xscale("log")
-    lowest, highest = found[0][1].median, found[-1][1].high
+    lowest, highest = found[-1][1].median, found[0][1].high
     axes.set_xlim(lowest / 2, highest * (highest / lowest) ** 0.35)
-    axes.set_yticks([number * _BAR_INCHES for number in range(len(found))], [name for name, _ in found])
-    axes.set_ylim(-_BAR_INCHES * 0.7, len(found) * _BAR_INCHES - _BAR_INCHES * 0.3)
-    axes.grid(axis="y", visible=False)
     _rates_on(axes.xaxis)
     axes.set_xlabel("rows/s; beside each bar the time for the 754 billion rows of 1940 to 2022", fontsize=9, color=INK)
     return figure
@@ -195,13 +205,11 @@ def _draw_values(
     """Draw bars of any numbers, each with a label and a text."""
     if not bars:
         return None
-    figure, axes = _chart(title, below, height=_BAR_INCHES * len(bars), left=3.1)
+    figure, axes = _rows(title, below, [label for label, _, _ in bars], step=_BAR_INCHES)
     for number, (label, value, text) in enumerate(bars):
         colour = _OURS if label.startswith("era5-pipeline") else _COLOURS["regular"]
         axes.barh(number * _BAR_INCHES, value, _BAR_INCHES * 0.75, color=colour)
         _beside(axes, (value, number * _BAR_INCHES), text)
-    axes.set_yticks([number * _BAR_INCHES for number in range(len(bars))], [label for label, _, _ in bars])
-    axes.set_ylim(len(bars) * _BAR_INCHES - _BAR_INCHES * 0.4, -_BAR_INCHES * 0.6)
     values = [value for _, value, _ in bars]
     if log:
         axes.set_xscale("log")
@@ -211,7 +219,6 @@ def _draw_values(
     if line is not None:
         axes.axvline(line, color=INK, linewidth=0.8)
     _format(axes.xaxis, lambda value: f"{value:,g}")
-    axes.grid(axis="y", visible=False)
     return figure
 
 
@@ -255,8 +262,7 @@ def _bar(axes: Axes, up: float, rate: Rate, colour: str) -> None:
     axes.barh(up, rate.median, _BAR_INCHES * 0.8, color=colour)
     if rate.repeats > 1:
         axes.plot([rate.low, rate.high], [up, up], color=INK, linewidth=1.2, solid_capstyle="butt")
-        for end in (rate.low, rate.high):
-            axes.plot([end, end], [up - 0.06, up + 0.06], color=INK, linewidth=1.2)
+        axes.plot([[rate.low, rate.high]] * 2, [[up - 0.06] * 2, [up + 0.06] * 2], color=INK, linewidth=1.2)
 
 
 # --- Lines of rates: batch after batch, by number of connections, and by months in the table ---
@@ -314,20 +320,14 @@ def _draw_parallel(results: Results) -> Figure | None:
         "Several connections at once, the same number for each",
         f"Rows/s into one table, {cells[0]['rows']:,} rows in all. {cells[0]['server']}, {results.hardware}",
     )
-    for method, colour in _METHOD_COLOURS.items():
-        for table, style in _STYLES.items():
-            found = [
-                (cell["parameters"]["workers"], rate)
-                for cell in sorted(cells, key=lambda one: one["parameters"]["workers"])
-                if (cell["parameters"]["method"], cell["parameters"]["table"]) == (method, table)
-                if (rate := rate_of_cell(cell)) is not None
-            ]
-            if found:
-                counts, medians = [count for count, _ in found], [rate.median for _, rate in found]
-                look: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.8}
-                axes.plot(counts, medians, style, color=colour, label=f"{method}, {table}", **look)
-                for count, rate in found:
-                    axes.plot([count, count], [rate.low, rate.high], color=colour, linewidth=1)
+    for (method, colour), (table, style) in product(_METHOD_COLOURS.items(), _STYLES.items()):
+        found = results.by_connections(method, table)
+        if found:
+            look: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.8, "color": colour}
+            counts, medians = [count for count, _ in found], [rate.median for _, rate in found]
+            axes.plot(counts, medians, style, label=f"{method}, {table}", **look)
+            for count, rate in found:
+                axes.plot([count, count], [rate.low, rate.high], color=colour, linewidth=1)
     axes.set_xscale("log", base=2)
     _ticks(axes, sorted({cell["parameters"]["workers"] for cell in cells}))
     _format(axes.xaxis, lambda value: f"{value:g}")
@@ -373,8 +373,6 @@ def _draw_scale(results: Results) -> Figure | None:
 
 _ROW_INCHES = 0.29
 _BASE = "copy, full, psycopg3 rows"
-# A label, the ratio of others, and ours.
-_Pair = tuple[str, float | None, float | None]
 
 
 def _draw_against_study(results: Results) -> Figure | None:
@@ -394,7 +392,8 @@ def _draw_against_study(results: Results) -> Figure | None:
         *((words, None, results.rate("copy", f"{name}, regular")) for words, name in own),
     ]
     return _dumbbells(
-        [(name, theirs, rate.median / ours.median if rate else None) for name, theirs, rate in rates],
+        rates,
+        ours,
         "Rates relative to psycopg's row-by-row COPY: the study and here",
         f"Regular table, log scale. Study: {study['study']['hardware']}. Here: {results.hardware}",
         "study",
@@ -408,27 +407,27 @@ def _draw_ladder(results: Results) -> Figure | None:
     first = rate_of_cell(cells.get(names[0]))
     if first is None:
         return None
-    rates = [rate_of_cell(cells.get(name)) for name in names]
     factors = [STEPS[0].article_seconds / step.article_seconds for step in STEPS]
     one = next(iter(cells.values()))
     return _dumbbells(
-        [
-            (name, theirs, rate.median / first.median if rate else None)
-            for name, theirs, rate in zip(names, factors, rates, strict=True)
-        ],
+        [(name, theirs, rate_of_cell(cells.get(name))) for name, theirs in zip(names, factors, strict=True)],
+        first,
         "Loading 60x faster: each step's factor since the first",
         f"Article: 27,405,000 rows, Apple M1. Here: {one['rows']:,} rows, {one['server']}, {results.hardware}",
         "article",
     )
 
 
-def _dumbbells(pairs: Sequence[_Pair], title: str, below: str, them: str) -> Figure:
-    figure, axes = _chart(title, below, height=_ROW_INCHES * len(pairs), left=3.1)
-    for number, (_, theirs, ours) in enumerate(pairs):
-        up = number * _ROW_INCHES
+def _dumbbells(
+    pairs: Sequence[tuple[str, float | None, Rate | None]], base: Rate, title: str, below: str, them: str
+) -> Figure:
+    """Draw the ratio of others and that of our rate to `base`, for each label."""
+    figure, axes = _rows(title, below, [label for label, _, _ in pairs], step=_ROW_INCHES)
+    for number, (_, theirs, rate) in enumerate(pairs):
+        up, ours = number * _ROW_INCHES, rate.median / base.median if rate else None
         if theirs is not None and ours is not None:
             axes.plot([theirs, ours], [up, up], color="#c9c9c9", linewidth=2, zorder=1)
-        right = max(value for value in (theirs, ours, 0.0) if value is not None)
+        right = max(theirs or 0.0, ours or 0.0)
         for value, colour in ((theirs, _COLOURS["regular"]), (ours, _OURS)):
             if value is not None:
                 axes.plot([value], [up], "o", color=colour, markersize=7, zorder=2)
@@ -441,9 +440,6 @@ def _dumbbells(pairs: Sequence[_Pair], title: str, below: str, them: str) -> Fig
     low, high = axes.get_xlim()
     axes.set_xlim(low / 4, high * 3)
     _format(axes.xaxis, lambda value: f"{value:g} x")
-    axes.set_yticks([number * _ROW_INCHES for number in range(len(pairs))], [label for label, _, _ in pairs])
-    axes.set_ylim(len(pairs) * _ROW_INCHES - _ROW_INCHES * 0.4, -_ROW_INCHES * 0.6)
-    axes.grid(axis="y", visible=False)
     _below(figure, axes, 0.42, [(0.0, f"● {them}", _COLOURS["regular"]), (0.16, "● here", _OURS)])
     return figure
 

@@ -30,11 +30,17 @@ if TYPE_CHECKING:
 
 # Months of 744 hours.
 _MONTHS = (Month(2023, 7), Month(2023, 8), Month(2023, 10), Month(2023, 12), Month(2024, 1), Month(2024, 3))
+LAST = Month(2024, 12)
 # The corner of an area with land, sea, coasts and mountains.
 _NORTH, _WEST = 60.0, -20.0
-_STEP = 0.25
+STEP = 0.25
 # From 60 degrees north there are 600 rows of points to the south pole; higher areas start further north.
 _HEIGHT_SOUTHWARD, _MOST_HEIGHT = 600, 721
+
+
+def last_months(count: int) -> tuple[Month, ...]:
+    """The last months until 2024-12."""
+    return tuple(Month.from_number(LAST.number - back) for back in reversed(range(count)))
 
 
 @dataclass(frozen=True)
@@ -72,8 +78,13 @@ def area_of(locations: float) -> Area:
     locations = max(1, round(locations))
     height = min(math.ceil(math.sqrt(locations / 2)), _MOST_HEIGHT)
     width = min(math.ceil(locations / height), 1440)
-    north = min(_NORTH + max(0, height - _HEIGHT_SOUTHWARD) * _STEP, 90.0)
-    return Area(north, _WEST, north - _STEP * (height - 1), _WEST + _STEP * (width - 1))
+    north = min(_NORTH + max(0, height - _HEIGHT_SOUTHWARD) * STEP, 90.0)
+    return Area(north, _WEST, north - STEP * (height - 1), _WEST + STEP * (width - 1))
+
+
+def square(north: float, west: float, side: int) -> Area:
+    """`side` x `side` grid points."""
+    return Area(north, west, north - STEP * (side - 1), west + STEP * (side - 1))
 
 
 def write_csv(flat: FlatMonth, path: Path) -> None:
@@ -132,10 +143,6 @@ class GeneratedHours:
         times = [first + timedelta(hours=hour) for hour in range(self.hours_per_batch)]
         column = pa.array([time for time in times for _ in range(locations)], type=rows.schema.field("time").type)
         return rows.set_column(0, rows.schema.field("time"), column)
-
-    def first_rows(self, rows: int) -> pa.Table:
-        """The first rows of the first batch."""
-        return self.batch(0).slice(0, rows)
 
 
 def scaled(rows: int, share: int, least: int = 20) -> int:

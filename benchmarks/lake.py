@@ -6,20 +6,18 @@ The questions are asked of a year at many places, and of 85 years at a few, whic
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
-from typing_extensions import override
-
-from benchmarks.cells import CannotRunError, Measured, PlannedCell, median_of, missing_library, rate_ratio, ratio
+from benchmarks.cells import Measured, PlannedCell, median_of, missing_library, rate_ratio, ratio
 from benchmarks.engines import ENGINES, QUESTIONS, OfWarehouse, Subject
 from benchmarks.everywhere import ALL_CORES, ON_FAR_S3, ON_S3, ONE_WORKER, Band, of_folder
-from benchmarks.others import NOTES, GeneratedYear, database_files, files_below, fresh_folder, times_of
+from benchmarks.generated import last_months
+from benchmarks.others import NOTES, YEAR, GeneratedYear, database_files, files_below, fresh_folder, times_of
 from benchmarks.suite import FILE_ROW_BYTES, Suite, disk
 from era5_pipeline.lake.open_lake import ORPHAN_HOURS, open_lake
-from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.warehouse.load_month import load_month
 
@@ -41,7 +39,6 @@ MANY_ALONE, MANY_BOTH = f"{ALONE}, few places", f"{BOTH}, few places"
 # Months whose median is compared: the first ones and the last ones.
 _ENDS = 20
 _TOLERANCE = 1e-6
-_LAST = Month(2024, 12)
 _FEW_PLACES = 8
 
 
@@ -53,64 +50,48 @@ def of_decades(engine: type[Engine]) -> str:
 # --- The warehouse and the lake, with a year or with decades ---
 
 
-@dataclass(frozen=True)
-class _Decades(GeneratedYear):
-    """The last `count` months until 2024, at few places."""
-
-    count: int = 1020
-
-    @property
-    @override
-    def months(self) -> tuple[Month, ...]:
-        return tuple(Month.from_number(_LAST.number - back) for back in reversed(range(self.count)))
-
-
-@dataclass
-class _Table:
-    """The table of the run's database, which has the months of one of these at a time."""
-
-    held: _Loaded | None = None
-
-
 @dataclass(eq=False)
 class _Loaded:
-    """Generated months, loaded into table and lake when they are needed and the table has others."""
+    """Generated months, loaded into table and lake when they are needed and the table has others.
+
+    `held` has the one whose months the table of the run's database has, if any.
+    """
 
     context: BenchContext
     year: GeneratedYear
-    table: _Table
+    held: list[_Loaded]
     folder: Path
     rows: int = 0
     place: int = 0
+    answers: dict[str, Answer] = field(default_factory=dict)
 
     @property
     def lake(self) -> Lake:
         """The lake with the months, which the table has too."""
-        if self.table.held is not self:
+        if self not in self.held:
             self.load(for_lake=True)
         return self._open()
 
-    @property
-    def subject(self) -> Subject:
-        """Select the data of the questions; the month is July."""
-        lake, months = self.lake, self.year.months
-        return Subject(self.context.target.warehouse, lake, self.place, months[-min(6, len(months))])
-
-    def asked(self, engine: type[Engine], answers: dict[str, Answer]) -> Measured:
+    def asked(self, engine: type[Engine]) -> Measured:
         """Ask the engine each question; the same answers are required from every one as from the first."""
-        if (reason := engine.why_missing()) is not None:
-            raise CannotRunError(reason)
-        store = engine(self.subject)  # loaded before the clock starts
+        lake, months = self.lake, self.year.months  # loaded before the clock starts
+        july = months[-min(6, len(months))]
+        store = engine(Subject(self.context.target.warehouse, lake, self.place, july))
         is_warehouse = issubclass(engine, OfWarehouse)
         files = partial(database_files, self.context.target) if is_warehouse else partial(files_below, self.folder)
-        figures = times_of(store, QUESTIONS, files, answers, _TOLERANCE)
+        questions = {name: getattr(store, name) for name in QUESTIONS}
+        figures = times_of(store, questions, files, self.answers, _TOLERANCE)
         figures["seconds"] = sum(figures[f"{name}_warm_ms"] for name in QUESTIONS) / 1000
         return Measured(self.rows, figures, notes=NOTES)
+
+    def everywhere(self, *, on_dask: bool) -> Measured:
+        """Compute the trends at every place."""
+        return of_folder(self.context.target, self.lake, self.folder, self.year.months[0].year, on_dask=on_dask)
 
     def load(self, *, for_lake: bool) -> Measured:
         """Load the months into a new table, and into a new lake; the flat files are made before."""
         target = self.context.target
-        self.table.held = None
+        self.held.clear()
         flats = self.flatten(for_lake=for_lake)[0]
         target.make_table(target.layout)
         with target.connect() as connection:
@@ -127,7 +108,7 @@ class _Loaded:
                 lake.after_commit(target.warehouse, ORPHAN_HOURS)
             of_months.append(time.perf_counter() - started)
         if for_lake:
-            self.table.held = self
+            self.held.append(self)
         size = target.bytes() + (0 if lake is None else sum(of.bytes for of in lake.store.objects()))
         self.rows = sum(flat.rows for flat in flats)
         ids = flats[0].location_ids.ids()
@@ -162,49 +143,41 @@ class _Loaded:
 
 def _lake_cells(context: BenchContext) -> list[PlannedCell]:
     """Cells for writing with and without a lake, for trends at every place, and for each engine on both kinds."""
-    folder, table = context.folder, _Table()
+    folder, held = context.folder, list[_Loaded]()
     count = max(context.options.held)
-    year = _Loaded(context, GeneratedYear(folder / "year", context.rows), table, folder / "lake")
-    few = _Decades(folder / "few", _FEW_PLACES * 744, count)
-    decades = _Loaded(context, few, table, folder / "few-lake")
+    year = _Loaded(context, GeneratedYear(folder / "year", context.rows, YEAR), held, folder / "lake")
+    few = GeneratedYear(folder / "few", _FEW_PLACES * 744, last_months(count))
+    decades = _Loaded(context, few, held, folder / "few-lake")
     band = Band(folder / "band", context.rows)
-    answers: dict[str, Answer] = {}
-    of_few: dict[str, Answer] = {}
 
-    def cell(name: str, measure: Callable[[], Measured], rows: int = 12 * context.rows) -> PlannedCell:
-        return PlannedCell(name, rows, {}, measure)
+    needs_iceberg = partial(missing_library, ("pyiceberg",))
 
-    def of_decade(name: str, measure: Callable[[], Measured]) -> PlannedCell:
+    def cell(name: str, measure: Callable[[], Measured], why_missing: Callable[[], str | None]) -> PlannedCell:
+        return PlannedCell(name, 12 * context.rows, {}, measure, why_missing=why_missing)
+
+    def of_decade(name: str, measure: Callable[[], Measured], why_missing: Callable[[], str | None]) -> PlannedCell:
         # Loading a thousand months takes minutes.
-        return PlannedCell(name, few.rows * count, {"months": count}, measure, most_repeats=1)
+        return PlannedCell(name, few.rows * count, {"months": count}, measure, None, 1, why_missing)
 
+    ways: dict[str, Callable[[], Measured]] = {
+        ONE_FILE: lambda: year.flatten(for_lake=False)[1],
+        BANDS: lambda: year.flatten(for_lake=True)[1],
+        ALONE: partial(year.load, for_lake=False),
+        BOTH: partial(year.load, for_lake=True),
+        ONE_WORKER: partial(year.everywhere, on_dask=False),
+        ALL_CORES: partial(year.everywhere, on_dask=True),
+    }
     return [
-        cell(ONE_FILE, _needing_iceberg(lambda: year.flatten(for_lake=False)[1])),
-        cell(BANDS, _needing_iceberg(lambda: year.flatten(for_lake=True)[1])),
-        cell(ALONE, _needing_iceberg(partial(year.load, for_lake=False))),
-        cell(BOTH, _needing_iceberg(partial(year.load, for_lake=True))),
-        cell(ONE_WORKER, _needing_iceberg(partial(_everywhere, year, on_dask=False))),
-        cell(ALL_CORES, _needing_iceberg(partial(_everywhere, year, on_dask=True))),
-        *(cell(engine.name, partial(year.asked, engine, answers)) for engine in ENGINES),
-        *(cell(name, _needing_iceberg(partial(band.measure, name)), band.asked_rows) for name in (ON_S3, ON_FAR_S3)),
-        of_decade(MANY_ALONE, _needing_iceberg(partial(decades.load, for_lake=False))),
-        of_decade(MANY_BOTH, _needing_iceberg(partial(decades.load, for_lake=True))),
-        *(of_decade(of_decades(engine), partial(decades.asked, engine, of_few)) for engine in ENGINES),
+        *(cell(name, measure, needs_iceberg) for name, measure in ways.items()),
+        *(cell(engine.name, partial(year.asked, engine), engine.why_missing) for engine in ENGINES),
+        *(
+            PlannedCell(name, band.asked_rows, {}, partial(band.measure, name), why_missing=needs_iceberg)
+            for name in (ON_S3, ON_FAR_S3)
+        ),
+        of_decade(MANY_ALONE, partial(decades.load, for_lake=False), needs_iceberg),
+        of_decade(MANY_BOTH, partial(decades.load, for_lake=True), needs_iceberg),
+        *(of_decade(of_decades(engine), partial(decades.asked, engine), engine.why_missing) for engine in ENGINES),
     ]
-
-
-def _everywhere(loaded: _Loaded, *, on_dask: bool) -> Measured:
-    lake = loaded.lake
-    return of_folder(loaded.context.target, lake, loaded.folder, loaded.year.months[0].year, on_dask=on_dask)
-
-
-def _needing_iceberg(measure: Callable[[], Measured]) -> Callable[[], Measured]:
-    def needing() -> Measured:
-        if (reason := missing_library(("pyiceberg",))) is not None:
-            raise CannotRunError(reason)
-        return measure()
-
-    return needing
 
 
 def _lake_ratios(entries: Entries) -> dict[str, float | None]:

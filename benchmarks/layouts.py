@@ -46,11 +46,7 @@ _PAUSE_SECONDS = 0.02
 
 
 class Reader(Meanwhile):
-    """Counts the hours of a location again and again while the context is open; `longest_ms` is the longest wait.
-
-    Raises:
-        CannotRunError: on exit, if a query failed or returned only a part of the month.
-    """
+    """Counts the hours of a location again and again while the context is open; `longest_ms` is the longest wait."""
 
     def __init__(self, warehouse: Warehouse, flat: FlatMonth, location: int) -> None:
         super().__init__()

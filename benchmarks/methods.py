@@ -6,11 +6,11 @@ import asyncio
 import re
 import shutil
 import subprocess
-import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
@@ -113,11 +113,7 @@ TABLE_KINDS: tuple[TableKind, ...] = ("regular", "hypertable")
 
 
 def make_study_table(connection: psycopg.Connection[Any], kind: TableKind) -> None:
-    """Create an empty `weather`: without any index, or as `create_hypertable('weather', 'time')` leaves it.
-
-    Raises:
-        CannotRunError: if the server has no TimescaleDB.
-    """
+    """Create an empty `weather`: without any index, or as `create_hypertable('weather', 'time')` leaves it."""
     connection.execute("DROP TABLE IF EXISTS weather CASCADE")
     create_weather(connection, sql.SQL(""))
     if kind == "hypertable":
@@ -126,11 +122,7 @@ def make_study_table(connection: psycopg.Connection[Any], kind: TableKind) -> No
 
 
 def require_timescaledb(connection: psycopg.Connection[Any]) -> None:
-    """Require that the database has TimescaleDB.
-
-    Raises:
-        CannotRunError: if it has not.
-    """
+    """Require that the database has TimescaleDB."""
     if connection.execute("SELECT FROM pg_extension WHERE extname = 'timescaledb'").fetchone() is None:
         raise CannotRunError("the server has no TimescaleDB")
 
@@ -169,7 +161,7 @@ def _tuples(batch: Batch) -> list[Row]:
 
 
 def _dicts(batch: Batch) -> list[dict[str, Any]]:
-    return [dict(zip(batch.rows.column_names, row, strict=True)) for row in _tuples(batch)]
+    return batch.rows.to_pylist()  # type: ignore[no-any-return]  # pyarrow is not typed
 
 
 def _arrays(batch: Batch) -> list[list[list[Any]]]:
@@ -184,18 +176,15 @@ def _frame(batch: Batch) -> pd.DataFrame:
     return batch.rows.to_pandas()  # type: ignore[no-any-return]  # pyarrow is not typed
 
 
-def _execute_each(session: psycopg.Connection[Any], rows: list[Row]) -> None:
-    """Execute psycopg's `execute` for each row, in one transaction."""
+def _execute(session: psycopg.Connection[Any], rows: list[Row], *, many: bool) -> None:
+    """Execute a statement for each row, or call `executemany`, which does not wait for each answer."""
     statement = (_INSERT + _ONE_ROW).encode()
     with session.cursor() as cursor:
-        for row in rows:
-            cursor.execute(statement, row)
-
-
-def _executemany(session: psycopg.Connection[Any], rows: list[Row]) -> None:
-    """Call psycopg's `executemany`, which sends statements without waiting for each answer."""
-    with session.cursor() as cursor:
-        cursor.executemany((_INSERT + _ONE_ROW).encode(), rows)
+        if many:
+            cursor.executemany(statement, rows)
+        else:
+            for row in rows:
+                cursor.execute(statement, row)
 
 
 def _multi_values(session: psycopg.Connection[Any], rows: list[Row]) -> None:
@@ -216,20 +205,13 @@ def _unnest(session: psycopg.Connection[Any], parts: list[list[list[Any]]]) -> N
             cursor.execute(statement, part)
 
 
-def _text_each(session: Connection, rows: list[dict[str, Any]]) -> None:
-    """Execute SQLAlchemy's `execute` with a text for each row."""
+def _text(session: Connection, rows: list[dict[str, Any]], *, at_once: bool) -> None:
+    """Execute SQLAlchemy's `execute` with a text: for each row, or once with a list of rows."""
     from sqlalchemy import text  # other suites do without it
 
     statement = text(_NAMED_ROW)
-    for row in rows:
-        session.execute(statement, row)
-
-
-def _text_many(session: Connection, rows: list[dict[str, Any]]) -> None:
-    """Execute SQLAlchemy's `execute` once, with a text and a list of rows."""
-    from sqlalchemy import text  # other suites do without it
-
-    session.execute(text(_NAMED_ROW), rows)
+    for given in [rows] if at_once else rows:
+        session.execute(statement, given)
 
 
 def _to_sql(session: Connection, frame: pd.DataFrame, **options: Any) -> None:  # noqa: ANN401  # those of pandas
@@ -276,10 +258,6 @@ def _copy_records(session: Any, rows: list[Row]) -> None:  # noqa: ANN401  # the
 
 
 _BATCH_ROWS = 16_384
-
-
-def _arrow(batch: Batch) -> pa.Table:
-    return batch.rows
 
 
 @contextmanager
@@ -394,20 +372,12 @@ def _url_alone(url: str) -> Iterator[str]:
     yield url
 
 
-def parallel_copy(url: str, csv: Path, workers: int) -> float:
-    """Load the CSV file into `weather` by timescaledb-parallel-copy; return its run time in seconds.
-
-    Raises:
-        CannotRunError: if the program is not on PATH, or fails.
-    """
-    return _run_program(
+def parallel_copy(url: str, csv: Path, workers: int) -> None:
+    """Load the CSV file into `weather` by timescaledb-parallel-copy."""
+    _run_program(
         *(PARALLEL_COPY, "--connection", url, "--table", "weather", "--file", str(csv), "--skip-header"),
         *("--columns", ",".join(COLUMNS), "--workers", str(workers)),
     )
-
-
-def _run_parallel_copy(url: str, csv: Path, *, workers: int) -> None:
-    parallel_copy(url, csv, workers)
 
 
 def _lacks_bulkload(connection: psycopg.Connection[Any]) -> str | None:
@@ -416,11 +386,7 @@ def _lacks_bulkload(connection: psycopg.Connection[Any]) -> str | None:
 
 
 def _run_bulkload(url: str, csv: Path, *, writer: str) -> None:
-    """Run pg_bulkload; the server reads the file.
-
-    Raises:
-        CannotRunError: if the server cannot read the file, or the program fails.
-    """
+    """Run pg_bulkload; the server reads the file."""
     with psycopg_session(url) as connection:
         if not server_reads(connection, csv):
             raise CannotRunError("the server cannot read files of this machine's benchmark folder")
@@ -452,24 +418,16 @@ def _not_on_path(program: str) -> str | None:
     return None if shutil.which(program) else f"{program} is not on PATH"
 
 
-def _run_program(program: str, *words: str) -> float:
-    """Run the program; return its seconds.
-
-    Raises:
-        CannotRunError: if it is not on PATH, or fails; with the line that says why.
-    """
+def _run_program(program: str, *words: str) -> None:
     if (reason := _not_on_path(program)) is not None:
         raise CannotRunError(reason)
-    started = time.monotonic()
     done = subprocess.run(  # noqa: S603  # arguments are not from users
         (program, *words), capture_output=True, text=True, check=False, timeout=_SECONDS
     )
-    seconds = time.monotonic() - started
     if done.returncode != 0:
         output = (done.stderr.strip() or done.stdout.strip()).splitlines()
         errors = [line for line in output if "ERROR" in line] or output[-1:] or [str(done.returncode)]
         raise CannotRunError(f"{program} failed: {errors[0]}")
-    return seconds
 
 
 def _version(program: str) -> str:
@@ -489,22 +447,22 @@ PSYCOPG_ROWS = LoadMethod("psycopg rows", "copy", _tuples, partial(_write_rows, 
 PANDAS_CSV = LoadMethod("pandas CSV + COPY", "copy", _pandas_csv, _copy_csv, libraries=("pandas",))
 METHODS: tuple[LoadMethod, ...] = (
     LoadMethod("pandas", "insert", _frame, partial(_to_sql, chunksize=1), **_OF_PANDAS),
-    LoadMethod("psycopg", "insert", _tuples, _execute_each),
-    LoadMethod("SQLAlchemy", "insert", _dicts, _text_each, **_OF_SQLALCHEMY),
+    LoadMethod("psycopg", "insert", _tuples, partial(_execute, many=False)),
+    LoadMethod("SQLAlchemy", "insert", _dicts, partial(_text, at_once=False), **_OF_SQLALCHEMY),
     LoadMethod(
         "pandas", "multi-insert", _frame, partial(_to_sql, method="multi", chunksize=_ROWS_PER_STATEMENT), **_OF_PANDAS
     ),
-    LoadMethod("psycopg executemany", "multi-insert", _tuples, _executemany),
+    LoadMethod("psycopg executemany", "multi-insert", _tuples, partial(_execute, many=True)),
     LoadMethod("psycopg multi-VALUES", "multi-insert", _tuples, _multi_values),
     LoadMethod("psycopg UNNEST", "multi-insert", _arrays, _unnest),
-    LoadMethod("SQLAlchemy", "multi-insert", _dicts, _text_many, **_OF_SQLALCHEMY),
+    LoadMethod("SQLAlchemy", "multi-insert", _dicts, partial(_text, at_once=True), **_OF_SQLALCHEMY),
     PANDAS_CSV,
     LoadMethod("pyarrow CSV + COPY", "copy", _arrow_csv, _copy_csv),
     PSYCOPG_ROWS,
     LoadMethod("psycopg binary rows", "copy", _tuples, partial(_write_rows, is_binary=True)),
     LoadMethod("asyncpg records", "copy", _tuples, _copy_records, _asyncpg_session, ("asyncpg",)),
-    LoadMethod("ADBC ingest", "copy", _arrow, _ingest, _adbc_session, ("adbc_driver_postgresql",)),
-    LoadMethod("pgpq from memory", "copy", _arrow, _encode, libraries=("pgpq",)),
+    LoadMethod("ADBC ingest", "copy", attrgetter("rows"), _ingest, _adbc_session, ("adbc_driver_postgresql",)),
+    LoadMethod("pgpq from memory", "copy", attrgetter("rows"), _encode, libraries=("pgpq",)),
     OUR_LOADER,
 )
 
@@ -517,7 +475,7 @@ def methods_of(family: Family, workers: Sequence[int] = (1,)) -> tuple[LoadMetho
     copying = (
         tool(
             f"{PARALLEL_COPY}, {count} worker{'s' if count > 1 else ''}",
-            send=partial(_run_parallel_copy, workers=count),
+            send=partial(parallel_copy, workers=count),
             session=_url_alone,
             program=PARALLEL_COPY,
             workers=count,
@@ -532,11 +490,7 @@ def methods_of(family: Family, workers: Sequence[int] = (1,)) -> tuple[LoadMetho
 
 
 def require_known(names: Sequence[str], workers: Sequence[int]) -> None:
-    """Require that each of these names a way to load.
-
-    Raises:
-        UsageError: if a name is unknown; the message suggests the nearest.
-    """
+    """Require that each of these names a way to load."""
     known = [method.name for method in (*METHODS, *methods_of("tool", workers))]
     for name in names:
         if name not in known:

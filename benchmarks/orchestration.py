@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import time
-import urllib
-import urllib.error
-import urllib.request
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median_high
 from typing import TYPE_CHECKING, Any
 
-import psutil
+import requests
 
 from benchmarks.cells import CannotRunError, Measured, PlannedCell
-from benchmarks.processes import service_process
+from benchmarks.generated import last_months
+from benchmarks.processes import free_port, processor_times, service_process
 from benchmarks.suite import Suite
-from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.embedded.processes import first_number
 from era5_pipeline.postgres.embedded.server import EmbeddedServer
@@ -32,6 +28,7 @@ if TYPE_CHECKING:
 
     from benchmarks.cells import Numbers
     from benchmarks.suite import BenchContext
+    from era5_pipeline.model.months import Month
 
 # --- The web UI's GraphQL API: launch a backfill as its dialog does, and read the backfill's state and runs ---
 
@@ -84,17 +81,11 @@ class WebApi:
         self._url = f"{url}/graphql"
 
     def ask(self, query: str, **variables: object) -> Any:  # noqa: ANN401  # JSON
-        """Return the answer's data.
-
-        Raises:
-            CannotRunError: if the web UI does not answer, or with an error.
-        """
-        body = json.dumps({"query": query, "variables": variables}).encode()
-        request = urllib.request.Request(self._url, body, {"Content-Type": "application/json"})  # noqa: S310  # http
+        """Return the answer's data."""
+        asked = {"query": query, "variables": variables}
         try:
-            with urllib.request.urlopen(request, timeout=_SECONDS) as response:  # noqa: S310  # on loopback
-                answer = json.load(response)
-        except (urllib.error.URLError, OSError, ValueError) as error:
+            answer = requests.post(self._url, json=asked, timeout=_SECONDS).json()
+        except requests.RequestException as error:
             raise CannotRunError(f"the web UI does not answer: {error}") from error
         if "errors" in answer:
             raise CannotRunError(f"the web UI: {answer['errors'][0]['message']}")
@@ -146,21 +137,12 @@ def _seconds_by_kind(system: RunningSystem) -> dict[str, float]:
     that of runs.
     """
     seconds = dict.fromkeys(KINDS, 0.0)
-    for pid, times, words in _times(system.pid):
+    for pid, times, words in processor_times(system.pid):
         seconds[_kind_of(words)] += times.user + times.system
         seconds["era5 up" if pid == system.pid else "runs"] += times.children_user + times.children_system
     if system.postmaster is not None:
-        seconds["storage"] = sum(sum(times[:4]) for _, times, _ in _times(system.postmaster))
+        seconds["storage"] = sum(sum(times[:4]) for _, times, _ in processor_times(system.postmaster))
     return seconds
-
-
-def _times(pid: int) -> Iterator[tuple[int, Any, str]]:
-    """Process id, processor times and command line of a process and of those that it has started."""
-    with suppress(psutil.Error):
-        root = psutil.Process(pid)
-        for process in (root, *root.children(recursive=True)):
-            with suppress(psutil.Error):
-                yield process.pid, process.cpu_times(), " ".join(process.cmdline())
 
 
 def _kind_of(words: str) -> str:
@@ -193,13 +175,8 @@ class RunningSystem:
 
 @contextmanager
 def running_system(home: Path, env: Mapping[str, str]) -> Iterator[RunningSystem]:
-    """Run `era5 up` with ERA5_HOME=`home` and the settings `env`, and none of the user's.
-
-    Raises:
-        CannotRunError: if it does not start, with its output.
-    """
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    """Run `era5 up` with ERA5_HOME=`home` and the settings `env`, and none of the user's."""
+    port = free_port()
     with service_process(("up", "--port", str(port)), home, env, _READY) as (pid, _):
         server = EmbeddedServer(home)
         postmaster = None if "ERA5_DATABASE_URL" in env else first_number(server.data_folder / "postmaster.pid")
@@ -211,7 +188,6 @@ def running_system(home: Path, env: Mapping[str, str]) -> Iterator[RunningSystem
 
 # 2 x 2 points.
 _AREA = "-6/106/-6.25/106.25"
-_LAST = Month(2024, 12)
 _DONE = {"COMPLETED_SUCCESS", "COMPLETED_FAILED", "COMPLETED", "FAILED", "CANCELED"}
 _POLL_SECONDS = 2.0
 _IDLE_SECONDS = 20.0
@@ -241,7 +217,7 @@ def _run(home: Path, database_url: str | None, months: int, failing: int) -> Num
     `failing` of them fail at first, because something is in the place of their manifest, and are run again once it is
     gone. The warehouse is a new embedded server in `home`, or the database of `database_url`.
     """
-    wanted = [Month.from_number(_LAST.number - back) for back in reversed(range(months))]
+    wanted = list(last_months(months))
     env = {"ERA5_SOURCE": "sample", "ERA5_AREA": _AREA}
     if database_url is not None:
         env["ERA5_DATABASE_URL"] = database_url

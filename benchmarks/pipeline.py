@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.sources.source import RawMonth
+    from era5_pipeline.warehouse.layouts.layout import CopyInto
 
 # --- Compare the loader with the fastest possible COPY of the server, and with other tools ---
 
@@ -69,11 +70,7 @@ class ServerFile:
 
     @classmethod
     def of_table(cls, connection: psycopg.Connection[Any]) -> ServerFile:
-        """Let the server write the table's rows to a file that it can read fast.
-
-        Raises:
-            CannotRunError: if it cannot write to any of the folders.
-        """
+        """Let the server write the table's rows to a file that it can read fast."""
         reasons = []
         for folder in _SERVER_FOLDERS:
             path = f"{folder}/era5-bench-{connection.info.backend_pid}.bin"
@@ -102,40 +99,28 @@ class ServerFile:
                 path.unlink()
 
 
-@dataclass
-class RowByRow:
+def row_by_row(flat: FlatMonth, most_rows: int) -> CopyInto:
     """The best method of the original study: psycopg's `copy.write_row`, with tuples made from the same Parquet file.
 
-    `write_seconds` is the time for writing only, without reading the file and making the tuples.
+    It copies the first rows, up to `most_rows`.
     """
 
-    flat: FlatMonth
-    most_rows: int
-    write_seconds: float = 0.0
-
-    @property
-    def rows(self) -> int:
-        """The rows that are copied."""
-        return min(self.most_rows, self.flat.rows)
-
-    def __call__(self, connection: psycopg.Connection[Any], table: sql.Identifier, *, freeze: bool, **_: object) -> int:
-        """Copy the first rows, up to `most_rows`."""
+    def copy_rows(connection: psycopg.Connection[Any], table: sql.Identifier, *, freeze: bool, **_: object) -> int:
         options = sql.SQL(" (FREEZE true)" if freeze else "")
         statement = sql.SQL("COPY {} ({}) FROM STDIN{}").format(table, _COLUMN_NAMES, options)
-        left = self.rows
-        with pq.ParquetFile(self.flat.path) as file, connection.cursor() as cursor:
+        left = most_rows
+        with pq.ParquetFile(flat.path) as file, connection.cursor() as cursor:
             with cursor.copy(statement) as copy:
                 for batch in file.iter_batches(batch_size=50_000, columns=list(COLUMNS)):
                     part = batch.slice(0, left)
-                    tuples = list(zip(*(column.to_pylist() for column in part.columns), strict=True))
-                    started = time.perf_counter()
-                    for row in tuples:
+                    for row in zip(*(column.to_pylist() for column in part.columns), strict=True):
                         copy.write_row(row)
-                    self.write_seconds += time.perf_counter() - started
                     left -= part.num_rows
                     if not left:
                         break
             return cursor.rowcount
+
+    return copy_rows
 
 
 def _limit_cells(context: BenchContext) -> list[PlannedCell]:
@@ -226,10 +211,8 @@ class _Limit:
 
     def row_by_row(self) -> Measured:
         """The best method of the study."""
-        copy = RowByRow(self._month, _ROWS_BY_ROW)
-        filled = self._fill(nullcontext(copy), copy.rows)
-        filled.figures["write_seconds"] = copy.write_seconds
-        return filled
+        rows = min(_ROWS_BY_ROW, self._month.rows)
+        return self._fill(nullcontext(row_by_row(self._month, rows)), rows)
 
     def several(self) -> Measured:
         """One month over several connections; if the layout does not support that, several months at once."""
@@ -265,7 +248,8 @@ class _Limit:
         """Load into an existing chunk or partition, because the tool does not create it."""
         target = self._target
         self._fill(nullcontext(no_copy), 0)
-        seconds = parallel_copy(target.warehouse.url, self._csv, self.context.some_workers)
+        csv = self._csv
+        seconds = seconds_of(lambda: parallel_copy(target.warehouse.url, csv, self.context.some_workers))
         rows = target.require_rows(self._month.rows)
         # Reach the same final state as a load: visibility map and planner statistics up to date.
         with target.connect() as connection:

@@ -5,23 +5,24 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import BrokenBarrierError
 from typing import TYPE_CHECKING, Any
 
 import psutil
+import requests
 
 from benchmarks.cells import CannotRunError
 from era5_pipeline.runtime.peak_memory import peak_rss_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from http.client import HTTPResponse
     from multiprocessing.queues import Queue
     from multiprocessing.synchronize import Barrier
     from pathlib import Path
@@ -45,9 +46,6 @@ def run_at_once(
     """Run `work` once for each tuple of arguments, each in its own process; return the seconds and the largest memory.
 
     The clock starts once all processes have finished their imports, and `prepare`.
-
-    Raises:
-        CannotRunError: if one of them fails.
     """
     context = multiprocessing.get_context("spawn")
     barrier, queue = context.Barrier(len(arguments) + 1), context.Queue()
@@ -94,11 +92,7 @@ def _run(
 
 
 def require_soon(is_there: Callable[[], object], seconds: float, message: str) -> None:
-    """Try until no OSError is raised.
-
-    Raises:
-        CannotRunError: with the message and the last error, when this many seconds are over.
-    """
+    """Try until no OSError is raised, or for this many seconds; then the message says what was awaited."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -111,15 +105,19 @@ def require_soon(is_there: Callable[[], object], seconds: float, message: str) -
             return
 
 
-def processor_seconds(pid: int) -> float:
-    """User and system seconds so far of a process and those that it has started."""
-    seconds = 0.0
-    root = psutil.Process(pid)
-    for process in (root, *root.children(recursive=True)):
-        with suppress(psutil.Error):
-            times = process.cpu_times()
-            seconds += times.user + times.system
-    return seconds
+def processor_times(pid: int) -> Iterator[tuple[int, Any, str]]:
+    """Process id, processor times and command line of a process and of those that it has started."""
+    with suppress(psutil.Error):
+        root = psutil.Process(pid)
+        for process in (root, *root.children(recursive=True)):
+            with suppress(psutil.Error):
+                yield process.pid, process.cpu_times(), " ".join(process.cmdline())
+
+
+def free_port() -> int:
+    """A port of this machine on which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 # --- Commands of `era5` in processes of their own, as a user runs them ---
@@ -154,13 +152,10 @@ class ServeProcess:
         """The port it listens on."""
         return int(self.url.rpartition(":")[2])
 
-    def get(self, path: str) -> HTTPResponse:
-        """The answer to a request.
-
-        Raises:
-            OSError: without an answer; `urllib.error.HTTPError`, a subclass, has the answer's reason.
-        """
-        response: HTTPResponse = urllib.request.urlopen(self.url + path, timeout=_READY_SECONDS)  # noqa: S310  # http
+    def get(self, path: str) -> requests.Response:
+        """The answer to a request."""
+        response = requests.get(self.url + path, timeout=_READY_SECONDS)
+        response.raise_for_status()
         return response
 
 
@@ -169,9 +164,6 @@ def service_process(words: Sequence[str], home: Path, env: Mapping[str, str], re
     """Run a command of `era5` that serves, with ERA5_HOME=`home`, the settings `env` and none of the user's.
 
     Gives its process id, and the first line of its output that contains `ready`.
-
-    Raises:
-        CannotRunError: if it does not start, with its output.
     """
     home.mkdir(parents=True, exist_ok=True)
     with (home / f"{words[0]}.log").open("w+", encoding="utf-8") as log:
@@ -202,14 +194,10 @@ def service_process(words: Sequence[str], home: Path, env: Mapping[str, str], re
 
 @contextmanager
 def serve_process(warehouse: Warehouse, home: Path) -> Iterator[ServeProcess]:
-    """Run the server with ERA5_HOME=`home`, with default settings and none of the user's.
-
-    Raises:
-        CannotRunError: if it does not start, with its output.
-    """
+    """Run the server with ERA5_HOME=`home`, with default settings and none of the user's."""
     env = {"ERA5_DATABASE_URL": warehouse.url}
     with service_process(("serve", *_OPTIONS), home, env, "http://") as (pid, line):
         url = next(word for word in line.replace(",", " ").split() if word.startswith("http://"))
         server = ServeProcess(pid, url)
-        require_soon(lambda: server.get("/healthz").close(), _READY_SECONDS, "era5 serve is not well")
+        require_soon(partial(server.get, "/healthz"), _READY_SECONDS, "era5 serve is not well")
         yield server

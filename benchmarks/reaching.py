@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import time
 from datetime import timedelta
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -16,12 +15,11 @@ import psutil
 
 from benchmarks.asking import YEAR_SHARE, AskedTable, months_asked, of_85_years
 from benchmarks.cells import CannotRunError, Measured, PlannedCell, median_of, rate_of, rate_ratio, ratio
-from benchmarks.generated import flattened, generated_files
+from benchmarks.generated import flattened, generated_files, square
 from benchmarks.http_load import HttpLoad, make_load
-from benchmarks.processes import ServeProcess, processor_seconds, serve_process
+from benchmarks.processes import ServeProcess, processor_times, serve_process
 from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, Suite
 from era5_pipeline.api.database import open_database
-from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.read.hours import read_packed
 from era5_pipeline.warehouse.load_month import load_month
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
 
 # A month after those of the single place, and away from it.
 _MONTH = Month(2025, 7)
-_NORTH, _WEST, _STEP = 60.0, 0.0, 0.25
+_NORTH, _WEST = 60.0, 0.0
 _COLUMN = "temperature_2m"
 # The box has this many times the places of the months for a single place: 100 x 100 for 100.
 _BOX_SHARE = 100
@@ -57,7 +55,7 @@ class BoxOfMonth:
         self._table = table
         side = max(2, round(math.sqrt(_BOX_SHARE * rows / _MONTH.hours)))
         self.shape = (_MONTH.hours, side, side)
-        self._area = Area(_NORTH, _WEST, _NORTH - _STEP * (side - 1), _WEST + _STEP * (side - 1))
+        self._area = square(_NORTH, _WEST, side)
 
     def field(self) -> Measured:
         """`field` of the month; the rows are values."""
@@ -123,11 +121,7 @@ def _frame(table: AskedTable, columns: str | None) -> Measured:
 
 
 def _frame_row_by_row(table: AskedTable) -> Measured:
-    """The same hours of one variable, as a table made from one Python tuple per row.
-
-    Raises:
-        CannotRunError: if the values differ from those of `series`.
-    """
+    """The same hours of one variable, as a table made from one Python tuple per row."""
     import pandas as pd
 
     parameters = {"location_id": table.place.location_id, "end": table.months[-1].end}
@@ -184,8 +178,7 @@ class ServedYears:
     def unchanged(self) -> Measured:
         """Requests for one place and year from clients that already have the answer."""
         path = self._paths()[0]
-        with self._server.get(path) as response:
-            tag = response.headers["ETag"]
+        tag = self._server.get(path).headers.get("ETag")
         if not tag:
             raise CannotRunError("the answer has no ETag")
         return self._load((path,) * self._requests, _AT_ONCE, headers={"If-None-Match": tag}, status="304")
@@ -215,25 +208,28 @@ class ServedYears:
     ) -> Measured:
         server = self._server
         self._table.target.calm()
-        used = processor_seconds(server.pid)
+        used = _processor_seconds(server.pid)
         psutil.cpu_percent()  # the next call returns the use since this one
         result = make_load(HttpLoad(server.port, paths, connections, _LIMIT_SECONDS, rate, headers or {}))
         busy = psutil.cpu_percent() / 100
         if set(result.outcomes) != {status}:
             raise CannotRunError(f"not all were answered with {status}: {result.outcomes}")
-        figures = load_figures(result, processor_seconds(server.pid) - used)
+        figures = load_figures(result, _processor_seconds(server.pid) - used)
         return Measured(len(paths), figures | {"busy_share": busy})
 
     def _require_values(self, server: ServeProcess) -> None:
         """Require that the answer has the table's values; otherwise, the suite cannot be measured."""
         place, (first, last) = self._table.place, _spans(self._table.months)[-1]
-        with server.get(_path(place.latitude, place.longitude, first, last)) as response:
-            found = json.load(response)["hourly"][_COLUMN]
+        found = server.get(_path(place.latitude, place.longitude, first, last)).json()["hourly"][_COLUMN]
         start, end = Month(first.year, first.month).start, Month(last.year, last.month).end
         with self._table.target.connect() as connection:
             _, expected = read_packed(connection, place.location_id, [_COLUMN], start, end)
         if len(found) != expected[_COLUMN].size or np.abs(expected[_COLUMN] - np.array(found)).max() > _TOLERANCE:
             raise CannotRunError("the answer has other values than the table")
+
+
+def _processor_seconds(pid: int) -> float:
+    return float(sum(times.user + times.system for _, times, _ in processor_times(pid)))
 
 
 def load_figures(result: HttpLoadResult, server_seconds: float) -> Numbers:
@@ -309,12 +305,10 @@ _QUESTIONS: dict[str, Callable[[_Reached], Measured]] = {
 def _reach_cells(context: BenchContext) -> list[PlannedCell]:
     """A cell for each way; the table is loaded and the server started for the first measurement."""
     count = months_asked(context)
-    shared: list[_Reached] = []
+    shared = cache(partial(_Reached, context, count))
 
     def asked(question: Callable[[_Reached], Measured]) -> Measured:
-        if not shared:
-            shared.append(_Reached(context, count))
-        return question(shared[0])
+        return question(shared())
 
     return [
         PlannedCell(name, context.rows, {"months": count}, partial(asked, question))

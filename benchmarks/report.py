@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def write_report(folder: Path) -> list[Path]:
-    """Write all of them, and return the paths; those beside the folder only if they are there.
-
-    Raises:
-        UsageError: if the folder has no results.
-    """
+    """Write all of them, and return the paths; those beside the folder only if they are there."""
     found = find_results(folder)
     written = _figures(found[0], folder / "figures")
     written.append(_write(folder / "results.md", all_tables(found)))

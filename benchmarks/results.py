@@ -19,12 +19,14 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import pandas as pd
 
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.package_version import __version__
@@ -50,15 +52,8 @@ _LIBRARIES = (
 )
 _SETTINGS = (
     *("shared_buffers", "wal_level", "max_wal_size", "fsync", "full_page_writes", "synchronous_commit"),
-    *(
-        "wal_compression",
-        "checkpoint_timeout",
-        "maintenance_work_mem",
-        "jit",
-        "autovacuum",
-        "max_parallel_workers_per_gather",
-    ),
-    *("timescaledb.license",),
+    *("wal_compression", "checkpoint_timeout", "maintenance_work_mem", "jit", "autovacuum"),
+    *("max_parallel_workers_per_gather", "timescaledb.license"),
 )
 _GIT_SECONDS = 20
 # Changes of results do not count as changes of the checkout.
@@ -115,41 +110,32 @@ def _version(library: str) -> str | None:
 
 
 def _embedded_version() -> str:
-    done = subprocess.run(  # noqa: S603  # a program of the package
-        (str(binaries() / "postgres"), "--version"), capture_output=True, text=True, check=False
-    )
-    found = re.search(r"(\d+(\.\d+)+)", done.stdout)
+    found = re.search(r"(\d+(\.\d+)+)", _printed(str(binaries() / "postgres"), "--version") or "")
     return f"PostgreSQL {found[1] if found else '?'}"
 
 
 def _commit() -> str | None:
     """The commit of this checkout, with a plus if what is measured differs from it; None: unknown."""
-    folder = Path(__file__).parents[1]
+    git = "git", "-C", str(Path(__file__).parents[1])
+    commit = _printed(*git, "rev-parse", "--short=12", "HEAD")
+    return (
+        None if commit is None else commit + ("+" if _printed(*git, "status", "--porcelain", "--", *_MEASURED) else "")
+    )
 
-    def git(*words: str) -> str | None:
-        try:
-            done = subprocess.run(  # noqa: S603  # constants
-                ("git", "-C", str(folder), *words),  # noqa: S607  # from PATH
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=_GIT_SECONDS,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout.strip() if done.returncode == 0 else None
 
-    commit, changes = git("rev-parse", "--short=12", "HEAD"), git("status", "--porcelain", "--", *_MEASURED)
-    return None if commit is None else commit + ("+" if changes else "")
+def _printed(*command: str) -> str | None:
+    """What the program prints; None if it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_GIT_SECONDS)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
 
 
 def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
+    with suppress(OSError):
+        if found := re.search(r"^model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE):
+            return found[1].strip()
     return platform.processor() or platform.machine()
 
 
@@ -196,14 +182,11 @@ class BenchProgress:
     def seconds_left(self) -> float | None:
         """Estimate the time left from the repeats so far: of the same cell, else of its suite, else of all."""
         everything = [value for values in self._taken.values() for value in values]
-        if not everything:
-            return None
         total = 0.0
         for (suite, name), count in self._left.items():
             of_suite = [value for key, values in self._taken.items() if key[0] == suite for value in values]
-            known = self._taken.get((suite, name)) or of_suite or everything
-            total += count * sum(known) / len(known)
-        return total
+            total += count * fmean(self._taken.get((suite, name)) or of_suite or everything or [0.0])
+        return total if everything else None
 
     def _time_left(self) -> str:
         seconds = self.seconds_left()
@@ -238,15 +221,12 @@ _OF_THE_MOMENT = ("measured_at", "free_bytes")
 
 
 class ResultsFile:
-    """The results at `path`, read if it exists.
-
-    Raises:
-        UsageError: if it exists but has other contents.
-    """
+    """The results at `path`, read if it exists."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.contents = read_results(path) if path.exists() else _empty()
+        empty: dict[str, Any] = {"format": FORMAT, "environments": {}, "cells": [], "figures": {}, "ratios": {}}
+        self.contents = read_results(path) if path.exists() else empty
         self._environment = ""
         self._server = ""
 
@@ -265,9 +245,8 @@ class ResultsFile:
     def repeats_of(self, suite: str, cell: PlannedCell) -> int:
         """The number of repeats of the same cell, with the same rows and parameters in the same environment."""
         found = self.entry(suite, cell.name)
-        if found is None or found["reason"] is not None or not self._is_same(found, cell):
-            return 0
-        return len(found["repeats"])
+        is_there = found is not None and found["reason"] is None and self._is_same(found, cell)
+        return len(found["repeats"]) if found and is_there else 0
 
     def entry(self, suite: str, name: str) -> dict[str, Any] | None:
         """The stored entry of a cell on this server."""
@@ -287,7 +266,7 @@ class ResultsFile:
         entry["reason"] = None
         entry["repeats"].append(
             {
-                "at": _now(),
+                "at": datetime.now(tz=UTC).isoformat(timespec="seconds"),
                 "rows": measured.rows,
                 "figures": {name: _short(value) for name, value in measured.figures.items()},
                 **({} if load_average is None else {"load_average": round(load_average, 2)}),
@@ -347,15 +326,11 @@ class ResultsFile:
         self.contents["environments"] = {key: value for key, value in environments.items() if key in used}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(self.path) as temporary:
-            temporary.write_text(to_text(self.contents), encoding="utf-8")
+            temporary.write_text(_text(self.contents), encoding="utf-8")
 
 
 def read_results(path: Path) -> dict[str, Any]:
-    """Read a file of results.
-
-    Raises:
-        UsageError: if it is not a file of results.
-    """
+    """Read a file of results."""
     try:
         found: Any = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, FileNotFoundError):
@@ -365,53 +340,33 @@ def read_results(path: Path) -> dict[str, Any]:
     return found
 
 
-def to_text(contents: Mapping[str, Any]) -> str:
+def _text(contents: Mapping[str, Any]) -> str:
     """The results as JSON text, with a line for each repeat."""
-    lines = ["{", f' "format": {contents["format"]},', ' "environments": {']
-    lines += _joined(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in contents["environments"].items())
-    lines += [" },", ' "cells": [']
-    lines += _joined(_cell_text(cell) for cell in contents["cells"])
-    lines += [
-        " ],",
-        f' "figures": {json.dumps(contents["figures"])},',
-        f' "ratios": {json.dumps(contents["ratios"])}',
-        "}",
-    ]
-    return "\n".join(lines) + "\n"
+    environments = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in contents["environments"].items()]
+    rest = "".join(f',\n "{name}": {json.dumps(contents[name])}' for name in ("figures", "ratios"))
+    return (
+        f'{{\n "format": {contents["format"]},\n "environments": {{{_lines(environments, 1)}}},\n'
+        f' "cells": [{_lines([_cell_text(cell) for cell in contents["cells"]], 1)}]{rest}\n}}\n'
+    )
 
 
 def _cell_text(cell: Mapping[str, Any]) -> str:
     rest = {key: value for key, value in cell.items() if key != "repeats"}
-    repeats = _joined(f"   {json.dumps(repeat)}" for repeat in cell["repeats"])
-    inner = "\n" + "\n".join(repeats) + "\n  " if repeats else ""
-    return f'  {json.dumps(rest)[:-1]}, "repeats": [{inner}]}}'
+    repeats = [f"   {json.dumps(repeat)}" for repeat in cell["repeats"]]
+    return f'  {json.dumps(rest)[:-1]}, "repeats": [{_lines(repeats, 2)}]}}'
 
 
-def _joined(texts: Any) -> list[str]:  # noqa: ANN401  # any iterable of texts
-    """The texts with a comma after each but the last."""
-    found = list(texts)
-    return [text + "," for text in found[:-1]] + found[-1:]
-
-
-def _empty() -> dict[str, Any]:
-    return {"format": FORMAT, "environments": {}, "cells": [], "figures": {}, "ratios": {}}
+def _lines(texts: list[str], indent: int) -> str:
+    """The texts with commas between them, each on a line of its own."""
+    return "\n" + ",\n".join(texts) + "\n" + " " * indent if texts else ""
 
 
 def _medians(repeats: list[dict[str, Any]]) -> dict[str, list[float]]:
     """The 10th percentile, median and 90th percentile of each figure that every repeat has."""
-    names = set.intersection(*(set(repeat["figures"]) for repeat in repeats))
-    return {
-        name: [
-            _short(float(value))
-            for value in np.percentile([repeat["figures"][name] for repeat in repeats], (10, 50, 90))
-        ]
-        for name in sorted(names)
-    }
+    figures = pd.DataFrame([repeat["figures"] for repeat in repeats]).dropna(axis="columns")
+    found = figures.sort_index(axis="columns").quantile([0.1, 0.5, 0.9])
+    return {str(name): [_short(float(value)) for value in values] for name, values in found.items()}
 
 
 def _short(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
-
-
-def _now() -> str:
-    return datetime.now(tz=UTC).isoformat(timespec="seconds")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from benchmarks.cells import PlannedCell
+    from benchmarks.cells import Measured, PlannedCell
     from benchmarks.results import ResultsFile
     from benchmarks.suite import Suite
 
@@ -40,9 +40,6 @@ def require_space(needed: Mapping[str, int], folders: Mapping[str, Path]) -> Non
 
     `needed` is by suite; `folders` are the folders written to: the benchmark's own, and the server's if it is on this
     machine.
-
-    Raises:
-        LocalDiskError: if one has less; the message names the suite, what it needs, and what is free.
     """
     suite, most = max(needed.items(), key=lambda one: one[1], default=("", 0))
     for what, folder in folders.items():
@@ -82,19 +79,24 @@ def run_cells(
             progress.begin(suite, cell, number + 1, _wanted(cell, repeats))
             load, started = os.getloadavg()[0], time.monotonic()
             try:
-                if cell.warm_up is not None and cell.name not in warmed:
-                    # A failure here recurs in the measurement, which reports it.
-                    with suppress(CannotRunError):
-                        cell.warm_up()
-                    warmed.add(cell.name)
-                measured = cell.measure()
+                measured = _measured(cell, is_warm=cell.name in warmed)
             except CannotRunError as error:
                 results.add_reason(suite, cell, str(error))
                 done[cell.name] = repeats
                 progress.cannot(suite, cell, str(error))
                 continue
+            warmed.add(cell.name)
             entry = results.add(suite, cell, measured, load)
             progress.measured(suite, cell, entry, time.monotonic() - started)
+
+
+def _measured(cell: PlannedCell, *, is_warm: bool) -> Measured:
+    if (reason := cell.why_missing()) is not None:
+        raise CannotRunError(reason)
+    if cell.warm_up is not None and not is_warm:
+        with suppress(CannotRunError):  # which recurs in the measurement
+            cell.warm_up()
+    return cell.measure()
 
 
 def _wanted(cell: PlannedCell, repeats: int) -> int:
@@ -122,13 +124,7 @@ def run_plan(
     say: Callable[[str], None],
     now: Callable[[str], None],
 ) -> None:
-    """Run the suites one after another; each repeat is stored in `results` when it is done.
-
-    Raises:
-        LocalDiskError: if a disk has too little space, before anything is measured.
-        ServerUnsuitableError: if this user may not create a database.
-        Era5Error: if the server is lost. Earlier measurements are kept.
-    """
+    """Run the suites one after another; each repeat is stored in `results` when it is done."""
     stop_abandoned(home)
     with temporary_folder(home, _PREFIX) as folder, ExitStack() as stack:
         # The server's user must be able to enter the folder, to read CSV files.

@@ -16,6 +16,7 @@ from psycopg import pq, sql
 
 from benchmarks.cells import CannotRunError, Measured
 from era5_pipeline.postgres.connect import DAGSTER_SUFFIX, Warehouse, ensure_database
+from era5_pipeline.postgres.embedded.cluster import write_settings
 from era5_pipeline.postgres.embedded.data_folder import PORT, SocketFolder
 from era5_pipeline.postgres.embedded.processes import binaries, server_account
 from era5_pipeline.postgres.server_errors import server_errors
@@ -75,11 +76,7 @@ class Target:
         return LAYOUTS[self.offered[0]]
 
     def make_table(self, layout: Layout, variables: Iterable[Variable] = ()) -> None:
-        """Create an empty `weather` in this layout, with columns for these variables too; the ledger is empty.
-
-        Raises:
-            CannotRunError: if the server does not offer it.
-        """
+        """Create an empty `weather` in this layout, with columns for these variables too; the ledger is empty."""
         if layout.name not in self.offered:
             raise CannotRunError(f"layout {layout.name}: this server offers {' and '.join(self.offered)}")
         with self.connect() as connection:
@@ -90,11 +87,7 @@ class Target:
             connection.execute("TRUNCATE era5.ledger, era5.load_attempt")
 
     def require_rows(self, wanted: int) -> int:
-        """Require that this many rows are visible in the table; return their number.
-
-        Raises:
-            CannotRunError: with both numbers, if there are others.
-        """
+        """Require that this many rows are visible in the table; return their number."""
         with self.connect() as connection:
             row = connection.execute("SELECT count(*) FROM weather").fetchone()
         if row != (wanted,):
@@ -132,9 +125,6 @@ class Target:
         The table has columns for `variables` in addition to the default ones. It has `rows` rows afterwards. There are
         two times: until the rows are visible and settled (`seconds`), and of the COPY alone (`copy_seconds`; the
         longest if there are several connections).
-
-        Raises:
-            CannotRunError: if the table has other rows.
         """
         self.make_table(layout, variables)
         self.calm()
@@ -175,9 +165,6 @@ def new_target(warehouse: Warehouse, *, syncs: bool = True) -> Iterator[Target]:
     """Create a database beside that of `warehouse`, with TimescaleDB if the server offers it; drop it afterwards.
 
     Databases left by killed runs are dropped too: a run keeps a connection to its own, and a comment identifies them.
-
-    Raises:
-        ServerUnsuitableError: if it may not be created.
     """
     name = f"{_PREFIX}{os.getpid()}"
     temporary = Warehouse(with_database(warehouse.url, name))
@@ -225,109 +212,68 @@ def _drop(connection: psycopg.Connection[Any], name: str) -> None:
 
 
 _INITDB = ("initdb", "--encoding=UTF8", "--locale=C", "--username=postgres", "--auth=trust", "--no-sync")
+_OWN_SETTINGS = {"listen_addresses": "", "port": str(PORT), "timezone": "UTC", "max_connections": "50"}
 _START_SECONDS = 120.0
 _STOP_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 
 
-class ServerTemplate:
-    """A data folder that is created once, and copied for each server."""
-
-    def __init__(self, folder: Path, *, syncs: bool = True) -> None:
-        self._folder = folder
-        self._syncs = syncs
-        self._log = LogFile(folder / "server.log")
-        self._started = 0
-
-    @contextmanager
-    def server(self, settings: Mapping[str, str]) -> Iterator[Target]:
-        """Run a new server with these settings while the context is open.
-
-        Raises:
-            CannotRunError: if it does not start.
-        """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        account = server_account(self._folder / "data")
-        template = self._template(account)
-        self._started += 1
-        data = self._folder / f"data-{self._started}"
-        shutil.copytree(template, data, copy_function=shutil.copy2)
-        _give(data, account)
-        sockets = SocketFolder(data.resolve())
-        sockets.make(account)
-        try:
-            _write_settings(data, sockets, settings)
-            with self._running(data, sockets, account) as url:
-                yield Target(Warehouse(url), ("partitions",), self._syncs)
-        finally:
-            sockets.remove()
-            shutil.rmtree(data, ignore_errors=True)
-
-    def _template(self, account: Account) -> Path:
-        template = self._folder / "data"
-        if not (template / "PG_VERSION").exists():
-            template.mkdir(mode=0o700)
-            os.chown(template, account.uid, account.gid)
-            if not account.run(_INITDB, template, self._log):
-                raise CannotRunError(f"a server could not be created: {self._log.last_lines()}")
-        return template
-
-    @contextmanager
-    def _running(self, data: Path, sockets: SocketFolder, account: Account) -> Iterator[str]:
+@contextmanager
+def own_server(folder: Path, settings: Mapping[str, str], *, syncs: bool = True) -> Iterator[Target]:
+    """Run a new server with these settings while the context is open, on a data folder in `folder`."""
+    data, log = folder / "data", LogFile(folder / "server.log")
+    data.mkdir(mode=0o700, parents=True)
+    account = server_account(data)
+    os.chown(data, account.uid, account.gid)
+    sockets = SocketFolder(data.resolve())
+    sockets.make(account)
+    try:
+        if not account.run(_INITDB, data, log):
+            raise CannotRunError(f"a server could not be created: {log.last_lines()}")
+        write_settings({**_OWN_SETTINGS, "unix_socket_directories": str(sockets.path), **settings}, data, account)
         url = f"postgresql://postgres@/postgres?host={sockets.path}&port={PORT}"
-        env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-        root = os.geteuid() == 0
-        with self._log.opened() as log:
-            process = subprocess.Popen(  # noqa: S603  # a program of the package
-                (str(binaries() / "postgres"), "-D", str(data.resolve())),
-                env=env | {"LC_ALL": "C"},
-                cwd=data,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                user=account.uid if root else None,
-                group=account.gid if root else None,
-                extra_groups=() if root else None,
-                preexec_fn=terminate_with_parent(os.getpid()),  # noqa: PLW1509  # it only makes system calls
-            )
+        with _postgres(data, account, log) as process:
+            _await(url, process, log)
+            yield Target(Warehouse(url), ("partitions",), syncs)
+    finally:
+        sockets.remove()
+        shutil.rmtree(data, ignore_errors=True)
+
+
+@contextmanager
+def _postgres(data: Path, account: Account, log: LogFile) -> Iterator[subprocess.Popen[bytes]]:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    root = os.geteuid() == 0
+    with log.opened() as output:
+        process = subprocess.Popen(  # noqa: S603  # a program of the package
+            (str(binaries() / "postgres"), "-D", str(data.resolve())),
+            env=env | {"LC_ALL": "C"},
+            cwd=data,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            user=account.uid if root else None,
+            group=account.gid if root else None,
+            extra_groups=() if root else None,
+            preexec_fn=terminate_with_parent(os.getpid()),  # noqa: PLW1509  # it only makes system calls
+        )
+    try:
+        yield process
+    finally:
+        # "Immediate": its data are discarded.
+        process.send_signal(signal.SIGQUIT)
         try:
-            self._await(url, process)
-            yield url
-        finally:
-            # "Immediate": its data are discarded.
-            process.send_signal(signal.SIGQUIT)
-            try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(_STOP_SECONDS)
-
-    def _await(self, url: str, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + _START_SECONDS
-        while pq.PGconn.ping(url.encode()) != pq.Ping.OK:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise CannotRunError(f"the server did not start: {self._log.last_lines()}")
-            time.sleep(_POLL_SECONDS)
 
 
-def _give(folder: Path, account: Account) -> None:
-    """Make the account own the folder and everything in it."""
-    if os.geteuid() != 0:
-        return
-    for path in (folder, *folder.rglob("*")):
-        os.chown(path, account.uid, account.gid, follow_symlinks=False)
-
-
-def _write_settings(data: Path, sockets: SocketFolder, settings: Mapping[str, str]) -> None:
-    own = {
-        "listen_addresses": "",
-        "port": str(PORT),
-        "unix_socket_directories": str(sockets.path),
-        "timezone": "UTC",
-        "max_connections": "50",
-    }
-    lines = [f"{name} = '{value}'" for name, value in (own | dict(settings)).items()]
-    with (data / "postgresql.conf").open("a", encoding="utf-8") as file:
-        file.write("\n".join(["", *lines, ""]))
+def _await(url: str, process: subprocess.Popen[bytes], log: LogFile) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while pq.PGconn.ping(url.encode()) != pq.Ping.OK:
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise CannotRunError(f"the server did not start: {log.last_lines()}")
+        time.sleep(_POLL_SECONDS)

@@ -15,7 +15,7 @@ from psycopg import sql
 from benchmarks.cells import CannotRunError, Meanwhile, Measured, PlannedCell, rate_ratio, rate_ratios, seconds_of
 from benchmarks.generated import GeneratedHours
 from benchmarks.methods import Batch, flat_batch, pipeline_copy, send_file
-from benchmarks.servers import SYNCED_ROWS, ServerTemplate
+from benchmarks.servers import SYNCED_ROWS, own_server
 from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, Suite, disk
 from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.monitor.activity import find_bottleneck, percent, wait_shares, watch
@@ -23,10 +23,13 @@ from era5_pipeline.postgres.doctor.server_facts import Machine
 from era5_pipeline.warehouse.layouts.layout import WEATHER, weather_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     import psycopg
 
+    from benchmarks.servers import Target
     from benchmarks.suite import BenchContext
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.monitor.activity import Report
@@ -62,19 +65,19 @@ SETTINGS: dict[str, dict[str, str]] = {
 TABLES = ("one table with a B-tree", "a new table for each batch")
 
 
-def _template(context: BenchContext) -> ServerTemplate:
-    return ServerTemplate(context.folder / "servers", syncs=context.rows >= SYNCED_ROWS)
+def _server(context: BenchContext, settings: Mapping[str, str]) -> AbstractContextManager[Target]:
+    return own_server(context.folder / "server", settings, syncs=context.rows >= SYNCED_ROWS)
 
 
 def _settings_cells(context: BenchContext) -> list[PlannedCell]:
     """A cell for each setting and each kind of table."""
-    hours, template = GeneratedHours(context.folder / "hours", context.rows), _template(context)
+    hours = GeneratedHours(context.folder / "hours", context.rows)
     return [
         PlannedCell(
             f"{name}, {table}",
             context.rows * BATCHES,
             {"settings": SETTINGS[name], "table": table, "batches": BATCHES},
-            _SettingsCell(context, hours, template, name, is_new=table == TABLES[1]).measure,
+            _SettingsCell(context, hours, name, is_new=table == TABLES[1]).measure,
         )
         for table, name in product(TABLES, SETTINGS)
     ]
@@ -90,7 +93,6 @@ def _settings_bytes(context: BenchContext) -> int:
 class _SettingsCell:
     context: BenchContext
     hours: GeneratedHours
-    template: ServerTemplate
     name: str
     is_new: bool
 
@@ -99,7 +101,7 @@ class _SettingsCell:
         files = [self._file(number) for number in range(_DISTINCT)]
         # Named like partitions, so that `era5 watch` recognises a load.
         tables = [sql.Identifier(f"weather_2023_07_{number}") if self.is_new else WEATHER for number in range(BATCHES)]
-        with self.template.server(SETTINGS[self.name]) as target, target.connect() as connection:
+        with _server(self.context, SETTINGS[self.name]) as target, target.connect() as connection:
             if not self.is_new:
                 self._create(connection, WEATHER)
                 connection.execute("CREATE INDEX ON weather (location_id, time)")
@@ -239,13 +241,13 @@ STEPS = (
 
 def _ladder_cells(context: BenchContext) -> list[PlannedCell]:
     """A cell for each step."""
-    template, meters = _template(context), max(1, round(context.rows / DAYS))
+    meters = max(1, round(context.rows / DAYS))
     return [
         PlannedCell(
             f"{number}. {step.name}",
             meters * DAYS,
             {"settings": step.settings, "meters": meters, "days": DAYS, "article_seconds": step.article_seconds},
-            _Climb(template, context.folder, step, meters).measure,
+            _Climb(context, step, meters).measure,
         )
         for number, step in enumerate(STEPS, 1)
     ]
@@ -253,18 +255,16 @@ def _ladder_cells(context: BenchContext) -> list[PlannedCell]:
 
 @dataclass(frozen=True)
 class _Climb:
-    template: ServerTemplate
-    folder: Path
+    context: BenchContext
     step: Step
     meters: int
 
     def measure(self) -> Measured:
         """Start a server, make the tables, insert the readings, and discard the server."""
-        settings = dict(self.step.settings)
         memory = Machine.here(None).memory_bytes or 0
-        if "shared_buffers" in settings and memory < 6 << 30:
+        if "shared_buffers" in self.step.settings and memory < 6 << 30:
             raise CannotRunError(f"2GB of shared_buffers do not fit: the machine has {memory / 1e9:.1f} GB of memory")
-        with self.template.server(settings) as target, target.connect() as connection:
+        with _server(self.context, self.step.settings) as target, target.connect() as connection:
             for statement in self._tables():
                 connection.execute(statement.encode())
             key = {"uuidv4": "uuidv4()", "uuidv7": "uuidv7()", "bigint": "seq"}[self.step.keys]
@@ -302,7 +302,7 @@ class _Climb:
 
     def _csv(self, connection: psycopg.Connection[Any]) -> Path:
         """The readings as the CSV file that the last step copies; making it is not timed, as in the article."""
-        path = self.folder / f"readings-{self.meters}.csv"
+        path = self.context.folder / f"readings-{self.meters}.csv"
         if not path.exists():
             query = f"COPY (SELECT NULL, m.id, random(), seq::date FROM {_SERIES}, meters m) TO STDOUT (FORMAT csv)"
             with path.open("wb") as file, connection.cursor() as cursor, cursor.copy(query.encode()) as copy:

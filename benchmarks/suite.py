@@ -62,11 +62,7 @@ class BenchContext:
 
     @property
     def target(self) -> Target:
-        """The database to measure in.
-
-        Raises:
-            CannotRunError: if the suite has no server.
-        """
+        """The database to measure in."""
         if self.server is None:
             raise CannotRunError("no server was given")
         return self.server

@@ -29,11 +29,7 @@ SUITES: tuple[Suite, ...] = (
 
 
 def find_suites(names: Sequence[str]) -> tuple[Suite, ...]:
-    """The suites of these names, in the order of the registry; `all` for all of them.
-
-    Raises:
-        UsageError: if a name is unknown; the message suggests the nearest.
-    """
+    """The suites of these names, in the order of the registry; `all` for all of them."""
     known = [suite.name for suite in SUITES]
     for name in names:
         if name not in (*known, "all"):

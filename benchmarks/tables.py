@@ -89,13 +89,13 @@ class Results:
         """The cells of a suite on a server, by name."""
         return {cell["name"]: cell for cell in self.cells if cell["suite"] == suite and cell["server"] == server}
 
+    def measured(self, suite: str, server: str) -> Entries:
+        """The cells of a suite that were measured on a server, by name."""
+        return {name: cell for name, cell in self.of_suite(suite, server).items() if cell["reason"] is None}
+
     def by_layout(self, suite: str) -> dict[str, Entries]:
         """The measured cells of a suite, by name, by the layout of a new table on their server."""
-        found: dict[str, Entries] = {}
-        for server in self.servers:
-            cells = {name: cell for name, cell in self.of_suite(suite, server).items() if cell["reason"] is None}
-            if cells:
-                found[layout_of(server)] = cells
+        found = {layout_of(server): cells for server in self.servers if (cells := self.measured(suite, server))}
         return {layout: found[layout] for layout in LAYOUTS if layout in found}
 
     def main_server(self, suite: str) -> str | None:
@@ -107,8 +107,7 @@ class Results:
 
     def main_cells(self, suite: str) -> Entries:
         """The measured cells of a suite on its main server."""
-        found = self.of_suite(suite, self.main_server(suite) or "")
-        return {name: cell for name, cell in found.items() if cell["reason"] is None}
+        return self.measured(suite, self.main_server(suite) or "")
 
     def ratios(self, suite: str) -> dict[str, float | None]:
         """The ratios of a suite on its main server."""
@@ -123,6 +122,15 @@ class Results:
         """Rank these methods by their rate into a regular table, fastest first; those not measured are left out."""
         found = [(name, self.rate(suite, f"{name}, regular")) for name in names]
         return sorted([(name, rate) for name, rate in found if rate], key=lambda one: -one[1].median)
+
+    def by_connections(self, method: str, table: str) -> list[tuple[int, Rate]]:
+        """The rates of a method into a table by the number of connections."""
+        found = [
+            (cell["parameters"]["workers"], rate_of_cell(cell))
+            for cell in self.main_cells("parallel").values()
+            if (cell["parameters"]["method"], cell["parameters"]["table"]) == (method, table)
+        ]
+        return sorted([(count, rate) for count, rate in found if rate], key=lambda one: one[0])
 
     @property
     def machine(self) -> dict[str, Any]:
@@ -168,11 +176,7 @@ def rate_of_cell(cell: dict[str, Any] | None, figure: str = "seconds") -> Rate |
 
 
 def find_results(folder: Path) -> list[Results]:
-    """The newest file of results of each machine: from FOLDER/results/DATE/, else from the folder itself.
-
-    Raises:
-        UsageError: if there are no results.
-    """
+    """The newest file of results of each machine: from FOLDER/results/DATE/, else from the folder itself."""
     files = sorted(folder.glob("results/*/*.json"), key=lambda path: path.parent.name) or sorted(folder.glob("*.json"))
     newest = {path.name: path for path in files}
     if not newest:

@@ -85,6 +85,12 @@ class Pipeline:
                 (held.parts[0] for held in read_ledger(connection) if str(held.month) == month and held.parts), None
             )
 
+    def held(self, month: str) -> LedgerEntry:
+        """Read this entry of a month that has one."""
+        entry = self.entry(month)
+        assert entry is not None
+        return entry
+
 
 def plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The values by name, those of the entry "technical" among them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from uvicorn import Server
 
 from era5_pipeline.serving.application import make_app
 from era5_pipeline.serving.server import address_of, bound_socket, server_config
+from era5_pipeline_tests.warehouse.loads import SECONDS, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.serving.browser_guard import AllowedHosts
     from era5_pipeline.serving.requests import ServingLimits
-
-SECONDS = 240.0
 
 
 @contextmanager
@@ -53,12 +51,3 @@ def served(
             server.should_exit = True
             thread.join(SECONDS)
             assert not thread.is_alive(), "the server did not end"
-
-
-def wait_until(condition: object, seconds: float = SECONDS) -> None:
-    """Wait until the condition, a function, returns true."""
-    assert callable(condition)
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not within {seconds:g} s"
-        time.sleep(0.02)

@@ -19,7 +19,7 @@ from era5_pipeline.planning.load_plan import make_plan
 from era5_pipeline.planning.updates import require_updatable_source
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.read.credit import SAMPLE_CREDIT, read_credit
-from era5_pipeline.sources.open_source import request_ahead
+from era5_pipeline.sources.open_source import source_of
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.warehouse.loads import rows_in
@@ -85,7 +85,7 @@ def test_an_added_source_loads_a_month_is_planned_and_is_credited(tmp_path: Path
         _env_file=None, home=tmp_path / "home", source="constant", variables="t2m", database_url=database_url
     )
     warehouse = Warehouse(database_url)
-    request_ahead(settings, (JULY,))  # it has no queue
+    source_of(settings).request_ahead((JULY,))  # it has no queue
     assert all(outcome.passed for outcome in run_raw(settings, JULY).outcomes)
     assert all(outcome.passed for outcome in run_flat(settings, JULY).outcomes)
     loaded = run_load(settings, warehouse, JULY)

@@ -48,8 +48,9 @@ from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import VARIABLES, find_variable
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.maps.fields import FieldMap
-from era5_pipeline.draw.maps import plot_map
-from era5_pipeline.draw.series import plot_series
+from era5_pipeline.draw.figures import save_figure
+from era5_pipeline.draw.maps import draw_map
+from era5_pipeline.draw.series import series_figure
 from era5_pipeline.read.hours import read_series
 from era5_pipeline.read.boxes import read_field
 from era5_pipeline.stages import run_flat, run_load, run_raw
@@ -80,8 +81,8 @@ place = nearest_location(10, 20.25)
 with Warehouse(url).connect() as connection:
     rows = read_series(connection, place, (added,), datetime(2023, 7, 1, tzinfo=UTC), None)
     snapshot = read_field(connection, datetime(2023, 7, 15, 12, tzinfo=UTC), added)
-plot_series(rows, (added,), place, home / "series.png")
-plot_map(FieldMap.of_hour(snapshot), home / "map.png")
+save_figure(series_figure(rows, (added,), place), home / "series.png")
+save_figure(draw_map(FieldMap.of_hour(snapshot)).figure, home / "map.png")
 facts = {one.column: one for one in flat.columns}[added.column]
 values = rows.values[added.column]
 print(json.dumps({

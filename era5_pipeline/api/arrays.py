@@ -96,9 +96,6 @@ def make_dataset(
     Its arrays keep a reference to `keep_open`, which keeps the server running.
 
     Each variable's `encoding["preferred_chunks"]` are months.
-
-    Raises:
-        NoDataError: if the table holds none of it.
     """
     require_columns(connection, columns or ())
     held = read_box_contents(connection, area, columns, start, end)
@@ -160,11 +157,7 @@ def dataset_attributes(
 def read_hour(
     connection: psycopg.Connection[Any], time: datetime, variable: Variable, area: Area | None
 ) -> xr.DataArray:
-    """Read the values (latitude, longitude) at an hour, as `era5 map` draws them.
-
-    Raises:
-        NoDataError: if there are no values.
-    """
+    """Read the values (latitude, longitude) at an hour, as `era5 map` draws them."""
     found = read_field(connection, time, variable, area)
     lines = describe_absent(connection, found, area)
     own = found.window
@@ -185,11 +178,7 @@ def read_hour(
 def read_month(
     connection: psycopg.Connection[Any], warehouse: Warehouse, month: Month, variable: Variable, area: Area | None
 ) -> xr.DataArray:
-    """Read the values (time, latitude, longitude) at all hours of a month.
-
-    Raises:
-        NoDataError: if there are no values.
-    """
+    """Read the values (time, latitude, longitude) at all hours of a month."""
     require_columns(connection, (variable,))
     held = read_box_contents(connection, area, (variable,), month.start, month.end)
     values = read_box(warehouse, variable.column, hours_of_month(month), held.window, by_two=True)

@@ -42,7 +42,18 @@ class Database:
     """A warehouse opened for reading, as returned by `era5.open`; it never creates or changes anything.
 
     Each question opens a connection, so several threads may ask, and a server that was restarted in between is no
-    problem. Errors are subclasses of `era5.Era5Error`, and say what failed and what to do.
+    problem. Errors are subclasses of `era5.Era5Error`, and say what failed and what to do: `UsageError` if a place,
+    column, area or time is unknown or wrong, `NoDataError` if the table holds none of it (the message says what it
+    holds), `WarehouseError` or `TransientError` if the server fails. If months, hours or places of an answer are
+    missing, a `MissingDataWarning` says so.
+
+    The questions take places, times and columns alike: `place` is a city by its name, `"Jakarta"` or `"Paris, US"`,
+    found offline, in place of `latitude` (-90 to 90) and `longitude` (-180 to 360) in degrees; the answer is of the
+    nearest point of ERA5's 0.25 degree grid, with `cell="land"` of the nearest whose cell is at least half land. An
+    `area` is `"NORTH/WEST/SOUTH/EAST"` in degrees, or a tuple of the four. `start` and `end` are the first time and the
+    last, in UTC unless they have an offset: text (`"2023"`, `"2023-07"`, `"2023-07-15T12:00"`) or an object of
+    datetime, numpy or pandas; as an end, a year, month or day is included whole, an instant with its hour. `columns`
+    are names, as a list or separated by commas. What is not given is all that the table holds.
     """
 
     def __init__(self, warehouse: Warehouse, opened: ExitStack) -> None:
@@ -71,11 +82,7 @@ class Database:
 
     @property
     def warehouse(self) -> Warehouse:
-        """The address of the table.
-
-        Raises:
-            UsageError: if the database was closed.
-        """
+        """The address of the table; a `UsageError` if the database was closed."""
         if not self._close.alive:
             raise UsageError("the database is closed", remedy="Open it again with era5.open().")
         return self._warehouse
@@ -94,17 +101,7 @@ class Database:
     ) -> pd.DataFrame:
         """The hours of one place, as `era5 series` prints them.
 
-        Args:
-            place: a city by its name, `"Jakarta"` or `"Paris, US"`, found offline; or `latitude` and `longitude` in
-                degrees. The answer is of the nearest point of ERA5's 0.25 degree grid.
-            latitude: degrees north, -90 to 90.
-            longitude: degrees east, -180 to 360.
-            start: the first time, in UTC unless it has an offset: text (`"2023"`, `"2023-07"`, `"2023-07-15T12:00"`) or
-                an object of datetime, numpy or pandas.
-            end: the last; a year, month or day is included whole, an instant with its hour.
-            columns: names, as a list or separated by commas; by default all columns with values.
-            local_time: write times with the standard offset of the place's zone (one for all hours, no summer time).
-            cell: `"land"` for the nearest grid point whose cell is at least half land.
+        With `local_time`, times have the standard offset of the place's zone (one for all hours, no summer time).
 
         Returns:
             A row for each hour, and a column for each variable, float32, in the order of `era5 variables`. The index
@@ -112,14 +109,6 @@ class Database:
             and `long_names` by column, `place`, `location_id`, `latitude`, `longitude` and `land_share` of the cell,
             `missing_months` and `missing_hours` by column, `era5_versions` (the months by version: final, preliminary,
             mixed, unknown or generated), `credit`, and `notice` if data are generated.
-
-        Raises:
-            UsageError: if the place, a column or a time is unknown or wrong.
-            NoDataError: if the table holds none of it; the message says what it holds.
-            WarehouseError, TransientError: if the server fails.
-
-        Warns:
-            MissingDataWarning: if months or hours are missing.
         """
         from era5_pipeline.api.frames import read_series_frame  # noqa: PLC0415
 
@@ -138,25 +127,14 @@ class Database:
     ) -> xr.DataArray:
         """One variable on a rectangle of the grid: at an hour, or at all hours of a month.
 
-        Args:
-            column: the name of the variable, `"temperature_2m"` or `"t2m"`.
-            time: a full hour, in UTC unless it has an offset; or `month`.
-            month: `"2023-07"`, or an object of datetime or pandas.
-            area: `"NORTH/WEST/SOUTH/EAST"` in degrees, or a tuple of the four; all that the table holds if not given.
+        `column` is the name of the variable, `"temperature_2m"` or `"t2m"`; `time` a full hour, in UTC unless it has an
+        offset; `month` is `"2023-07"`, or an object of datetime or pandas.
 
         Returns:
             float32 in the table's unit: (latitude, longitude) of `time`, which is a scalar coordinate, or
             (time, latitude, longitude) of `month`. Latitudes descend; longitudes ascend, and continue past 180 across
             the antimeridian; times are in UTC. Missing is NaN. `attrs` are those of CF (`units`, `standard_name`,
             `long_name`, `cell_methods`), `source`, `era5_versions`, `credit`, and `notice` if data are generated.
-
-        Raises:
-            UsageError: if the column, time, month or area is unknown or wrong.
-            NoDataError: if the table holds none of it; the message says what it holds.
-            WarehouseError, TransientError: if the server fails.
-
-        Warns:
-            MissingDataWarning: if hours or places are missing.
         """
         from era5_pipeline.api.arrays import read_hour, read_month  # noqa: PLC0415
 
@@ -185,26 +163,13 @@ class Database:
     ) -> xr.Dataset:
         """All hours of a rectangle of the grid, lazily: values are read on demand, and no others.
 
-        Args:
-            area: `"NORTH/WEST/SOUTH/EAST"` in degrees, or a tuple of the four; all that the table holds if not given.
-            start: the first time, as for `series`; the first month of the area if not given.
-            end: the last.
-            columns: names, as for `series`; those of the ledger's months if not given.
-            chunked: use Dask arrays, with a chunk for each month. Otherwise values are read when first used.
+        If `chunked`, its arrays are Dask's, with a chunk for each month. Otherwise values are read when first used.
 
         Returns:
             A variable (time, latitude, longitude) for each column, float32 in the table's unit, NaN where the table
             has nothing. `time` has every hour of the range, in UTC; latitudes and longitudes as for `field`. `attrs`
             are those of CF; a variable's `missing_months` and the dataset's `incomplete_months` name what is missing.
             It can be read while the database is open; Dask's workers must reach its server.
-
-        Raises:
-            UsageError: if the area, a column or a time is unknown or wrong.
-            NoDataError: if the table holds none of it; the message says what it holds.
-            WarehouseError, TransientError: if the server fails, now or when values are read.
-
-        Warns:
-            MissingDataWarning: if months or places are missing.
         """
         from era5_pipeline.api import arrays  # noqa: PLC0415
 
@@ -228,26 +193,9 @@ class Database:
     ) -> None:
         """Write a place, a rectangle or all of the table to a file, as `era5 export` does, in bounded memory.
 
-        Args:
-            path: `.csv`, `.csv.gz`, `.parquet`, `.nc` or `.zarr`: the suffix decides the format. An older file is
-                replaced once the new one is complete.
-            place: a city by its name, or `latitude` and `longitude`, as for `series`; or `area`.
-            latitude: degrees north.
-            longitude: degrees east.
-            area: as for `dataset`; all that the table holds if neither is given.
-            start: the first time, as for `series`.
-            end: the last.
-            columns: names, as for `series`; those of the ledger's months if not given.
-            cell: as for `series`.
-
-        Raises:
-            UsageError: if the path, the place, the area, a column or a time is unknown or wrong.
-            NoDataError: if the table holds none of it; the message says what it holds.
-            WarehouseError, TransientError: if the server fails, or months of it are replaced again and again.
-            LocalDiskError: if the disk is full or not writable.
-
-        Warns:
-            MissingDataWarning: if months, hours or places are missing.
+        The suffix of `path` decides the format: `.csv`, `.csv.gz`, `.parquet`, `.nc` or `.zarr`. An older file is
+        replaced once the new one is complete. Besides, `LocalDiskError` is raised if the disk is full or not writable,
+        and `TransientError` if months are replaced again and again.
         """
         from era5_pipeline.api.frames import warn_of_missing  # noqa: PLC0415
         from era5_pipeline.export.formats import export_format  # noqa: PLC0415
@@ -268,9 +216,6 @@ class Database:
             failed; `locations`, `hours`, `hours_expected` and `rows` are counts; `columns` and `source` names with
             commas; `version` final, preliminary, mixed, unknown, generated or partly generated; `loaded_at` a time in
             UTC. No rows if nothing was ever loaded.
-
-        Raises:
-            WarehouseError, TransientError: if the server fails.
         """
         from era5_pipeline.api.frames import read_months_frame  # noqa: PLC0415
 
@@ -291,27 +236,12 @@ class Database:
     ) -> ClimateAnswer:
         """How the weather of a place has changed, as in `era5 climate`.
 
-        Args:
-            place: a city by its name, or `latitude` and `longitude`, as for `series`.
-            latitude: degrees north.
-            longitude: degrees east.
-            start: the first year, month or day.
-            end: the last.
-            baseline: the reference years of anomalies.
-            local_time: use days at the standard offset of the place's zone instead of UTC.
-            cell: as for `series`.
+        Anomalies are relative to the years of the `baseline`. With `local_time`, days are at the standard offset of the
+        place's zone instead of UTC.
 
         Returns:
             Tables of pandas (`yearly`, `monthly`, `daily`, `seasons.table`), `trends`, `records`, and `sentence`, the
             answer in words; what is missing is in `provenance`.
-
-        Raises:
-            UsageError: if the place, a time or the baseline is wrong.
-            NoDataError: if the table has no whole day of it.
-            WarehouseError, TransientError: if the server fails.
-
-        Warns:
-            MissingDataWarning: if months or hours are missing.
         """
         asked = asked_place(PYTHON, place, latitude, longitude, cell)
         # These import pandas, which takes half a second.
@@ -324,9 +254,6 @@ class Database:
             answer = read_climate(connection, question)
         warn_of_missing(asked.description, list(answer.provenance.gaps))
         return answer
-
-
-# --- `era5.open`: open the warehouse of the settings, or of a URL, from Python ---
 
 
 def open_database(url: str | None = None) -> Database:

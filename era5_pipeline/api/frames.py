@@ -9,12 +9,10 @@ from datetime import timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from era5_pipeline.climate.trends import describe_years
 from era5_pipeline.model.cells import last_full_year, standard_offset
 from era5_pipeline.model.cf_names import cf_attributes
-from era5_pipeline.model.times import as_datetime64, from_datetime64
+from era5_pipeline.model.times import as_datetime64
 from era5_pipeline.read.series import read_series_answer
 from era5_pipeline.warehouse.ledger import read_ledger
 
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
     from datetime import datetime
 
-    import numpy.typing as npt
     import pandas as pd
     import psycopg
 
@@ -50,9 +47,6 @@ def warn_of_missing(what: str, lines: list[str]) -> None:
     warnings.warn(MissingDataWarning(f"{what}: {'; '.join(lines)}"), stacklevel=level)
 
 
-# --- The hours of one place as a pandas table, with what is missing, units and place in its `attrs` ---
-
-
 _HOUR = timedelta(hours=1)
 
 
@@ -69,24 +63,19 @@ def read_series_frame(
     import pandas as pd  # noqa: PLC0415  # takes half a second; `import era5_pipeline` does not need it
 
     answer = read_series_answer(connection, asked, columns, start, end)
-    hours, times = from_datetime64(answer.rows.times), answer.hours
-    index = pd.DatetimeIndex(as_datetime64(times).astype("datetime64[s]"), tz="UTC", name="time")
+    held, index = (
+        pd.DatetimeIndex(times.astype("datetime64[s]"), tz="UTC", name="time")
+        for times in (answer.rows.times, as_datetime64(answer.hours))
+    )
     values = {variable.column: answer.rows.values[variable.column] for variable in answer.variables}
-    if times.size != hours.size:
-        at = np.searchsorted(times, hours)
-        values = {column: _spread(of_hours, at, times.size) for column, of_hours in values.items()}
-    frame = pd.DataFrame(values, index=index, copy=False)
+    frame = pd.DataFrame(values, index=held, copy=False)
+    if held.size != index.size:
+        frame = frame.reindex(index)
     frame.attrs = _attributes(answer)
     if local_time:
         frame = _local(frame, asked.time_zone)
     warn_of_missing(asked.description, [*answer.lines, *([answer.left_out] if answer.left_out else [])])
     return frame
-
-
-def _spread(values: npt.NDArray[np.float32], at: npt.NDArray[np.intp], count: int) -> npt.NDArray[np.float32]:
-    filled = np.full(count, np.nan, dtype=np.float32)
-    filled[at] = values
-    return filled
 
 
 def _attributes(answer: SeriesAnswer) -> dict[Hashable, Any]:
@@ -115,9 +104,6 @@ def _local(frame: pd.DataFrame, zone: str) -> pd.DataFrame:
         "years_with_another_offset": describe_years(offset.other_years, " to "),
     }
     return local
-
-
-# --- The months in the table, by its ledger, as a pandas table ---
 
 
 def read_months_frame(connection: psycopg.Connection[Any]) -> pd.DataFrame:

@@ -29,6 +29,7 @@ from era5_pipeline.cli.options import (
     PlaceOption,
     StrictOption,
     require_picture,
+    require_title,
     warn_of_gaps,
 )
 from era5_pipeline.cli.output import terminal
@@ -162,19 +163,18 @@ def climate(
     from era5_pipeline.postgres.connect import open_connection
 
     if out:
-        from era5_pipeline.draw.figures import require_drawable
-
         require_picture(out, "--out")
-        title = title if title is None else require_drawable(title, "--title")
+        title = require_title(title)
     elif title is not None:
         raise UsageError("--title needs a picture", remedy="Add --out FILE, or leave --title out.")
     question = asked_climate(place, lat, lon, cell, area, from_, to, baseline, days, utc_offset)
     with open_connection(read_settings(), "reading the climate") as connection:
         answer = read_climate(connection, question)
     if out:
-        from era5_pipeline.draw.climate_years import draw_climate
+        from era5_pipeline.draw.climate_years import climate_picture
+        from era5_pipeline.draw.figures import save_figure
 
-        draw_climate(answer, out, title)
+        save_figure(climate_picture(answer, title), out)
         typer.echo(f"wrote {out}: {answer.place.title} ({answer.provenance.credit})", err=True)
     if out is None or format_ is not None or table is not None:
         with surviving_closed_pipe():
@@ -224,7 +224,6 @@ def print_answer(answer: "ClimateAnswer", format_: Literal["table", "csv", "json
 
 
 def _print_for_terminal(answer: "ClimateAnswer", table: str | None) -> None:
-
     from era5_pipeline.climate.answer import Trend
     from era5_pipeline.climate.words import ERA5_UNCERTAINTY
 
@@ -449,10 +448,11 @@ def climate_everywhere(options: EverywhereOptions) -> None:
             with replacing(out) as temporary:
                 _write_table(answer.rows, temporary, out.suffix.lower())
         elif out is not None:
-            from era5_pipeline.draw.maps import plot_map
+            from era5_pipeline.draw.figures import save_figure
+            from era5_pipeline.draw.maps import draw_map
 
             field, notes = answer.field()
-            plot_map(field, out, credit=answer.origin.credit, notes=notes, title=options.title)
+            save_figure(draw_map(field, credit=answer.origin.credit, notes=notes, title=options.title).figure, out)
     for line in answer.lines:
         typer.echo(line)
     if options.save:

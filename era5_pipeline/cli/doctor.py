@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from era5_pipeline.cli.output import grouped_problems, print_table, terminal
+from era5_pipeline.cli.output import grouped_problems, new_table, print_table, terminal
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -107,15 +107,10 @@ def _gigabytes(count: int | None) -> str:
 
 
 def _show_rows(rows: "tuple[JudgedSetting, ...]") -> None:
-    from rich.box import SIMPLE
-    from rich.table import Table
     from rich.text import Text
 
     console = terminal()
-    table = Table(box=SIMPLE)
-    table.add_column("setting", no_wrap=True)
-    for name in ("current", "advised", "verdict", "takes a"):
-        table.add_column(name)
+    table = new_table("setting", "current", "advised", "verdict", "takes a", no_wrap=("setting",))
     for row in rows:
         bound = "" if isinstance(row.advice.value, str) else ">= "
         advised = "depends on its machine" if row.advised is None else f"{bound}{row.advised}"

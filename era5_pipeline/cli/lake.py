@@ -1,12 +1,15 @@
 """`era5 lake`: the months as an Iceberg table for other engines: where it is, whether it is right, its upkeep."""
 
+import json
+from dataclasses import asdict
+from datetime import timedelta
 from typing import Annotated
 
 import typer
 
 from era5_pipeline.cli.options import FirstMonthOption, LastMonthOption
 from era5_pipeline.cli.output import ResultsCommand, print_line, terminal
-from era5_pipeline.lake.open_lake import KEEP_DAYS, ORPHAN_HOURS
+from era5_pipeline.lake.open_lake import KEEP_DAYS, ORPHAN_HOURS, open_lake
 from era5_pipeline.model.words import counted
 
 lake = typer.Typer(no_args_is_help=True, help="The lake (ERA5_LAKE): the same months as an Iceberg table.")
@@ -23,7 +26,6 @@ def path() -> None:
       era5 lake path
       duckdb -c "LOAD iceberg; SELECT count(*) FROM iceberg_scan('$(era5 lake path)')"
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from era5_pipeline.lake.open_lake import open_lake
     from era5_pipeline.model.errors import NoDataError
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
@@ -53,10 +55,7 @@ def verify(
       era5 lake verify
       era5 lake verify --from 2023-01 --to 2023-12
     """  # noqa: D301
-    import json
-
     from era5_pipeline.cli.bars import stage_bars
-    from era5_pipeline.lake.open_lake import open_lake
     from era5_pipeline.model.errors import RefusedError
     from era5_pipeline.model.months import months_between
     from era5_pipeline.model.settings import read_settings
@@ -102,10 +101,6 @@ def snapshots(*, as_json: _JsonOption = False) -> None:
       era5 lake snapshots
       era5 lake snapshots --json
     """  # noqa: D301
-    import json
-    from dataclasses import asdict
-
-    from era5_pipeline.lake.open_lake import open_lake
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
 
@@ -142,10 +137,6 @@ def publish(
       era5 lake publish
       era5 lake publish --forget
     """  # noqa: D301
-    import json
-    from dataclasses import asdict
-
-    from era5_pipeline.lake.open_lake import open_lake
     from era5_pipeline.model.errors import NoDataError, UsageError
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_connection
@@ -202,11 +193,6 @@ def clean(
       era5 lake clean --dry-run
       era5 lake clean --keep-days 7
     """  # noqa: D301
-    import json
-    from dataclasses import asdict
-    from datetime import timedelta
-
-    from era5_pipeline.lake.open_lake import open_lake
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_connection
 

@@ -196,6 +196,8 @@ def load(
     from era5_pipeline.model.settings import read_settings
 
     calendar_months = parse_calendar_months(calendar_month or ())
+    if from_ is None and to is not None:
+        raise UsageError("--to was given without --from", remedy="Give the first month too: --from YYYY-MM.")
     asked = find_asked_place(COMMAND, place, lat, lon, cell)
     of_store = store_overrides(source, store)
     overrides: dict[str, Any] = {
@@ -299,8 +301,6 @@ def _load_failed(
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import server_kept
 
-    if first is None and last is not None:
-        raise UsageError("--to was given without --from", remedy="Give the first month too: --from YYYY-MM.")
     wanted = None if first is None else months_between(first, last)
     numbers = calendar_months or range(1, 13)
     present = read_settings(**overrides)
@@ -330,8 +330,6 @@ def _months(
 
     source = source_of(settings)  # fail on missing settings before anything starts
     if first is None:
-        if last is not None:
-            raise UsageError("--to was given without --from", remedy="Give the first month too: --from YYYY-MM.")
         if (files := own_files_of(settings, source)) is None:
             raise UsageError(
                 "no months to load are given", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."

@@ -1,18 +1,17 @@
 """`era5 map`: one variable as a map or an animation, of an hour, a day, a month, an anomaly or a trend."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from era5_pipeline.cli.options import require_limits, require_picture, warn_of_gaps
+from era5_pipeline.cli.options import require_limits, require_picture, require_title, warn_of_gaps
 from era5_pipeline.cli.output import terminal
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.times import NORMAL_PERIOD
 from era5_pipeline.model.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
     from era5_pipeline.climate.question import YearPart
@@ -21,73 +20,38 @@ if TYPE_CHECKING:
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.variables import Variable
 
-# --- Options of `era5 map` that select the contents: an hour, a day, a month, an anomaly or a trend ---
+
+class MapOptions(NamedTuple):
+    """The options of `era5 map` that select the contents, as they were given: an hour, a day, a month, a trend."""
+
+    time: str | None = None
+    day: str | None = None
+    month: str | None = None
+    year: str | None = None
+    trend: str | None = None
+    season: str | None = None
+    calendar_month: int | None = None
+    statistic: str | None = None
+    anomaly: bool = False
+    baseline: str | None = None
+
+    def given(self) -> list[str]:
+        """The names of the options that were given."""
+        values = self._asdict().items()
+        return [f"--{name.replace('_', '-')}" for name, value in values if value is not None and value is not False]
 
 
-TimeOption = Annotated[
-    str | None,
-    typer.Option("--time", metavar="TIME", help="One hour; UTC unless it has an offset.", show_default=False),
-]
-DayOption = Annotated[
-    str | None, typer.Option("--day", metavar="DAY", help="A day in UTC, such as 2023-07-15.", show_default=False)
-]
-MonthOption = Annotated[
-    str | None, typer.Option("--month", metavar="MONTH", help="A month, such as 2023-07.", show_default=False)
-]
-YearOption = Annotated[
-    str | None,
-    typer.Option("--year", metavar="YEAR", help="A year, or with --season a part of it.", show_default=False),
-]
-TrendOption = Annotated[
-    str | None,
-    typer.Option("--trend", metavar="FIRST-LAST", help="The change per decade over these years.", show_default=False),
-]
-SeasonOption = Annotated[
-    str | None,
-    typer.Option(
-        "--season", metavar="NAME", help="With --year or --trend: DJF, MAM, JJA or SON.", show_default="the year"
-    ),
-]
-CalendarMonthOption = Annotated[
-    int | None,
-    typer.Option(
-        "--calendar-month", metavar="1-12", help="With --trend: this month of each year.", show_default="the year"
-    ),
-]
-StatisticOption = Annotated[
-    str | None,
-    typer.Option(
-        "--statistic",
-        metavar="NAME",
-        help="Of a day, month or year: mean, min, max or sum.",
-        show_default="the sum of totals, the mean of others",
-    ),
-]
-AnomalyOption = Annotated[
-    bool, typer.Option("--anomaly", help="With --month or --year: less the mean of the same months of --baseline.")
-]
-BaselineOption = Annotated[
-    str | None,
-    typer.Option(
-        "--baseline", metavar="FIRST-LAST", help="Years that an anomaly is relative to.", show_default=NORMAL_PERIOD
-    ),
-]
+_SELECTING = ("--time", "--day", "--month", "--year", "--trend")
+# The options that refine one of these, and with which each goes.
+_FITTING = {
+    "--statistic": ("--day", "--month", "--year", "--trend"),
+    "--anomaly": ("--month", "--year"),
+    "--season": ("--year", "--trend"),
+    "--calendar-month": ("--trend",),
+}
 
 
-def asked_map(
-    variable: "Variable",
-    *,
-    time: str | None,
-    day: str | None,
-    month: str | None,
-    year: str | None,
-    trend: str | None,
-    season_name: str | None,
-    month_number: int | None,
-    statistic: str | None,
-    anomaly: bool,
-    baseline: str | None,
-) -> "MapQuestion":
+def asked_map(variable: "Variable", options: MapOptions) -> "MapQuestion":
     """The map selected by the options."""
     from era5_pipeline.climate.anomalies import DEFAULT_BASELINE, parse_baseline
     from era5_pipeline.climate.question import calendar_month, parse_year, parse_years
@@ -96,58 +60,44 @@ def asked_map(
     from era5_pipeline.model.question import asked_hour, asked_month
     from era5_pipeline.model.times import parse_day
 
-    which = _one_of({"--time": time, "--day": day, "--month": month, "--year": year, "--trend": trend})
-    _require_fitting(
-        which,
-        {
-            "--statistic": (statistic, ("--day", "--month", "--year", "--trend")),
-            "--anomaly": (anomaly or None, ("--month", "--year")),
-            "--season": (season_name, ("--year", "--trend")),
-            "--calendar-month": (month_number, ("--trend",)),
-        },
-    )
-    if baseline is not None and not anomaly:
+    _require_one(options.given())
+    if options.baseline is not None and not options.anomaly:
         raise UsageError("--baseline needs --anomaly", remedy="Add --anomaly, or leave --baseline out.")
-    if time is not None:
-        return questions.HourQuestion(asked_hour(time))
-    chosen = questions.statistic_for(variable, statistic)
-    if day is not None:
-        of_day = parse_day(day)
+    if options.time is not None:
+        return questions.HourQuestion(asked_hour(options.time))
+    chosen = questions.statistic_for(variable, options.statistic)
+    if options.day is not None:
+        of_day = parse_day(options.day)
         Month(of_day.year, of_day.month)  # before ERA5 begins?
         return questions.DayQuestion(of_day, chosen)
     questions.require_summaries(variable)
-    part = _part(season_name, month_number)
-    if trend is not None:
-        return questions.TrendQuestion(part, parse_years(trend), chosen)
-    if month is not None:
-        asked = asked_month(month)
+    part = _part(options.season, options.calendar_month)
+    if options.trend is not None:
+        return questions.TrendQuestion(part, parse_years(options.trend), chosen)
+    if options.month is not None:
+        asked = asked_month(options.month)
         part, number = calendar_month(asked.month), asked.year
     else:
-        number = parse_year(year or "")
+        number = parse_year(options.year or "")
     if not part.months(number):
         raise UsageError(f"{part.in_year(number)} is before ERA5 begins", remedy="ERA5 begins with 1940-01.")
-    if anomaly:
-        years = parse_baseline(baseline) if baseline is not None else DEFAULT_BASELINE
+    if options.anomaly:
+        years = parse_baseline(options.baseline) if options.baseline is not None else DEFAULT_BASELINE
         return questions.AnomalyQuestion(part, number, years, chosen)
     return questions.PeriodQuestion(part, number, chosen)
 
 
-def _one_of(options: dict[str, str | None]) -> str:
-    """The name of the only option given; refuse none, or several."""
-    given = [name for name, value in options.items() if value is not None]
-    if not given:
+def _require_one(given: list[str]) -> None:
+    """Require one option that selects the contents, and that all others fit it."""
+    selecting = [name for name in given if name in _SELECTING]
+    if not selecting:
         raise UsageError("nothing to draw is given", remedy="Give one of --time, --day, --month, --year and --trend.")
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} cannot be combined", remedy="Give one of them.")
-    return given[0]
-
-
-def _require_fitting(which: str, options: dict[str, tuple[object | None, tuple[str, ...]]]) -> None:
-    """Require that each given option fits the one that selects the contents; refuse the first that does not."""
-    for name, (value, fitting) in options.items():
-        if value is not None and which not in fitting:
+    if len(selecting) > 1:
+        raise UsageError(f"{' and '.join(selecting)} cannot be combined", remedy="Give one of them.")
+    for name, fitting in _FITTING.items():
+        if name in given and selecting[0] not in fitting:
             raise UsageError(
-                f"{name} does not go with {which}", remedy=f"It goes with {' or '.join(fitting)}: leave one out."
+                f"{name} does not go with {selecting[0]}", remedy=f"It goes with {' or '.join(fitting)}: leave one out."
             )
 
 
@@ -161,46 +111,17 @@ def _part(season_name: str | None, month_number: int | None) -> "YearPart":
     return WHOLE_YEAR if month_number is None else calendar_month(month_number)
 
 
-# --- `era5 map --out FILE.gif`: the hours of a day or month, one after another, and the options for that ---
+# --- `era5 map --out FILE.gif`: the hours of a day or month, one after another ---
 
 
-ProjectionOption = Annotated[
-    Literal["auto", "plate-carree", "equal-earth", "robinson", "polar-stereographic"],
-    typer.Option(
-        "--projection",
-        help="By itself: equal-earth, where areas are true, for an area wider than 180 and at least 90 degrees high; "
-        "polar-stereographic for one entirely beyond 60 degrees north or south; otherwise plate-carree.",
-    ),
-]
-CentreOption = Annotated[
-    float | None,
-    typer.Option(
-        "--centre-longitude",
-        metavar="DEGREES",
-        help="The meridian in the middle of a map of the globe, such as 150.",
-        show_default="the middle of the area",
-    ),
-]
-EveryOption = Annotated[
-    str | None,
-    typer.Option("--every", metavar="HOURS", help="Of an animation: hours between frames.", show_default="1h"),
-]
-FpsOption = Annotated[
-    int | None,
-    typer.Option("--fps", metavar="NUMBER", help="Of an animation: frames per second.", show_default="12"),
-]
-
-
-def require_centre(degrees: float | None) -> None:
-    """Require a longitude, if one is given."""
+def _require_centre(degrees: float | None) -> None:
     if degrees is not None and not -180.0 <= degrees <= 360.0:
         raise UsageError(
             f"--centre-longitude {degrees:g} is out of range", remedy="Give a longitude from -180 to 360, in degrees."
         )
 
 
-def require_still(every: str | None, fps: int | None) -> None:
-    """Require that no option of an animation is given."""
+def _require_still(every: str | None, fps: int | None) -> None:
     for name, value in (("--every", every), ("--fps", fps)):
         if value is not None:
             raise UsageError(
@@ -208,23 +129,23 @@ def require_still(every: str | None, fps: int | None) -> None:
             )
 
 
-def asked_hours(day: str | None, month: str | None, others: "Mapping[str, object]") -> tuple["datetime", "datetime"]:
-    """First instant and end of the day or month to animate; `others` are options that cannot be combined, by name."""
+def asked_hours(options: MapOptions) -> tuple["datetime", "datetime"]:
+    """First instant and end of the day or month to animate; no other option can be combined with it."""
     from datetime import UTC, datetime, time, timedelta
 
     from era5_pipeline.model.question import asked_month
     from era5_pipeline.model.times import parse_day
 
-    given = [name for name, value in others.items() if value]
-    if given or (day is None) == (month is None):
+    given = [name for name in options.given() if name not in ("--day", "--month")]
+    if given or (options.day is None) == (options.month is None):
         raise UsageError(
             f"an animation shows the hours of a day or month{f', not {given[0]}' if given else ''}",
             remedy="Give --month 2023-07 or --day 2023-07-15, or a picture with --out map.png.",
         )
-    if month is not None:
-        asked = asked_month(month)
+    if options.month is not None:
+        asked = asked_month(options.month)
         return asked.start, asked.end
-    start = datetime.combine(parse_day(day or ""), time(), UTC)
+    start = datetime.combine(parse_day(options.day or ""), time(), UTC)
     return start, start + timedelta(days=1)
 
 
@@ -269,11 +190,6 @@ def animate(
     warn_of_gaps(list(frames.notes), strict=strict)
 
 
-# --- `era5 map`: one variable as a map, of an hour, a day, a month, an anomaly or a trend: PNG, PDF or SVG ---
-#
-# The hours of a day or month become a GIF or MP4 (`animate`).
-
-
 def map_(
     *,
     column: Annotated[
@@ -287,16 +203,56 @@ def map_(
             help="The file to write: PNG, PDF or SVG by its suffix; GIF or MP4 animates the hours of a day or month.",
         ),
     ],
-    time: TimeOption = None,
-    day: DayOption = None,
-    month: MonthOption = None,
-    year: YearOption = None,
-    trend: TrendOption = None,
-    season: SeasonOption = None,
-    calendar_month: CalendarMonthOption = None,
-    statistic: StatisticOption = None,
-    anomaly: AnomalyOption = False,
-    baseline: BaselineOption = None,
+    time: Annotated[
+        str | None,
+        typer.Option("--time", metavar="TIME", help="One hour; UTC unless it has an offset.", show_default=False),
+    ] = None,
+    day: Annotated[
+        str | None, typer.Option("--day", metavar="DAY", help="A day in UTC, such as 2023-07-15.", show_default=False)
+    ] = None,
+    month: Annotated[
+        str | None, typer.Option("--month", metavar="MONTH", help="A month, such as 2023-07.", show_default=False)
+    ] = None,
+    year: Annotated[
+        str | None,
+        typer.Option("--year", metavar="YEAR", help="A year, or with --season a part of it.", show_default=False),
+    ] = None,
+    trend: Annotated[
+        str | None,
+        typer.Option(
+            "--trend", metavar="FIRST-LAST", help="The change per decade over these years.", show_default=False
+        ),
+    ] = None,
+    season: Annotated[
+        str | None,
+        typer.Option(
+            "--season", metavar="NAME", help="With --year or --trend: DJF, MAM, JJA or SON.", show_default="the year"
+        ),
+    ] = None,
+    calendar_month: Annotated[
+        int | None,
+        typer.Option(
+            "--calendar-month", metavar="1-12", help="With --trend: this month of each year.", show_default="the year"
+        ),
+    ] = None,
+    statistic: Annotated[
+        str | None,
+        typer.Option(
+            "--statistic",
+            metavar="NAME",
+            help="Of a day, month or year: mean, min, max or sum.",
+            show_default="the sum of totals, the mean of others",
+        ),
+    ] = None,
+    anomaly: Annotated[
+        bool, typer.Option("--anomaly", help="With --month or --year: less the mean of the same months of --baseline.")
+    ] = False,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline", metavar="FIRST-LAST", help="Years that an anomaly is relative to.", show_default=NORMAL_PERIOD
+        ),
+    ] = None,
     area: Annotated[
         str | None,
         typer.Option(
@@ -322,10 +278,31 @@ def map_(
         str | None,
         typer.Option("--title", metavar="TEXT", help="Title of the map.", show_default="what is drawn"),
     ] = None,
-    projection: ProjectionOption = "auto",
-    centre_longitude: CentreOption = None,
-    every: EveryOption = None,
-    fps: FpsOption = None,
+    projection: Annotated[
+        Literal["auto", "plate-carree", "equal-earth", "robinson", "polar-stereographic"],
+        typer.Option(
+            "--projection",
+            help="By itself: equal-earth, where areas are true, for an area wider than 180 and at least 90 degrees "
+            "high; polar-stereographic for one entirely beyond 60 degrees north or south; otherwise plate-carree.",
+        ),
+    ] = "auto",
+    centre_longitude: Annotated[
+        float | None,
+        typer.Option(
+            "--centre-longitude",
+            metavar="DEGREES",
+            help="The meridian in the middle of a map of the globe, such as 150.",
+            show_default="the middle of the area",
+        ),
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option("--every", metavar="HOURS", help="Of an animation: hours between frames.", show_default="1h"),
+    ] = None,
+    fps: Annotated[
+        int | None,
+        typer.Option("--fps", metavar="NUMBER", help="Of an animation: frames per second.", show_default="12"),
+    ] = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Exit with code 4 if places have no value; the map is still written."),
@@ -347,9 +324,9 @@ def map_(
       era5 map --month 2023-07 --column t2m --every 3h --out july.gif
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.draw.animation import MapLook
-    from era5_pipeline.draw.figures import require_drawable
+    from era5_pipeline.draw.figures import save_figure
     from era5_pipeline.draw.file_formats import USUAL_FPS, is_animation
-    from era5_pipeline.draw.maps import plot_map
+    from era5_pipeline.draw.maps import draw_map
     from era5_pipeline.maps.read import read_map
     from era5_pipeline.model.question import asked_area, asked_column
     from era5_pipeline.model.settings import read_settings
@@ -357,47 +334,30 @@ def map_(
 
     variable, rectangle = asked_column(column), asked_area(area)
     require_limits(vmin, vmax)
-    require_centre(centre_longitude)
-    title = title if title is None else require_drawable(title, "--title")
+    _require_centre(centre_longitude)
+    title = require_title(title)
+    options = MapOptions(time, day, month, year, trend, season, calendar_month, statistic, anomaly, baseline)
     if is_animation(out):
-        others: dict[str, object] = {
-            "--time": time,
-            "--year": year,
-            "--trend": trend,
-            "--season": season,
-            "--statistic": statistic,
-        }
-        others |= {"--calendar-month": calendar_month, "--anomaly": anomaly, "--baseline": baseline}
         look = MapLook(title, (vmin, vmax), projection, centre_longitude, USUAL_FPS if fps is None else fps)
-        animate(variable, asked_hours(day, month, others), rectangle, out, look, every=every, strict=strict)
+        animate(variable, asked_hours(options), rectangle, out, look, every=every, strict=strict)
         return
-    require_still(every, fps)
-    question = asked_map(
-        variable,
-        time=time,
-        day=day,
-        month=month,
-        year=year,
-        trend=trend,
-        season_name=season,
-        month_number=calendar_month,
-        statistic=statistic,
-        anomaly=anomaly,
-        baseline=baseline,
-    )
+    _require_still(every, fps)
+    question = asked_map(variable, options)
     require_picture(out, "--out")
     with open_connection(read_settings(), "reading the map") as connection:
         answer = read_map(connection, question, variable, rectangle)
     credit = answer.origin.credit
-    plot_map(
-        answer.field,
+    save_figure(
+        draw_map(
+            answer.field,
+            credit=credit,
+            notes=answer.notes,
+            title=title,
+            limits=(vmin, vmax),
+            projection=projection,
+            centre=centre_longitude,
+        ).figure,
         out,
-        credit=credit,
-        notes=answer.notes,
-        title=title,
-        limits=(vmin, vmax),
-        projection=projection,
-        centre=centre_longitude,
     )
     typer.echo(f"wrote {out}: {variable.column} {answer.summary}, {answer.counted} ({credit})")
     if answer.left_out:

@@ -27,9 +27,6 @@ def point_overrides(source: str | None, asked: "AskedPlace | None") -> dict[str,
     return {"source": source or SOURCE_OF_POINTS, "point": str(asked.cell.location)}
 
 
-# --- The option `--store`: a Zarr store, which selects the source that reads it ---
-
-
 StoreOption = Annotated[
     str | None,
     typer.Option(
@@ -112,9 +109,6 @@ StrictOption = Annotated[
 ]
 
 
-# --- The option `--calendar-month` of commands with a range of months ---
-
-
 CalendarMonthsOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -137,6 +131,13 @@ def require_picture(path: Path, option: str) -> None:
         picture_format(path)
     except UsageError as error:
         raise UsageError(f"{option} {error.message}", remedy=error.remedy) from None
+
+
+def require_title(title: str | None) -> str | None:
+    """Require a title, if one is given, that a picture can show, and return it as it is drawn."""
+    from era5_pipeline.draw.figures import require_drawable
+
+    return title if title is None else require_drawable(title, "--title")
 
 
 def require_limits(vmin: float | None, vmax: float | None) -> None:

@@ -125,6 +125,17 @@ def discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def new_table(*columns: str, right: Collection[str] = (), no_wrap: Collection[str] = ()) -> "Table":
+    """A table with these columns; those `right` are of numbers, and those `no_wrap` are never folded."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table(box=SIMPLE)
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left", no_wrap=name in no_wrap)
+    return table
+
+
 def print_table(console: "Console", table: "Table", *, labelled: Collection[str] = ()) -> None:
     """Print a table; on a narrow terminal, fold the cells of columns that may wrap, between words.
 

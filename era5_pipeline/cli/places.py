@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from era5_pipeline.cli.output import print_table, terminal
+from era5_pipeline.cli.output import new_table, print_table, terminal
 
 if TYPE_CHECKING:
     from era5_pipeline.model.places import AskedPlace
@@ -56,17 +56,11 @@ def places(
 
 
 def _print(found: "list[AskedPlace]") -> None:
-    from rich.box import SIMPLE
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE)
-    table.add_column("place")
-    for heading in ("population", "latitude", "longitude"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for heading in ("time zone", "cell", "of the cell"):
-        table.add_column(heading, no_wrap=heading == "cell")
-    table.add_column("number", justify="right", no_wrap=True)
+    numbers = ("population", "latitude", "longitude", "number")
+    columns = ("place", *numbers[:-1], "time zone", "cell", "of the cell", "number")
+    table = new_table(*columns, right=numbers, no_wrap=(*numbers, "cell"))
     for one in found:
         if one.place is not None:
             where = one.cell.location

@@ -18,9 +18,6 @@ from era5_pipeline.cli.options import CellOption, LatitudeOption, LongitudeOptio
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.times import NORMAL_PERIOD
 
-# --- The file name of a page, checked without importing what draws ---
-
-
 _SUFFIXES = (".html", ".htm")
 
 
@@ -31,9 +28,6 @@ def require_page(path: Path, option: str) -> None:
             f"{option} {path}: a page is an HTML file",
             remedy=f"Give a file name that ends with .html, such as {path.stem or 'place'}.html.",
         )
-
-
-# --- `era5 report`: a page about how the weather of a place has changed, in one file ---
 
 
 def report(

@@ -4,7 +4,6 @@ Options, and the output of rows; the answer is in `era5_pipeline.read.series`, t
 """
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,9 +25,10 @@ from era5_pipeline.cli.options import (
     StrictOption,
     require_limits,
     require_picture,
+    require_title,
     warn_of_gaps,
 )
-from era5_pipeline.cli.output import terminal
+from era5_pipeline.cli.output import discard_output, terminal
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.words import counted
 
@@ -100,12 +100,11 @@ def series(
     where = asked_place(COMMAND, place, lat, lon, cell)
     (start, end), asked = asked_range(from_, to or from_), asked_columns(column or None)
     if plot:
-        from era5_pipeline.draw.figures import require_drawable
+        from era5_pipeline.draw.figures import save_figure
 
         _require_no_direction(asked or ())
-
         require_picture(plot, "--plot")
-        title = title if title is None else require_drawable(title, "--title")
+        title = require_title(title)
     elif (title, vmin, vmax) != (None, None, None):
         raise UsageError(
             "--title, --vmin and --vmax are options of a plot", remedy="Add --plot FILE, or leave them out."
@@ -114,18 +113,20 @@ def series(
         answer = read_series_answer(connection, where, asked, start, end)
     lines, credit = answer.lines, answer.origin.credit
     if plot:
-        from era5_pipeline.draw.series import plot_series
+        from era5_pipeline.draw.series import series_figure
 
-        plot_series(
-            answer.rows,
-            answer.variables,
-            where.cell.location,
+        save_figure(
+            series_figure(
+                answer.rows,
+                answer.variables,
+                where.cell.location,
+                place_name=where.name,
+                credit=credit,
+                notes=lines,
+                title=title,
+                limits=(vmin, vmax),
+            ),
             plot,
-            place_name=where.name,
-            credit=credit,
-            notes=lines,
-            title=title,
-            limits=(vmin, vmax),
         )
         typer.echo(f"wrote {plot}: {where.description}, {counted(answer.rows.times.size, 'hour')} ({credit})", err=True)
     if plot is None or format_ is not None:
@@ -173,8 +174,7 @@ def surviving_closed_pipe() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes standard output again at exit, and would fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()  # Python flushes standard output again at exit, and would fail again
         raise typer.Exit(1) from None
 
 

@@ -2,12 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from era5_pipeline.cli.options import require_picture
-from era5_pipeline.cli.output import by_cause, narrow_columns, print_table, terminal
+from era5_pipeline.cli.output import by_cause, narrow_columns, new_table, print_table, terminal
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.variables import named_columns
 from era5_pipeline.model.words import counted
@@ -47,9 +47,10 @@ def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: 
 
     areas = read_coverage(connection)
     if out is not None:
-        from era5_pipeline.draw.coverage import plot_coverage
+        from era5_pipeline.draw.coverage import coverage_figure
+        from era5_pipeline.draw.figures import save_figure
 
-        plot_coverage(areas, out, credit=read_credit(connection, None, None))
+        save_figure(coverage_figure(areas, credit=read_credit(connection, None, None)), out)
     if as_json:
         typer.echo(json.dumps([area.to_json() for area in areas], indent=1))
     elif not areas:
@@ -68,12 +69,7 @@ def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: 
 
 def _table(areas: "list[AreaCoverage]", shown: "Collection[str]") -> "Table":
     """The table with the columns `shown`."""
-    from rich.box import SIMPLE
-    from rich.table import Table
-
-    table = Table(box=SIMPLE)
-    for name in ("area", "variables", *shown):
-        table.add_column(name)
+    table = new_table("area", "variables", *shown)
     for area in areas:
         title = area.name
         for columns, cells in _rows(area):
@@ -98,14 +94,8 @@ def _rows(area: "AreaCoverage") -> list[tuple[list[str], tuple[str, ...]]]:
     return [(columns, cells) for cells, columns in alike.items()]
 
 
-# --- `era5 status`: the ledger, and the table's size on disk, as a table or as JSON ---
-
-
-_COLUMNS: "tuple[tuple[str, Literal['left', 'right']], ...]" = (
-    *(("month", "left"), ("state", "left"), ("area", "left"), ("rows", "right"), ("hours", "right")),
-    *(("locations", "right"), ("bytes/row", "right"), ("source", "left"), ("version", "left")),
-    *(("columns", "left"), ("loaded", "left")),
-)
+_NUMBERS = ("rows", "hours", "locations", "bytes/row")
+_COLUMNS = ("month", "state", "area", *_NUMBERS, "source", "version", "columns", "loaded")
 # Columns to leave out on a narrow terminal, in this order.
 _LEFT_OUT_FIRST = ("loaded", "bytes/row", "locations", "source", "hours", "version")
 # Columns whose cells are folded before others are left out.
@@ -192,19 +182,13 @@ def _fitting(console: "Console", rows: "Sequence[tuple[str, ...]]") -> "tuple[Ta
 
     If even the essential columns do not fit, it has all of them, and each month is printed as a paragraph.
     """
-    from rich.box import SIMPLE
-    from rich.table import Table
-
     left_out: list[str] = []
     is_last = False
     while True:
-        shown = [i for i, (name, _) in enumerate(_COLUMNS) if name not in left_out]
-        table = Table(box=SIMPLE)
-        for i in shown:
-            name, justify = _COLUMNS[i]
-            table.add_column(name, justify=justify, no_wrap=name not in _FOLDED)
+        shown = [name for name in _COLUMNS if name not in left_out]
+        table = new_table(*shown, right=_NUMBERS, no_wrap=set(_COLUMNS) - set(_FOLDED))
         for row in rows:
-            table.add_row(*(row[i] for i in shown))
+            table.add_row(*(cell for name, cell in zip(_COLUMNS, row, strict=True) if name in shown))
         if is_last or narrow_columns(console, table):
             return table, left_out
         is_last = len(left_out) == len(_LEFT_OUT_FIRST)
@@ -245,16 +229,12 @@ def _minute(time: "datetime | None") -> str:
 
 
 def _version(part: "LedgerEntry") -> str:
-    if part.interpolated is not None:
-        return f"{_stated_version(part)}, interpolated"
-    return _stated_version(part)
-
-
-def _stated_version(part: "LedgerEntry") -> str:
-    if part.version == "mixed":
-        return f"mixed: {len(part.preliminary)} of {part.hours} h preliminary"
-    revised = part.version == "final" and part.revised_at is not None
-    return f"{part.version} (revised {part.revised_at:%Y-%m-%d})" if revised else part.version
+    said: str = part.version
+    if said == "mixed":
+        said += f": {len(part.preliminary)} of {part.hours} h preliminary"
+    elif said == "final" and part.revised_at is not None:
+        said += f" (revised {part.revised_at:%Y-%m-%d})"
+    return said if part.interpolated is None else f"{said}, interpolated"
 
 
 def _bytes_per_row(space: "MonthSpace | None") -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from era5_pipeline.cli.output import print_table, terminal
+from era5_pipeline.cli.output import new_table, print_table, terminal
 from era5_pipeline.model.errors import Era5Error
 
 if TYPE_CHECKING:
@@ -89,16 +89,10 @@ def _to_json(variable: "Variable", held: frozenset[str] | None) -> dict[str, Any
 
 
 def _print(found: "list[Variable]", held: frozenset[str] | None) -> None:
-    from rich.box import SIMPLE
-    from rich.table import Table
-
     from era5_pipeline.model.variables import DEFAULT_NAME, DEFAULT_VARIABLES, VARIABLES
 
-    table = Table(box=SIMPLE)
-    for name in ("name", "column", "unit", "values are"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("description")
-    table.add_column("held", no_wrap=True)
+    narrow = ("name", "column", "unit", "values are", "held")
+    table = new_table(*narrow[:-1], "description", "held", no_wrap=narrow)
     kinds = {"instant": "instant", "accum": "totals", "avg": "means", "max": "maxima", "min": "minima"}
     for variable in found:
         loaded = "yes" if held is not None and variable.column in held else ""

@@ -1,6 +1,7 @@
 """`era5 verify`: compare table, summaries, ledger, lake and kept files, month by month."""
 
 import json
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -56,16 +57,7 @@ def verify(
                 for line in result.differences or (equal if result.rows else f"{month}: not loaded",):
                     print_line(line)
     if as_json:
-        values = [
-            {
-                "month": str(one.month),
-                "rows": one.rows,
-                "compared": list(one.compared),
-                "differences": list(one.differences),
-            }
-            for one in results
-        ]
-        print_line(json.dumps(values, indent=1))
+        print_line(json.dumps([asdict(one) | {"month": str(one.month)} for one in results], indent=1))
     different = [result.month for result in results if result.differences]
     if different:
         raise RefusedError(

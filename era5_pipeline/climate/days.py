@@ -32,6 +32,7 @@ TEMPERATURE = "temperature_2m"
 PRECIPITATION = "total_precipitation"
 ZONAL, MERIDIONAL = "zonal_wind_10m", "meridional_wind_10m"
 WIND_SPEED = "wind_speed_10m"
+_COLUMNS: dict[Element, str] = {"temperature": TEMPERATURE, "precipitation": PRECIPITATION, "wind": WIND_SPEED}
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,18 +77,11 @@ def hours_by_day(hours: pd.DataFrame, offset_minutes: int = 0) -> DayHours:
         + offset_minutes
     )
     first, last = int(minutes[0] // _MINUTES_PER_DAY), int(minutes[-1] // _MINUTES_PER_DAY)
-    given: dict[Element, FloatArray] = {}
-    if TEMPERATURE in hours:
-        given["temperature"] = hours[TEMPERATURE].to_numpy(dtype=np.float64)
-    if PRECIPITATION in hours:
-        given["precipitation"] = hours[PRECIPITATION].to_numpy(dtype=np.float64)
-    if WIND_SPEED in hours:
-        given["wind"] = hours[WIND_SPEED].to_numpy(dtype=np.float64)
-    elif ZONAL in hours and MERIDIONAL in hours:
-        given["wind"] = np.hypot(
-            hours[ZONAL].to_numpy(dtype=np.float64),
-            hours[MERIDIONAL].to_numpy(dtype=np.float64),
-        )
+    known = {*_COLUMNS.values(), ZONAL, MERIDIONAL}.intersection(hours.columns)
+    columns = {name: hours[name].to_numpy(dtype=np.float64) for name in known}
+    given = {element: columns[name] for element, name in _COLUMNS.items() if name in columns}
+    if "wind" not in given and ZONAL in columns and MERIDIONAL in columns:
+        given["wind"] = np.hypot(columns[ZONAL], columns[MERIDIONAL])
     values: dict[Element, FloatArray] = {}
     for element, of_hours in given.items():
         # A total belongs where its hour begins.

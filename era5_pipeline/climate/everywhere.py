@@ -31,12 +31,12 @@ from era5_pipeline.model.grid import N_LONGITUDES, latitudes_of, longitudes_of
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.package_version import __version__
 from era5_pipeline.model.words import pip_install
+from era5_pipeline.postgres.roles import grant_to_table_readers, transfer_to_table_owner, weather_schema
 from era5_pipeline.read.credit import UNKNOWN_ORIGIN, read_origin
 from era5_pipeline.read.fetch import fetch_packed, nothing_loaded
 from era5_pipeline.read.held import places_held
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.project_files import read_sql
-from era5_pipeline.warehouse.views import grant_to_table_readers, transfer_to_table_owner, weather_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -126,6 +126,10 @@ class YearPart:
         numbers = [_year_and_month(year, number) for number in range(self.first, self.last + 1)]
         return tuple(Month(of, month) for of, month in numbers if of >= FIRST_YEAR)
 
+    def months_of(self, years: YearSpan) -> list[Month]:
+        """Its months in all of these years."""
+        return [month for year in range(years.first, years.last + 1) for month in self.months(year)]
+
     def hours(self, year: int) -> int:
         """The number of hours of its months in a year."""
         numbers = [_year_and_month(year, number) for number in range(self.first, self.last + 1)]

@@ -114,7 +114,7 @@ def make_answer(
         daily=daily,
         seasons=seasonal_cycle(every_month, baseline, _complete(yearly, main)),
         trends=trends,
-        records=records_of(days, daily, monthly, yearly),
+        records=tuple(records_of(days, daily, monthly, yearly)),
         provenance=provenance,
         sentence=sentence_of(place, trends, days.elements, provenance.notice),
         is_significant=headline.is_significant if isinstance(headline, Trend) and not provenance.notice else None,
@@ -426,10 +426,11 @@ def read_climate(connection: Connection, question: ClimateQuestion) -> ClimateAn
     if asked.empty:
         raise _no_whole_day(connection, place, locations, period)
     rule = _rule(question.days, asked)
-    asked = within_period(hours, period, timedelta(minutes=rule.offset_minutes))
+    offset = timedelta(minutes=rule.offset_minutes)
+    asked = within_period(hours, period, offset)
     asked = asked if len(asked) else hours
     beside = hours if len(asked) < len(hours) else None
-    provenance = read_provenance(connection, locations, asked, *_instants(period, rule), beside=beside)
+    provenance = read_provenance(connection, locations, asked, *_bounds(period, offset), beside=beside)
     answer = make_answer(hours, place, rule, baseline, provenance, first_day=period.first, last_day=period.last)
     if answer is None:
         raise _no_whole_day(connection, place, locations, period)
@@ -450,10 +451,6 @@ def _bounds(period: Period, offset: timedelta) -> tuple[datetime | None, datetim
     start = datetime.combine(period.first, time(), UTC) - offset if period.first else None
     end = datetime.combine(period.last + _DAY, time(), UTC) - offset if period.last else None
     return start, end
-
-
-def _instants(period: Period, rule: DayRule) -> tuple[datetime | None, datetime | None]:
-    return _bounds(period, timedelta(minutes=rule.offset_minutes))
 
 
 def _to_read(period: Period, baseline: YearSpan) -> tuple[datetime | None, datetime | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calendar import isleap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -89,7 +90,7 @@ def lacks_days(yearly: pd.DataFrame, element: Element) -> pd.Series:
 
 def _days_of(years: pd.Index) -> pd.Series:
     """The number of days of each year."""
-    return pd.Series(np.where(years.map(_is_leap), 366, 365), index=years)
+    return pd.Series(np.where(years.map(isleap), 366, 365), index=years)
 
 
 # --- Means and totals of years and months from all of their hours, and whether each is complete ---
@@ -172,10 +173,6 @@ def _trimmed(table: pd.DataFrame) -> pd.DataFrame:
     return table.iloc[kept[0] : kept[-1] + 1] if kept.size else table
 
 
-def _is_leap(year: int) -> bool:
-    return (year % 4 == 0 and year % 100 != 0) or year % 400 == 0
-
-
 # --- The mean of each month of the year, in the baseline and in the last years: the shift of the seasons ---
 
 
@@ -243,12 +240,8 @@ def _means(months: pd.Series, years: YearSpan | None) -> pd.Series:
 # --- Records: the extremes of hours, days, months and years, with their times ---
 
 
-def records_of(days: DayHours, daily: pd.DataFrame, monthly: pd.DataFrame, yearly: pd.DataFrame) -> tuple[Record, ...]:
+def records_of(days: DayHours, daily: pd.DataFrame, monthly: pd.DataFrame, yearly: pd.DataFrame) -> Iterator[Record]:
     """The records of these days, and of the complete months and years of their tables."""
-    return tuple(_records(days, daily, monthly, yearly))
-
-
-def _records(days: DayHours, daily: pd.DataFrame, monthly: pd.DataFrame, yearly: pd.DataFrame) -> Iterator[Record]:
     if "temperature" in days.values:
         yield from _hour("hottest_hour", "hottest hour", days, "temperature", 1, highest=True)
         yield from _hour("coldest_hour", "coldest hour", days, "temperature", 1, highest=False)

@@ -43,7 +43,7 @@ from era5_pipeline.model.errors import (
 from era5_pipeline.model.months import calendar_months_of, spans
 from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.model.source_kinds import source_kind
-from era5_pipeline.sources.open_source import is_known, request_ahead, request_groups
+from era5_pipeline.sources.open_source import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -318,7 +318,7 @@ class _Wish:
         """Yield the months in groups that one request covers; each alone if the store of files does not answer."""
         left = self.months
         with suppress(Era5Error):  # the month's run reports it
-            for group in request_groups(self.settings, self.months):
+            for group in source_of(self.settings).request_groups(self.months):
                 left = left[len(group) :]
                 yield group
         yield from ((month,) for month in left)
@@ -326,7 +326,7 @@ class _Wish:
     def is_known(self, month: Month) -> bool:
         """Return True if the source has the month's files."""
         with suppress(Era5Error):
-            return is_known(self.settings, month)
+            return source_of(self.settings).known(month) is not None
         return False
 
 
@@ -387,7 +387,7 @@ class MonthRunner:
                     return
                 # Two requests in the queue, as in a backfill, once the service has delivered a first month.
                 if following and self._last is not None and self._last.results.raw is not None:
-                    request_ahead(wish.settings, following)
+                    source_of(wish.settings).request_ahead(following)
                 self._run_alone(wish, month, group if len(group) > 1 else ())
                 if month != group[-1] and month == group[0] and not wish.is_known(group[-1]):
                     # The request for several months failed, and the source has reported why.

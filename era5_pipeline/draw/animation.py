@@ -205,83 +205,43 @@ _ALWAYS = ("white", NO_DATA, NO_DATA_ON_LAND, INK, FAINT)
 
 @dataclass(frozen=True, eq=False)
 class ColourLevels:
-    """The colours of values, (l, 3), in steps: those of a stepped scale, otherwise 120 equal ones."""
+    """The colours of values, (l, 3), in steps at `edges`, (l - 1,): those of a stepped scale, otherwise equal ones."""
 
     colours: ByteArray
-    norm: Normalize
+    edges: npt.NDArray[np.float64]
 
     @classmethod
     def of(cls, colormap: Colormap, norm: Normalize) -> ColourLevels:
         """The steps of a colour scale."""
         if isinstance(norm, BoundaryNorm):
             edges = np.asarray(norm.boundaries, dtype=np.float64)
-            middles = np.concatenate([[edges[0] - 1.0], (edges[:-1] + edges[1:]) / 2, [edges[-1] + 1.0]])
-            places = norm(middles)
         else:
-            places = (np.arange(_LEVELS) + 0.5) / _LEVELS
-        return cls(np.asarray(colormap(places, bytes=True), dtype=np.uint8)[:, :3], norm)
+            edges = np.linspace(norm.vmin or 0.0, norm.vmax or 0.0, _LEVELS - 1)
+        middles = np.concatenate([[edges[0] - 1.0], (edges[:-1] + edges[1:]) / 2, [edges[-1] + 1.0]])
+        return cls(np.asarray(colormap(norm(middles), bytes=True), dtype=np.uint8)[:, :3], edges)
 
     def of_values(self, values: npt.NDArray[np.floating]) -> ByteArray:
         """The step of each value, of the same shape; 255 for NaN."""
-        if isinstance(self.norm, BoundaryNorm):
-            levels = np.digitize(values, np.asarray(self.norm.boundaries)).astype(np.uint8)
-        else:
-            low, high = float(self.norm.vmin or 0.0), float(self.norm.vmax or 0.0)
-            with np.errstate(invalid="ignore"):
-                scaled = np.clip((values - low) * (_LEVELS / (high - low)), 0, _LEVELS - 1)
-            levels = np.nan_to_num(scaled, nan=0.0).astype(np.uint8)
+        levels = np.digitize(values, self.edges).astype(np.uint8)
         found: ByteArray = np.where(np.isnan(values), np.uint8(NO_LEVEL), levels)
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class FramePalette:
-    """Colours (256, 3), beginning with those of the levels."""
-
-    colours: ByteArray
-    # The colour nearest to the middle of each of 64 x 64 x 64 cubes of colours.
-    table: ByteArray
-
-    @classmethod
-    def of(cls, levels: ColourLevels, others: ByteArray) -> FramePalette:
-        """The colours of the levels, and as many as fit to represent `others`, (n, 3)."""
-        fixed = np.array([np.round(255 * np.array(mpl.colors.to_rgb(name))) for name in _ALWAYS], dtype=np.uint8)
-        room = 256 - len(levels.colours) - len(fixed)
-        picture = Image.fromarray(np.ascontiguousarray(others[None]), "RGB").quantize(room, Image.Quantize.MEDIANCUT)
-        found = np.array(picture.getpalette() or [], dtype=np.uint8).reshape(-1, 3)[:room]
-        colours = np.zeros((256, 3), dtype=np.uint8)
-        known = np.concatenate([levels.colours, fixed, found])
-        colours[: len(known)] = known
-        middles = np.arange(2, 256, 4, dtype=np.uint8)
-        cubes = np.stack(np.meshgrid(middles, middles, middles, indexing="ij"), axis=-1).reshape(-1, 3)
-        return cls(colours, _nearest(colours, cubes))
-
-    def nearest(self, colours: ByteArray) -> ByteArray:
-        """The number of the colour nearest to each of `colours`, (n, 3): exact if it is in the palette."""
-        packed = colours.astype(np.uint32) @ np.array([65536, 256, 1], dtype=np.uint32)
-        different, where = np.unique(packed, return_inverse=True)
-        parts = np.stack([different >> 16, different >> 8 & 255, different & 255], axis=1)
-        return _nearest(self.colours, parts.astype(np.uint8))[where]
-
-    def nearly_nearest(self, colours: ByteArray) -> ByteArray:
-        """The number of a colour near each of `colours`, (n, 3), by table look-up: off by at most three of 256."""
-        cubes = (colours >> 2).astype(np.int32)
-        found: ByteArray = self.table[(cubes[:, 0] << 12) | (cubes[:, 1] << 6) | cubes[:, 2]]
-        return found
+def palette_of(levels: ColourLevels, others: ByteArray) -> ByteArray:
+    """256 colours, (256, 3): those of the levels, white, greys, and as many as fit to represent `others`, (n, 3)."""
+    fixed = np.array([np.round(255 * np.array(mpl.colors.to_rgb(name))) for name in _ALWAYS], dtype=np.uint8)
+    room = 256 - len(levels.colours) - len(fixed)
+    picture = Image.fromarray(np.ascontiguousarray(others[None]), "RGB").quantize(room, Image.Quantize.MEDIANCUT)
+    found = np.array(picture.getpalette() or [], dtype=np.uint8).reshape(-1, 3)[:room]
+    known = np.concatenate([levels.colours, fixed, found])
+    return np.pad(known, [(0, 256 - len(known)), (0, 0)])
 
 
-def _nearest(palette: ByteArray, colours: ByteArray) -> ByteArray:
-    """The number of the colour of a palette, (256, 3), nearest to each of `colours`, (n, 3)."""
-    own = palette.astype(np.float32)
-    # |a - b|^2 without |a|^2, which is the same for the whole palette, as one product: (a, 1) with (-2 b, |b|^2).
-    # float32 has all of these whole numbers exactly.
-    distances = np.column_stack([-2 * own, (own**2).sum(axis=1)]).T
-    found = np.empty(len(colours), dtype=np.uint8)
-    for first in range(0, len(colours), 65536):
-        part = colours[first : first + 65536].astype(np.float32)
-        with_one = np.column_stack([part, np.ones(len(part), dtype=np.float32)])
-        found[first : first + 65536] = np.argmin(with_one @ distances, axis=1)
-    return found
+def nearest(palette: ByteArray, colours: ByteArray) -> ByteArray:
+    """The number of the colour of a palette nearest to each of `colours`, (n, 3): exact if it is in the palette."""
+    from scipy.spatial import KDTree  # noqa: PLC0415  # slow to import
+
+    return np.asarray(KDTree(palette).query(colours)[1], dtype=np.uint8)
 
 
 # --- The pixels of each frame of an animated map, as colour numbers of one palette ---
@@ -309,7 +269,7 @@ class FramePainter:
         # If the line is too long and was cut off at its end, the time alone is shown.
         self._before_time = longest.removesuffix(drawn.field.when) if longest.endswith(drawn.field.when) else ""
         extent = drawn.when.get_window_extent()
-        height, width = (round(inches * drawn.figure.dpi) for inches in drawn.figure.get_size_inches()[::-1])
+        height, width = self.shape = canvas.get_width_height()[::-1]
         self._text = (
             slice(max(height - int(extent.y1) - _AROUND_TEXT, 0), height - int(extent.y0) + _AROUND_TEXT),
             slice(max(int(extent.x0) - _AROUND_TEXT, 0), width),
@@ -317,7 +277,7 @@ class FramePainter:
         drawn.when.set_text("")
         drawn.image.set_visible(False)
         base = self._pixels()
-        self._background = self._as_drawn()
+        self._background = self._canvas.copy_from_bbox(drawn.figure.bbox)  # type: ignore[no-untyped-call]
         cover = drawn.axes.imshow(
             np.zeros((1, 1, 3), dtype=np.uint8), extent=drawn.image.get_extent(), aspect="auto", zorder=1.0
         )
@@ -334,12 +294,18 @@ class FramePainter:
         assert isinstance(norm, Normalize)  # noqa: S101  # `colour_scale` makes these
         self._levels = ColourLevels.of(drawn.image.get_cmap(), norm)
         self._index = self._cells(height).index
-        self._mix(base, black, white)
-
-    @property
-    def palette(self) -> ByteArray:
-        """The colours of all frames, (256, 3)."""
-        return self._palette.colours
+        through = white.astype(np.int16) - black
+        self._is_pure = (through == 255).all(axis=2)
+        self._is_mixed = ~self._is_pure & (through > 0).any(axis=2) & (self._index >= 0)
+        # Of the pixels with a line over a cell: the colour over black, and the share that shows through the line.
+        self._lines, self._through = (one[self._is_mixed].astype(np.float32) for one in (black, through / 255))
+        some = np.unique(np.linspace(0, len(self._levels.colours) - 1, _MIXED_LEVELS).astype(int))
+        mixed = [self._under_lines(np.full(len(self._lines), level))[::3] for level in some]
+        self.palette = palette_of(self._levels, np.concatenate([base.reshape(-1, 3), *mixed]))
+        self._as_palette = Image.new("P", (1, 1))
+        self._as_palette.putpalette(self.palette.tobytes())
+        self._base = nearest(self.palette, base.reshape(-1, 3)).reshape(self.shape)
+        self._greys = nearest(self.palette, np.repeat(np.arange(256, dtype=np.uint8)[:, None], 3, axis=1))
 
     def paint(self, values: npt.NDArray[np.floating], when: str) -> ByteArray:
         """The frame, (height, width), of a field (n, m), with its time as text."""
@@ -348,32 +314,18 @@ class FramePainter:
         levels = flat[self._index]  # -1 is the last one
         shown = frame[self._map]
         np.copyto(shown, levels, where=self._is_pure & (levels != NO_LEVEL))
-        mixed = levels[self._is_mixed]
-        numbers = np.flatnonzero(mixed != NO_LEVEL)
-        over = shown[self._is_mixed]
-        over[numbers] = self._mixtures[numbers, mixed[numbers]]
-        shown[self._is_mixed] = over
+        under = levels[self._is_mixed]
+        # To within a few of 256, as Pillow looks colours up in a table: lines are thin.
+        mixed = Image.fromarray(self._under_lines(np.minimum(under, len(self._levels.colours) - 1))[None])
+        numbers = np.asarray(mixed.quantize(palette=self._as_palette, dither=Image.Dither.NONE))[0]
+        shown[self._is_mixed] = np.where(under == NO_LEVEL, shown[self._is_mixed], numbers)
         frame[self._text] = self._greys[self._text_pixels(when)]
         return frame
 
-    def _mix(self, base: ByteArray, black: ByteArray, white: ByteArray) -> None:
-        """Find the palette, and the colour of each pixel with a line over each level."""
-        through = white.astype(np.int16) - black
-        self._is_pure = (through == 255).all(axis=2)
-        self._is_mixed = ~self._is_pure & (through > 0).any(axis=2) & (self._index >= 0)
-        below, part = black[self._is_mixed].astype(np.float32), through[self._is_mixed].astype(np.float32) / 255
-        colours = self._levels.colours.astype(np.float32)
-
-        def over(level: int) -> ByteArray:
-            found: ByteArray = np.round(below + part * colours[level]).astype(np.uint8)
-            return found
-
-        some = np.unique(np.linspace(0, len(colours) - 1, _MIXED_LEVELS).astype(int))
-        others = np.concatenate([base.reshape(-1, 3), *(over(int(level))[::3] for level in some)])
-        self._palette = FramePalette.of(self._levels, others)
-        self._base = self._palette.nearest(base.reshape(-1, 3)).reshape(base.shape[:2])
-        self._mixtures = np.stack([self._palette.nearly_nearest(over(level)) for level in range(len(colours))], axis=1)
-        self._greys = self._palette.nearest(np.repeat(np.arange(256, dtype=np.uint8)[:, None], 3, axis=1))
+    def _under_lines(self, levels: npt.NDArray[np.integer]) -> ByteArray:
+        """The colours, (n, 3), of the pixels with lines over cells of these levels, (n,)."""
+        found: ByteArray = np.round(self._lines + self._through * self._levels.colours[levels]).astype(np.uint8)
+        return found
 
     def _cells(self, height: int) -> NearestCells:
         """The grid cells behind the pixels of the map."""
@@ -384,9 +336,6 @@ class FramePainter:
         x = west + (columns - box.x0) * ((east - west) / box.width)
         y = south + (height - rows - box.y0) * ((north - south) / box.height)
         return NearestCells.find(drawn.projection, drawn.field.latitudes, drawn.field.longitudes, x, y)
-
-    def _as_drawn(self) -> Any:  # noqa: ANN401  # matplotlib has no type for it
-        return self._canvas.copy_from_bbox(self._drawn.figure.bbox)
 
     def _pixels(self) -> ByteArray:
         self._canvas.draw()
@@ -449,9 +398,7 @@ def write_animation(frames: HourFrames, path: Path, look: MapLook, *, shown_path
         dpi=_MP4_DPI if is_mp4 else _GIF_DPI,
     )
     painter = FramePainter(drawn)
-    file: GifFile | Mp4File = (
-        Mp4File(path, painter.palette, look.fps) if is_mp4 else GifFile(path, painter.palette, look.fps)
-    )
+    file = (Mp4File if is_mp4 else GifFile)(path, painter.palette, look.fps, painter.shape)
     total = len(frames.hours)
     with closing(file):
         for number in range(total):

@@ -255,11 +255,6 @@ def month_axis(axes: Axes, starts: list[float]) -> None:
     axes.set_xlim(starts[0], starts[-1])
 
 
-def month_name(number: int) -> str:
-    """A month, 1 to 12, in three letters."""
-    return _MONTHS[number - 1]
-
-
 def _inches(axes: Axes) -> float:
     figure = axes.get_figure(root=True)
     return float(axes.get_position().width * (figure.get_size_inches()[0] if figure else WIDE))

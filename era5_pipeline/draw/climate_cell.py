@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 from matplotlib import ticker
 from matplotlib.patches import Rectangle
 
 from era5_pipeline.draw.climate_axes import LETTERS, WARM
 from era5_pipeline.draw.figures import add_axes, latitude_label, longitude_label, new_figure
 from era5_pipeline.draw.locator import WORLD, draw_land
+from era5_pipeline.draw.projections import stretch
 from era5_pipeline.maps.styles import INK
 from era5_pipeline.model.grid import STEP_DEGREES
 
@@ -24,7 +24,6 @@ _DOT = "#101010"  # the map stays pale on a dark page
 # Inches.
 _LEFT, _BOTTOM, _RIGHT, _TOP, _GAP = 0.52, 0.28, 0.1, 0.1, 0.12
 _TALLEST = 4.0  # degrees
-_HIGHEST_STRETCH = 4.0  # length of a degree of latitude to one of longitude
 
 
 def cell_figure(cells: tuple[float, float, float, float], asked: tuple[float, float] | None, width: float) -> Figure:
@@ -80,10 +79,10 @@ def _window(cells: tuple[float, float, float, float], shape: float) -> Window:
     """The window around the cells: `shape` is its ratio of width to height, in kilometres."""
     west, east, south, north = cells
     middle = (south + north) / 2
-    stretch = min(1.0 / max(float(np.cos(np.deg2rad(middle))), 1e-6), _HIGHEST_STRETCH)
-    tall = min(max(_TALLEST, 1.6 * (north - south), 1.6 * (east - west) / stretch / shape), 180.0)
+    longer = stretch(south, north)
+    tall = min(max(_TALLEST, 1.6 * (north - south), 1.6 * (east - west) / longer / shape), 180.0)
     low = min(max(middle - tall / 2, -90.0), 90.0 - tall)
-    wide = min(tall * stretch * shape, 360.0)
+    wide = min(tall * longer * shape, 360.0)
     return (west + east - wide) / 2, (west + east + wide) / 2, low, low + tall
 
 

@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from era5_pipeline.climate.anomalies import FEWEST_YEARS_OF_BASELINE
 from era5_pipeline.draw.climate_axes import (
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
-    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -120,28 +120,20 @@ def normal_band(answer: ClimateAnswer) -> NormalBand | None:
 
 def by_day_of_year(daily: pd.Series[float]) -> dict[int, FloatArray]:
     """The days of each year with values, (365,), without 29 February."""
-    days = daily.index
-    dates = daily.to_frame("value").assign(year=days.year, month=days.month, day=days.day, number=days.day_of_year)  # type: ignore[attr-defined]
-    dates = dates[~((dates["month"] == 2) & (dates["day"] == 29))]
-    is_leap = (dates["year"] % 4 == 0) & ((dates["year"] % 100 != 0) | (dates["year"] % 400 == 0))
-    numbers = dates["number"] - 1 - (is_leap & (dates["month"] > 2))
-    table = {}
-    for year, values in dates.assign(number=numbers).groupby("year"):
-        if values["value"].notna().any():
-            row = np.full(DAYS, np.nan)
-            row[values["number"].to_numpy()] = values["value"].to_numpy(dtype=np.float64)
-            table[int(str(year))] = row
-    return table
+    days = pd.DatetimeIndex(daily.index)
+    is_kept = (days.month != 2) | (days.day != 29)
+    days = days[is_kept]
+    numbers = days.day_of_year - (days.is_leap_year & (days.month > 2))
+    table = pd.Series(daily.to_numpy(dtype=np.float64)[is_kept], index=[days.year, numbers]).unstack()
+    rows = table.reindex(columns=range(1, DAYS + 1)).to_numpy()
+    return {int(year): row for year, row in zip(table.index, rows, strict=True) if np.isfinite(row).any()}
 
 
-def _percentiles(values: FloatArray, wanted: tuple[float, ...]) -> list[FloatArray]:
-    """Percentiles of each day, (365,), from values (n, 365); NaN for a day without any."""
+def _percentiles(values: FloatArray, wanted: tuple[float, ...]) -> FloatArray:
+    """The k wanted percentiles of each day, (k, 365), from values (n, 365); NaN for a day without any."""
     there = np.isfinite(values).any(axis=0)
-    found = []
-    for percentile in wanted:
-        row = np.full(DAYS, np.nan)
-        row[there] = np.nanpercentile(values[:, there], percentile, axis=0)
-        found.append(row)
+    found = np.full((len(wanted), DAYS), np.nan)
+    found[:, there] = np.nanpercentile(values[:, there], wanted, axis=0)
     return found
 
 
@@ -225,15 +217,9 @@ def cycles_of(answer: ClimateAnswer) -> list[DrawnCycle]:
         column = f"temperature_{name}"
         if span is not None and column in seasons.table and seasons.table[column].notna().any():
             rain = f"precipitation_{name}"
-            found.append(
-                DrawnCycle(
-                    span_text(span.first, span.last),
-                    seasons.table[column].reindex(range(1, 13)).to_numpy(dtype=np.float64),
-                    seasons.table[rain].reindex(range(1, 13)).to_numpy(dtype=np.float64)
-                    if rain in seasons.table
-                    else None,
-                )
-            )
+            of_rain = seasons.table[rain].to_numpy(dtype=np.float64) if rain in seasons.table else None
+            of_months = seasons.table[column].to_numpy(dtype=np.float64)
+            found.append(DrawnCycle(span_text(span.first, span.last), of_months, of_rain))
     if found or "mean_temperature" not in answer.monthly.columns:
         return found
     means = {}

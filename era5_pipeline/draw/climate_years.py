@@ -43,15 +43,12 @@ from era5_pipeline.draw.figures import (
     print_credit,
     print_notes,
     print_title,
-    save,
     wrapped_notes,
 )
 from era5_pipeline.maps.styles import FAINT, INK, unit_text
 from era5_pipeline.model.errors import NoDataError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -301,11 +298,6 @@ def climate_picture(answer: ClimateAnswer, title: str | None = None) -> Figure:
     print_notes(figure, _LEFT, lines)
     print_credit(figure, _LEFT, answer.provenance.credit)
     return figure
-
-
-def draw_climate(answer: ClimateAnswer, path: Path, title: str | None = None) -> None:
-    """Write `climate_picture` to `path` as PNG, PDF or SVG, atomically."""
-    save(climate_picture(answer, title), path)
 
 
 def _notes(answer: ClimateAnswer) -> list[str]:

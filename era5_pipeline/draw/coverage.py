@@ -15,7 +15,6 @@ from era5_pipeline.draw.figures import (
     print_credit,
     print_notes,
     print_title,
-    save,
     wrapped_notes,
 )
 from era5_pipeline.maps.styles import FAINT, INK
@@ -24,7 +23,6 @@ from era5_pipeline.read.fetch import nothing_loaded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     import numpy.typing as npt
     from matplotlib.axes import Axes
@@ -91,11 +89,6 @@ def coverage_figure(areas: Sequence[AreaCoverage], *, credit: str = "") -> Figur
     print_notes(figure, 0.3, notes)
     print_credit(figure, 0.3, credit)
     return figure
-
-
-def plot_coverage(areas: Sequence[AreaCoverage], path: Path, *, credit: str = "") -> None:
-    """Write `coverage_figure` to `path` as PNG, PDF or SVG, atomically."""
-    save(coverage_figure(areas, credit=credit), path)
 
 
 def _count(number: int, noun: str) -> str:

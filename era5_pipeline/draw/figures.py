@@ -166,7 +166,7 @@ def latitude_label(degrees: float) -> str:
     return f"{abs(degrees):g}°{'N' if degrees > 0 else 'S'}"
 
 
-def save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
     """Write the figure as PNG, PDF or SVG, by the suffix of `path`, atomically.
 
     The same figure gives the same bytes: files have no date or random names.

@@ -16,11 +16,7 @@ PICTURE_FORMATS = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
 
 
 def picture_format(path: Path) -> str:
-    """The format of a picture with this name.
-
-    Raises:
-        UsageError: if the path is a folder, or its suffix is unknown.
-    """
+    """The format of a picture with this name."""
     name = PICTURE_FORMATS.get(path.suffix.lower())
     if name is None or path.is_dir():
         raise UsageError(

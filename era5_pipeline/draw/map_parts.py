@@ -146,7 +146,7 @@ def print_no_data(figure: Figure, right: float, bottom: float) -> None:
 # The dots are on some of the cells, evenly over the map.
 
 
-_SPACING = 0.075  # inches
+SPACING = 0.075  # inches
 _DOT = 1.3  # points, squared
 # The share of white in the colours of a cell where the condition does not hold.
 _PALE = 0.65
@@ -190,11 +190,6 @@ def draw_pale(axes: Axes, image: AxesImage, marked: npt.NDArray[np.bool_]) -> No
         aspect="auto",
         zorder=image.get_zorder() + 0.1,
     )
-
-
-def spacing_of(degrees: float, inches: float) -> float:
-    """Degrees between marks on a map that shows `degrees` on `inches`."""
-    return _SPACING * degrees / inches
 
 
 def draw_stipples(axes: Axes, points: npt.NDArray[np.float64]) -> None:

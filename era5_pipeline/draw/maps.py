@@ -22,7 +22,6 @@ from era5_pipeline.draw.figures import (
     print_credit,
     print_notes,
     print_title,
-    save,
     wrapped_notes,
 )
 from era5_pipeline.draw.locator import LOCATOR_HEIGHT, LOCATOR_WIDTH, draw_locator, is_region
@@ -51,7 +50,6 @@ from era5_pipeline.model.errors import NoDataError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     import numpy.typing as npt
     from matplotlib.axes import Axes
@@ -87,28 +85,6 @@ class DrawnMap:
     projection: MapProjection
 
 
-def map_figure(
-    field: FieldMap,
-    *,
-    credit: str = "",
-    notes: Sequence[str] = (),
-    title: str | None = None,
-    limits: Limits = NO_LIMITS,
-    projection: ProjectionChoice = "auto",
-    centre: float | None = None,
-) -> Figure:
-    """Draw a field as a map: grid cells, coastlines and borders, colour bar, degrees, and its time (UTC).
-
-    Without a value, land and sea are two greys, which a legend explains. A region has a small map of the world with its
-    box. The figure is 5 to 11 inches wide, depending on the shape of the area; `notes` say what is missing, and are
-    printed above `credit`, small at the bottom. `title` replaces the field's own, which then is below it. `limits` are
-    those of the colours. `projection` and `centre` (degrees east) are as for `choose_projection`.
-    """
-    return draw_map(
-        field, credit=credit, notes=notes, title=title, limits=limits, projection=projection, centre=centre
-    ).figure
-
-
 def draw_map(
     field: FieldMap,
     *,
@@ -121,9 +97,13 @@ def draw_map(
     colours_of: npt.NDArray[np.floating] | None = None,
     dpi: float | None = None,
 ) -> DrawnMap:
-    """Draw a map as `map_figure` does, and keep its parts.
+    """Draw a field as a map: grid cells, coastlines and borders, colour bar, degrees, and its time (UTC).
 
-    `colours_of` are the values, of any shape, that determine the colours: by default those of the field.
+    Without a value, land and sea are two greys, which a legend explains. A region has a small map of the world with its
+    box. The figure is 5 to 11 inches wide, depending on the shape of the area; `notes` say what is missing, and are
+    printed above `credit`, small at the bottom. `title` replaces the field's own, which then is below it. `limits` are
+    those of the colours, and `colours_of` the values, of any shape, that determine them: by default those of the field.
+    `projection` and `centre` (degrees east) are as for `choose_projection`.
     """
     shown = field.values if colours_of is None else colours_of
     if not np.isfinite(shown).any():
@@ -186,24 +166,6 @@ def _add_bar_and_locator(
     if has_locator:
         draw_locator(figure, *place, window)
     return bar
-
-
-def plot_map(
-    field: FieldMap,
-    path: Path,
-    *,
-    credit: str = "",
-    notes: Sequence[str] = (),
-    title: str | None = None,
-    limits: Limits = NO_LIMITS,
-    projection: ProjectionChoice = "auto",
-    centre: float | None = None,
-) -> None:
-    """Write `map_figure` to `path` as PNG, PDF or SVG, atomically."""
-    figure = map_figure(
-        field, credit=credit, notes=notes, title=title, limits=limits, projection=projection, centre=centre
-    )
-    save(figure, path)
 
 
 # --- The small map in Dagster's UI: plate carree, a title, a colour bar, few bytes ---

@@ -12,7 +12,7 @@ from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 
 from era5_pipeline.draw.figures import DPI, latitude_label, longitude_label
-from era5_pipeline.draw.map_parts import draw_pale, draw_stipples, spacing_of, stipple_points
+from era5_pipeline.draw.map_parts import SPACING, draw_pale, draw_stipples, stipple_points
 from era5_pipeline.draw.outlines import borders, coastlines, land
 from era5_pipeline.draw.projections import NearestCells, densified, pixel_centres
 from era5_pipeline.maps.styles import INK, NO_DATA, NO_DATA_ON_LAND
@@ -213,7 +213,7 @@ def draw_projected(
         draw_pale(axes, image, cells.pixels_of(field.stippled.astype(np.float32)) == 1.0)
     degrees, inches = projection.degrees_across, box.width / axes.figure.dpi
     graticule = Graticule([], []) if is_small else Graticule.of(projection, _LABEL_WIDTH * (east - west) / inches)
-    marks = stipple_points(field, spacing_of(degrees, inches))
+    marks = stipple_points(field, SPACING * degrees / inches)
     draw_stipples(axes, projection.forward(_within(marks, projection)))
     coast = projected_coastlines(projection)
     inland = [] if is_small and degrees > _WIDEST_SMALL_WITH_BORDERS else projected_borders(projection)

@@ -19,7 +19,6 @@ from era5_pipeline.draw.figures import (
     print_credit,
     print_notes,
     print_title,
-    save,
     wrapped_notes,
 )
 from era5_pipeline.maps.styles import (
@@ -41,7 +40,6 @@ from era5_pipeline.model.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     import numpy.typing as npt
     from matplotlib.axes import Axes
@@ -407,33 +405,6 @@ def series_figure(
     print_notes(figure, _SERIES_LEFT, lines)
     print_credit(figure, _SERIES_LEFT, credit)
     return figure
-
-
-def plot_series(
-    series: Series,
-    variable: Variable | tuple[Variable, ...],
-    location: Location,
-    path: Path,
-    *,
-    place_name: str | None = None,
-    credit: str = "",
-    notes: Sequence[str] = (),
-    title: str | None = None,
-    limits: Limits = NO_LIMITS,
-) -> None:
-    """Write `series_figure` of one or more variables to `path` as PNG, PDF or SVG, atomically."""
-    variables = variable if isinstance(variable, tuple) else (variable,)
-    figure = series_figure(
-        series,
-        variables,
-        location,
-        place_name=place_name,
-        credit=credit,
-        notes=notes,
-        title=title,
-        limits=limits,
-    )
-    save(figure, path)
 
 
 def _draw_panel(axes: Axes, times: TimeArray, shown: dict[Variable, Values]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -26,6 +27,8 @@ from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy.typing as npt
     import psycopg
 
@@ -171,24 +174,21 @@ def read_contents(
 ) -> ExportContents:
     """Read what the table holds of a place, an area or everywhere, with `start <= time < end` (aware; None: any)."""
     require_columns(connection, columns or ())
-    if not places_held(connection):
-        return _read(connection, asked, columns, start, end)
-    # One transaction, so that everything read here belongs to the same state of the table.
+    with one_state(connection, is_needed=bool(places_held(connection))):
+        if asked is None or isinstance(asked, Area):
+            return _box_contents(connection, asked, columns, start, end)
+        return _place_contents(connection, asked, columns, start, end)
+
+
+@contextmanager
+def one_state(connection: psycopg.Connection[Any], *, is_needed: bool) -> Iterator[None]:
+    """Read in one snapshot, so that everything read belongs to the same state of the table, if that is needed."""
+    if not is_needed:
+        yield
+        return
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        return _read(connection, asked, columns, start, end)
-
-
-def _read(
-    connection: psycopg.Connection[Any],
-    asked: AskedPlace | Area | None,
-    columns: tuple[Variable, ...] | None,
-    start: datetime | None,
-    end: datetime | None,
-) -> ExportContents:
-    if asked is None or isinstance(asked, Area):
-        return _box_contents(connection, asked, columns, start, end)
-    return _place_contents(connection, asked, columns, start, end)
+        yield
 
 
 def _box_contents(

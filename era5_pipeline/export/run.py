@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from era5_pipeline.export.contents import HeldHours, nothing_in, read_contents, read_state
+from era5_pipeline.export.contents import HeldHours, nothing_in, one_state, read_contents, read_state
 from era5_pipeline.export.files import missing_attributes
 from era5_pipeline.export.pieces import PIECE_BYTES, Cut, cut, read_piece
 from era5_pipeline.model.errors import LocalDiskError, TransientError
@@ -168,7 +168,9 @@ def _pieces(
     """Read the pieces; after each, raise `_ChangedError` unless the table is as it was."""
     state = contents.state
     window_locations = contents.locations
-    with server_errors(_DOING), _one_state(connection, is_checked=state is not None):
+    # With a ledger, which tells whether the table changed, each piece is read by itself: a transaction as long as an
+    # export would make loads wait, and its snapshot does not hide a month that is exchanged as a partition.
+    with server_errors(_DOING), one_state(connection, is_needed=state is None):
         for piece in plan.pieces():
             window = contents.window.part(piece.rows, piece.columns)
             values = read_piece(connection, contents.columns, piece.hours, window, contents.held)
@@ -176,21 +178,6 @@ def _pieces(
                 now = read_state(connection, window_locations, contents.first_month, contents.last_month)
                 _require_unchanged(state, now or {})
             yield piece, values
-
-
-@contextmanager
-def _one_state(connection: psycopg.Connection[Any], *, is_checked: bool) -> Iterator[None]:
-    """Read in one snapshot if no ledger tells whether the table changed.
-
-    With a ledger, each piece is read by itself: a transaction as long as an export would make loads wait, and its
-    snapshot does not hide a month that is exchanged as a partition.
-    """
-    if is_checked:
-        yield
-        return
-    with connection.transaction():
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        yield
 
 
 def _require_unchanged(before: State, now: State) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import pyarrow as pa
 
-from era5_pipeline.flat.formats import ParquetSink, Sink
+from era5_pipeline.flat.formats import Sink, parquet_sink
 from era5_pipeline.runtime.files import replacing
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def band_of(location_id: int) -> int:
     return location_id // BAND_LOCATIONS
 
 
-class BandSink(Sink):
+class BandSink:
     """Writes tables into a file for each band, which appear when all are complete.
 
     `path_of` gives the path of a band. After the sink is closed, `paths` are the files, by band.
@@ -46,7 +46,7 @@ class BandSink(Sink):
         self._path_of = path_of
         self._schema = schema
         self._files = ExitStack()
-        self._sinks: dict[int, ParquetSink] = {}
+        self._sinks: dict[int, Sink] = {}
         self._band = 0
         self._waiting: list[pa.Table] = []
 
@@ -72,10 +72,10 @@ class BandSink(Sink):
             self._sink(self._band).write(pa.concat_tables(self._waiting))
             self._waiting = []
 
-    def _sink(self, band: int) -> ParquetSink:
+    def _sink(self, band: int) -> Sink:
         if band not in self._sinks:
             path = self._files.enter_context(replacing(self._path_of(band)))
-            self._sinks[band] = self._files.enter_context(ParquetSink(path, self._schema, for_lake=True))
+            self._sinks[band] = self._files.enter_context(parquet_sink(path, self._schema, for_lake=True))
         return self._sinks[band]
 
     def __enter__(self) -> Self:

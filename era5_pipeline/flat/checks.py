@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     Number = int | float | Decimal | None
 
-# --- A difference between a month's table rows and its flat file, found by `warehouse.verify`, reported by checks ---
-
-
 DifferenceKind = Literal["rows", "sum of location_id", "values", "minimum", "maximum", "checksum", "summaries"]
 
 
@@ -37,9 +34,6 @@ class Difference:
         """Name the measure and both numbers."""
         measure = self.kind if self.column is None else f"{self.kind} of {self.column}"
         return f"{measure}: {self.table} in the table, {self.file} in the file"
-
-
-# --- Checks of a month before it is loaded (raw, flat) and of the table afterwards, with messages and remedies ---
 
 
 CheckName = Literal[

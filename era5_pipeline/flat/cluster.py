@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
     Task = Submitted[CountedTile]
 
-# --- A client for a Dask scheduler's address, whose processes must have this version ---
-
-
 CONNECT_SECONDS = 10
 # Time limit for a connected scheduler to answer: it or its machine may be busy.
 ANSWER_SECONDS = 60
@@ -314,9 +311,6 @@ def _opened(raw: RawMonth, scratch_parent: Path, stack: ExitStack) -> _OpenMonth
         )
         stack.push(opening.pop_all())
     return month
-
-
-# --- A month's tiles, read by a Dask cluster's workers and received in order ---
 
 
 # Tiles under way per worker thread: one is being read while another waits to be written.

@@ -33,7 +33,7 @@ from era5_pipeline.flat.tiles import (
 )
 from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.model.grid import latitudes_of, location_ids
-from era5_pipeline.netcdf.field_reader import Reader, open_reader
+from era5_pipeline.netcdf.field_reader import open_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.inventory import Inventory
     from era5_pipeline.flat.statistics import Anomalies, ColumnRules, RowSums
     from era5_pipeline.netcdf.archive import NetcdfFile
+    from era5_pipeline.netcdf.field_reader import Reader
 
     Flags = npt.NDArray[np.bool_]
     Floats = npt.NDArray[np.float32]

@@ -27,7 +27,7 @@ from era5_pipeline.flat.filled_tiles import counted_tile, filled_tiles, open_rea
 from era5_pipeline.flat.flat_month import FACTS_FORM, ColumnFacts, FlatFile, FlatMonth
 from era5_pipeline.flat.formats import KEYS, Sink, columns_in, open_sink, schema_of
 from era5_pipeline.flat.inventory import Inventory, take_inventory
-from era5_pipeline.flat.monthly import SummarySink, summarise
+from era5_pipeline.flat.monthly import SummarySink, summarise, summary_sink
 from era5_pipeline.flat.statistics import ColumnStatistics
 from era5_pipeline.flat.tiles import cut_tiles
 from era5_pipeline.model.errors import RefusedError, UsageError
@@ -112,12 +112,12 @@ def flatten_month(
         summaries_path = folder / f"{name}.monthly.parquet" if with_summaries else None
         schema = schema_of(inventory.columns)
         with (
-            _summary_sink(summaries_path, inventory) as summary_sink,
+            _summary_sink(summaries_path, inventory) as summaries,
             _row_sink(folder, name, flat_format, schema, for_lake=for_lake) as (sink, paths),
         ):
             picture = None
             with closing(_Writer(sink)) as writer:
-                flattening = _Flattening(raw, inventory, writer, schema, summary_sink)
+                flattening = _Flattening(raw, inventory, writer, schema, summaries)
                 flattening.run(dask_scheduler)
                 if draw is not None and has_preview(inventory.coverage.sum()):
                     # While the last rows are written.
@@ -164,14 +164,14 @@ def _summary_sink(path: Path | None, inventory: Inventory) -> Iterator[SummarySi
     if path is None:
         yield None
         return
-    with replacing(path) as temporary, SummarySink(temporary, inventory.columns, inventory.month) as sink:
+    with replacing(path) as temporary, summary_sink(temporary, inventory.columns, inventory.month) as sink:
         yield sink
 
 
 @contextmanager
 def _row_sink(
     folder: Path, name: str, flat_format: FlatFormat, schema: pa.Schema, *, for_lake: bool
-) -> Iterator[tuple[Sink, Callable[[], tuple[Path, ...]]]]:
+) -> Iterator[tuple[Sink | BandSink, Callable[[], tuple[Path, ...]]]]:
     """Open a sink of rows; yield it, and a function that returns the files after the block."""
     if for_lake:
         with BandSink(lambda band: folder / f"{name}-band{band:02d}.parquet", schema) as bands:
@@ -230,7 +230,7 @@ def has_own_columns(flat: FlatMonth) -> bool:
 class _Writer:
     """Writes tables in a thread, up to two of them behind; close it when done."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink | BandSink) -> None:
         self._sink = sink
         self._pool = ThreadPoolExecutor(max_workers=1)
         self._waiting: deque[Future[None]] = deque()

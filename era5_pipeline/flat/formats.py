@@ -7,7 +7,8 @@ in catalogue order.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.csv
@@ -16,9 +17,9 @@ import pyarrow.parquet as pq
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, in_table_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
-    from types import TracebackType
 
     from era5_pipeline.model.settings import FlatFormat
 
@@ -80,32 +81,11 @@ def row_group_rows(variables: int) -> int:
     return ROW_GROUP_ROWS * len(DEFAULT_COLUMNS) // max(len(DEFAULT_COLUMNS), variables)
 
 
-class Sink(Protocol):
-    """Writes successive tables of one schema; as a context manager, closes the file."""
+@dataclass(frozen=True)
+class Sink:
+    """Writes successive tables of one schema, each as one group."""
 
-    def write(self, table: pa.Table) -> None:
-        """Append the rows as one group."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[pa.OSFile]:
-    """Open a file for writing; it stays open after the block, but is closed if the block raises.
-
-    A file opened by a writer would stay open if the writer fails: deleted but open, it would keep the disk full.
-    """
-    file = pa.OSFile(str(path), "wb")
-    try:
-        yield file
-    except BaseException:
-        file.close()
-        raise
+    write: Callable[[pa.Table], None]
 
 
 # Latitudes and longitudes repeat for a month at a time, which compression alone reduces to almost nothing.
@@ -117,7 +97,8 @@ _ENCODINGS = {
 }
 
 
-class ParquetSink:
+@contextmanager
+def parquet_sink(path: Path, schema: pa.Schema, *, for_lake: bool = False) -> Iterator[Sink]:
     """Parquet: time and location as differences, byte-stream-split values, lz4; statistics of `location_id`.
 
     With `for_lake`, zstd level 1 instead of lz4, because a lake's files stay, and also statistics of `time`, which
@@ -127,55 +108,31 @@ class ParquetSink:
     write and 22 ns to read; with zstd 10.0 bytes, 56 and 32 ns. Months of real values take 6 to 15 % more with lz4,
     small ones of precipitation alone up to 31 %.
     """
-
-    def __init__(self, path: Path, schema: pa.Schema, *, for_lake: bool = False) -> None:
-        with opened(path) as self._file:
-            self._writer = pq.ParquetWriter(
-                self._file,
-                schema,
-                compression="zstd" if for_lake else "lz4",
-                compression_level=1 if for_lake else None,
-                use_dictionary=False,
-                column_encoding={name: _ENCODINGS.get(name, "BYTE_STREAM_SPLIT") for name in schema.names},
-                write_statistics=["time", "location_id"] if for_lake else ["location_id"],
-            )
-
-    def write(self, table: pa.Table) -> None:
-        """Append the rows as one group."""
-        self._writer.write_table(table, row_group_size=table.num_rows)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._file:
-            self._writer.close()
+    # A file opened by a writer would stay open if the writer fails: deleted but open, it would keep the disk full.
+    with (
+        pa.OSFile(str(path), "wb") as file,
+        pq.ParquetWriter(
+            file,
+            schema,
+            compression="zstd" if for_lake else "lz4",
+            compression_level=1 if for_lake else None,
+            use_dictionary=False,
+            column_encoding={name: _ENCODINGS.get(name, "BYTE_STREAM_SPLIT") for name in schema.names},
+            write_statistics=["time", "location_id"] if for_lake else ["location_id"],
+        ) as writer,
+    ):
+        yield Sink(lambda table: writer.write_table(table, row_group_size=table.num_rows))
 
 
-class _CsvSink:
+@contextmanager
+def _csv_sink(path: Path, schema: pa.Schema) -> Iterator[Sink]:
     """CSV with a header: times as `2023-07-01 00:00:00Z`, numbers in the fewest exact digits, NULL as empty text."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._schema = schema.set(0, _CSV_TIME)
-        options = pa.csv.WriteOptions(quoting_style="none")
-        with opened(path) as self._file:
-            self._writer = pa.csv.CSVWriter(self._file, self._schema, write_options=options)
-
-    def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table.cast(self._schema))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._file:
-            self._writer.close()
+    written = schema.set(0, _CSV_TIME)
+    options = pa.csv.WriteOptions(quoting_style="none")
+    with pa.OSFile(str(path), "wb") as file, pa.csv.CSVWriter(file, written, write_options=options) as writer:
+        yield Sink(lambda table: writer.write_table(table.cast(written)))
 
 
-def open_sink(path: Path, flat_format: FlatFormat, schema: pa.Schema) -> Sink:
+def open_sink(path: Path, flat_format: FlatFormat, schema: pa.Schema) -> AbstractContextManager[Sink]:
     """Open a sink that writes tables of `schema` to `path` in `flat_format`."""
-    return ParquetSink(path, schema) if flat_format == "parquet" else _CsvSink(path, schema)
+    return parquet_sink(path, schema) if flat_format == "parquet" else _csv_sink(path, schema)

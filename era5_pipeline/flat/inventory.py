@@ -183,13 +183,7 @@ class Inventory:
 
 
 def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
-    """Open the month's files (unpacking ZIP members into `scratch`) and list their contents for the month.
-
-    Raises:
-        BadFileError: if a file is unreadable or unusable, has changed since the raw stage, or its points are shifted
-            otherwise than those of another.
-        NoDataError: if the files have no data for the month in the requested area.
-    """
+    """Open the month's files (unpacking ZIP members into `scratch`) and list their contents for the month."""
     area = Area.parse(raw.area or "global")
     latitudes, longitudes = area.latitude_indices(), area.longitude_indices()
     pieces: list[Piece] = []

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from era5_pipeline.flat.formats import opened
 from era5_pipeline.model.variables import in_table_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
-    from types import TracebackType
 
     import numpy.typing as npt
 
@@ -190,23 +189,14 @@ def _quotient(totals: Doubles, counts: npt.NDArray[np.int64]) -> Doubles:
 
 
 class SummarySink:
-    """Writes a month's summaries as Parquet, in the order of the rows; as a context manager, closes the file."""
+    """Writes a month's summaries as Parquet, in the order of the rows."""
 
-    def __init__(self, path: Path, columns: Iterable[str], month: Month) -> None:
-        self._schema = summaries_schema(columns)
+    def __init__(self, writer: pq.ParquetWriter, schema: pa.Schema, month: Month) -> None:
+        self._writer = writer
+        self._schema = schema
         self._month = month.start.date()
         self._waiting: list[pa.RecordBatch] = []
         self._locations = 0
-        floats = [field.name for field in self._schema if pa.types.is_floating(field.type)]
-        with opened(path) as self._file:
-            self._writer = pq.ParquetWriter(
-                self._file,
-                self._schema,
-                compression="zstd",
-                compression_level=1,
-                use_dictionary=["month"],
-                use_byte_stream_split=floats,
-            )
 
     def add(self, location_ids: npt.NDArray[np.int32], summaries: Mapping[str, Values]) -> None:
         """Append the summaries of these locations."""
@@ -215,23 +205,31 @@ class SummarySink:
         self._waiting.append(pa.record_batch(arrays, schema=self._schema))
         self._locations += location_ids.size
         if self._locations >= _GROUP_LOCATIONS:
-            self._write()
+            self.flush()
 
-    def _write(self) -> None:
+    def flush(self) -> None:
+        """Write what waits for more."""
         table = pa.Table.from_batches(self._waiting, self._schema)
         if table.num_rows:
             self._writer.write_table(table, row_group_size=table.num_rows)
         self._waiting, self._locations = [], 0
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._file:
-            try:
-                if kind is None:
-                    self._write()
-            finally:
-                self._writer.close()
+@contextmanager
+def summary_sink(path: Path, columns: Iterable[str], month: Month) -> Iterator[SummarySink]:
+    """Open a sink of the month's summaries of these variables."""
+    schema = summaries_schema(columns)
+    with (
+        pa.OSFile(str(path), "wb") as file,
+        pq.ParquetWriter(
+            file,
+            schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=["month"],
+            use_byte_stream_split=[field.name for field in schema if pa.types.is_floating(field.type)],
+        ) as writer,
+    ):
+        sink = SummarySink(writer, schema, month)
+        yield sink
+        sink.flush()

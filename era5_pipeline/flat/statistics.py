@@ -144,9 +144,6 @@ def _weights(numbers: npt.NDArray[np.integer], stream: int) -> Weights:
     return mixed | np.uint64(1)
 
 
-# --- Statistics of one column, collected during flattening ---
-
-
 @dataclass(frozen=True, eq=False)
 class Anomalies:
     """Missing and out-of-bounds values of one column in some rows, and the first place of each.

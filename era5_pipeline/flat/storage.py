@@ -29,10 +29,7 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import FlatFormat, Keep, Settings
-    from era5_pipeline.sources.source import RawFile, RawMonth
-
-# --- The files of one month: what a stage reads is fetched from the store, what it wrote is shared there ---
-
+    from era5_pipeline.sources.source import RawMonth
 
 # Increase when a program that knows the previous number would misread a month's manifest.
 _MANIFEST_FORM = 1
@@ -74,16 +71,17 @@ class StoredMonth:
         for file in raw.files:
             if file.origin is not None:
                 fetch_object(self.month, file)
-            elif self.file_store.is_own(file) and not self.file_store.obtain(file) and self._is_needed(file):
+            elif (
+                self.file_store.is_own(file)
+                and not self.file_store.obtain(file)
+                # Otherwise the inventory reports what is wrong with the local one.
+                and (self.file_store.is_shared or not file.path.is_file())
+            ):
                 raise InputError(
                     f"{self.month}: its raw file {file.path} is gone{self.nowhere}",
                     remedy="Materialize era5/raw of this month first: files of a loaded month may have been removed "
                     "(ERA5_KEEP).",
                 )
-
-    def _is_needed(self, file: RawFile) -> bool:
-        """Return True if the file must be fetched; otherwise the inventory reports what is wrong with the local one."""
-        return self.file_store.is_shared or not file.path.is_file()
 
     # --- flat ---------------------------------------------------------------------------------------------------------
 
@@ -185,12 +183,7 @@ class FileRemoval:
             yield
 
     def remove(self, flat: FlatMonth) -> None:
-        """Remove the unneeded files of the loaded month, unless another run on this machine is reading them.
-
-        Raises:
-            LocalDiskError: if a file cannot be removed.
-            StoreError, TransientError: see `ObjectStore`.
-        """
+        """Remove the unneeded files of the loaded month, unless another run on this machine is reading them."""
         file_store, raw = self.stored.file_store, flat.raw
         if not self.removes and not any(file.origin for file in raw.files):
             return

@@ -53,17 +53,14 @@ class Tile:
 def cut_tiles(inventory: Inventory) -> Iterator[Tile]:
     """Split the locations of the inventory into tiles, along the chunks of its largest field."""
     rows, columns = inventory.coverage.any(axis=1), inventory.coverage.any(axis=0)
-    largest = max((piece.field for piece in inventory.pieces), key=_points)
+    fields = (piece.field for piece in inventory.pieces)
+    largest = max(fields, key=lambda field: field.latitude_index.size * field.longitude_index.size)
     hours = max(1, inventory.hours.size)
     width, height = tile_size(largest, hours * max(_VARIABLES, len(inventory.columns)) // _VARIABLES)
     for latitudes in _blocks(largest.latitude_index, np.flatnonzero(rows), height):
         for longitudes in _blocks(largest.longitude_index, np.flatnonzero(columns), width):
             if inventory.coverage[np.ix_(latitudes, longitudes)].any():
                 yield Tile(latitudes, longitudes)
-
-
-def _points(field: Field) -> int:
-    return field.latitude_index.size * field.longitude_index.size
 
 
 def tile_size(field: Field, hours: int) -> tuple[int, int]:
@@ -98,9 +95,6 @@ def _blocks(file_order: Indices, needed: npt.NDArray[np.intp], size: int) -> Ite
     lacking = np.setdiff1d(needed, file_order).astype(np.int32)
     for start in range(0, lacking.size, size):
         yield lacking[start : start + size]
-
-
-# --- Merge pieces of one variable into one array: final before preliminary; overlapping files must agree ---
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ from era5_pipeline.lake.snapshots import superfluous
 from era5_pipeline.model.errors import StoreError, TransientError, UsageError, disk_remedy
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.runtime.object_store import S3Address, is_s3
-from era5_pipeline.runtime.stores import S3Environment, open_store, s3_errors
+from era5_pipeline.runtime.stores import ObjectStore, S3Environment, open_store, s3_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Identifier
 
-    from era5_pipeline.runtime.object_store import ObjectStore
 
 # A property of our own, for `LakeFileIO`.
 _CA_FILE = "era5.s3.ca-file"
@@ -334,11 +333,7 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
 
     @override
     def load_table(self, identifier: str | Identifier) -> Table:
-        """Open the table as the connection sees it.
-
-        Raises:
-            NoSuchTableError: if there is no table.
-        """
+        """Open the table as the connection sees it."""
         location = self.location_of_metadata()
         if location is None or Catalog.identifier_to_tuple(identifier) != IDENTIFIER:
             raise NoSuchTableError(f"there is no table {identifier}")

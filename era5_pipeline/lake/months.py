@@ -24,7 +24,7 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.types import IntegerType
 
 from era5_pipeline.flat.bands import BandSink, band_of
-from era5_pipeline.flat.formats import KEYS, ParquetSink, field_id, schema_of
+from era5_pipeline.flat.formats import KEYS, field_id, parquet_sink, schema_of
 from era5_pipeline.lake.catalog import IDENTIFIER, TABLE, LakePlace, WarehouseCatalog, lake_errors
 from era5_pipeline.lake.commits import Committed, StagedFile, commit_files
 from era5_pipeline.lake.pointer import followers, metadata_file, prepare, remember_follower, take_unused
@@ -38,7 +38,7 @@ from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.files import temporary_folder
 from era5_pipeline.runtime.progress import waiting
-from era5_pipeline.runtime.stores import open_store
+from era5_pipeline.runtime.stores import ObjectStore, open_store
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.locks import month_lock
 
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from era5_pipeline.lake.rest_catalog import Published
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.postgres.connect import Warehouse
-    from era5_pipeline.runtime.object_store import ObjectStore
 
 _PUBLISH_LOCK = "hashtextextended('era5.lake.publish', 0)"
 _PUBLISH_SECONDS = 120
@@ -110,11 +109,7 @@ class Lake:
             return catalog.load_table(IDENTIFIER)
 
     def months(self, connection: psycopg.Connection[Any]) -> Mapping[Month, MonthInLake]:
-        """Describe each month of the table; a month that it lacks has no rows.
-
-        Raises:
-            StoreError, TransientError: if the lake cannot be read.
-        """
+        """Describe each month of the table; a month that it lacks has no rows."""
         table = self.open(connection)
         months: dict[Month, MonthInLake] = defaultdict(MonthInLake)
         with lake_errors(self.place.address):
@@ -224,9 +219,6 @@ class Lake:
         """Take these locations of the month out of the table within the caller's transaction, by one snapshot.
 
         Files of the month that cannot be read go whole.
-
-        Raises:
-            StoreError, TransientError: if the lake cannot be read or written; roll back then.
         """
         catalog = WarehouseCatalog(connection, self.place)
         if catalog.location_of_metadata() is None:
@@ -396,7 +388,7 @@ def _rest_of(lake: Lake, table: Table, month: Month, file: DataFile, locations: 
         with (
             table.io.new_input(file.file_path).open() as source,
             pq.ParquetFile(source) as old,
-            ParquetSink(path, old.schema_arrow, for_lake=True) as sink,
+            parquet_sink(path, old.schema_arrow, for_lake=True) as sink,
         ):
             for number in range(old.num_row_groups):
                 rows = old.read_row_group(number)

@@ -24,11 +24,7 @@ def wants_lake(settings: Settings) -> bool:
 
 
 def open_lake(settings: Settings) -> Lake:
-    """Open the lake that the settings name.
-
-    Raises:
-        UsageError: if they name none, or an unusable one, or pyiceberg is not installed.
-    """
+    """Open the lake that the settings name."""
     try:
         from era5_pipeline.lake.months import Lake  # noqa: PLC0415
     except ImportError as error:

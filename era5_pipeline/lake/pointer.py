@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.postgres.roles import transfer_to_table_owner
 from era5_pipeline.runtime.project_files import read_sql
-from era5_pipeline.warehouse.views import transfer_to_table_owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,8 +70,7 @@ def remember_follower(connection: psycopg.Connection[Any], address: str) -> None
 def followers(connection: psycopg.Connection[Any]) -> list[str]:
     """The addresses of the REST catalogs that were told of the lake."""
     rows = connection.execute(
-        "SELECT property_value FROM public.iceberg_namespace_properties "
-        "WHERE (catalog_name, namespace) = (%s, %s) AND starts_with(property_key, %s) ORDER BY 1",
+        f"SELECT property_value FROM public.iceberg_namespace_properties WHERE {_NOTED} ORDER BY 1",
         (*POINTER[:2], _FOLLOWER),
     ).fetchall()
     return [address for (address,) in rows]
@@ -81,8 +80,7 @@ def forget_followers(connection: psycopg.Connection[Any], *, but: str | None) ->
     """Forget the REST catalogs other than `but`; return their addresses."""
     gone = [address for address in followers(connection) if address != but]
     connection.execute(
-        "DELETE FROM public.iceberg_namespace_properties WHERE (catalog_name, namespace) = (%s, %s) "
-        "AND starts_with(property_key, %s) AND property_value = ANY(%s)",
+        f"DELETE FROM public.iceberg_namespace_properties WHERE {_NOTED} AND property_value = ANY(%s)",
         (*POINTER[:2], _FOLLOWER, gone),
     )
     return gone

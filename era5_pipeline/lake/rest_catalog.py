@@ -81,13 +81,7 @@ class RestFollower:
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
     def publish(self, table: Table) -> Published:
-        """Give the catalog the table's snapshots and schemas that it lacks, and take away those that expired.
-
-        Raises:
-            UsageError: if it has another table of that name, or another program has changed the table there.
-            StoreError: if it refuses.
-            TransientError: if it does not answer, or cannot at the moment.
-        """
+        """Give the catalog the table's snapshots and schemas that it lacks, and take away those that expired."""
         with self._errors():
             catalog, registered = self._open(), 0
             for _ in range(_ATTEMPTS):

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from era5_pipeline.lake.months import Lake
     from era5_pipeline.runtime.object_store import StoredObject
 
-# --- Compare months with the ledger ---
-
 
 def read_both(connection: psycopg.Connection[Any], lake: Lake) -> tuple[Table | None, tuple[MonthContents, ...]]:
     """The lake's table and the ledger as they were at one moment, whatever is loaded meanwhile.
@@ -94,14 +92,6 @@ class LakeVerifier:
         with opened as source, pq.ParquetFile(source, pre_buffer=False) as rows:
             for number in range(rows.num_row_groups):
                 yield rows.read_row_group(number)
-
-
-def verify_month(lake: Lake, table: Table | None, contents: MonthContents) -> tuple[str, ...]:
-    """Compare one month; see `LakeVerifier`."""
-    return LakeVerifier(lake, table).differences(contents)
-
-
-# --- Expire snapshots, and remove files that no snapshot has ---
 
 
 @dataclass(frozen=True)

@@ -43,11 +43,7 @@ class EverywhereAnswer:
     origin: DataOrigin
 
     def field(self) -> tuple[FieldMap, list[str]]:
-        """The map of the question's only part, and lines that say what is missing on it.
-
-        Raises:
-            NoDataError: if no place has a trend.
-        """
+        """The map of the question's only part, and lines that say what is missing on it."""
         question, (part,) = self.question, self.question.parts
         when, drawn = part.in_years(question.years), self.rows.filter(self.rows.column("slope").is_valid())
         if not drawn.num_rows:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 # --- The answer: the map that was read ---
 
 
+# The statistics in figures.
 _WORDS: dict[CellStatistic, str] = {"mean": "mean", "min": "lowest hour", "max": "highest hour", "sum": "total"}
 
 
@@ -109,11 +110,6 @@ class MapAnswer:
         return f"{counted(values.size, 'location')}, {texts[0]} to {texts[1]} {unit}"
 
 
-def statistic_words(statistic: CellStatistic) -> str:
-    """The wording of a statistic in figures."""
-    return _WORDS[statistic]
-
-
 def unit_words(variable: Variable, statistic: CellStatistic, period: str) -> str:
     """The unit of a statistic for a colour bar: `mm in the day`; for a total's mean or extreme, `mm in an hour`."""
     unit = unit_text(variable.unit)
@@ -147,7 +143,7 @@ def _read_day_map(
         window=window,
         values=values,
         unit=unit_words(variable, statistic, "day"),
-        title=f"{variable_title(variable)}, {statistic_words(statistic)} of the day",
+        title=f"{variable_title(variable)}, {_WORDS[statistic]} of the day",
         when=f"{day:%a %d %b %Y} (UTC)",
         period="day" if statistic == "sum" else "hour",
     )
@@ -210,7 +206,7 @@ def _read_part_map(
         window=window,
         values=values,
         unit=unit_words(variable, statistic, part.period),
-        title=f"{variable_title(variable)}, {statistic_words(statistic)} of the {part.period}",
+        title=f"{variable_title(variable)}, {_WORDS[statistic]} of the {part.period}",
         when=f"{when} (UTC)",
         period=part.period if statistic == "sum" else "hour",
     )
@@ -220,7 +216,7 @@ def _read_part_map(
         remarks=remarks,
         start=months[0].start,
         end=months[-1].end,
-        summary=f"{statistic} of {when}, {_hours(cells)} of {expected:,} hours",
+        summary=f"{statistic} of {when}, {_between(cells.hours)} of {expected:,} hours",
     )
 
 
@@ -258,7 +254,7 @@ def _read_anomaly_map(
         absent += describe_incomplete_locations(cells, enough, expected, when)
         absent += _describe_absent(connection, variable, cells.location_ids, area, months)
         remarks += [baseline.note] if baseline.note else []
-        of_years = [month for one in range(years.first, years.last + 1) for month in part.months(one)]
+        of_years = part.months_of(years)
         remarks += describe_missing_summaries(connection, of_years, area)
     count = counted(baseline.complete, "complete year")
     window, values = placed(drawn.location_ids, differences[np.isfinite(differences)])
@@ -317,7 +313,7 @@ def _differences(cells: CellValues, normals: YearlyCells) -> tuple[npt.NDArray[n
 def _no_baseline(
     connection: psycopg.Connection[Any], part: YearPart, years: YearSpan, area: Area | None, why: str
 ) -> NoDataError:
-    months = [month for year in range(years.first, years.last + 1) for month in part.months(year)]
+    months = part.months_of(years)
     lines = describe_missing_summaries(connection, months, area)
     more = f" ({lines[0]})" if lines else ""
     return NoDataError(
@@ -340,11 +336,6 @@ def _describe_absent(
     return describe_missing(variable, location_ids, area, wanted, f"places that the table holds in {held}")
 
 
-def _hours(cells: CellValues) -> str:
-    low, high = int(cells.hours.min()), int(cells.hours.max())
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
 # --- The map of a trend: the change per decade of the year, a season or a month, and where it is significant ---
 
 
@@ -358,7 +349,7 @@ def _read_trend_map(
 ) -> MapAnswer:
     """Read the map of a trend per decade over the complete years; locations with too few of them have no value."""
     part, years = question.part, question.years
-    months = [month for year in range(years.first, years.last + 1) for month in part.months(year)]
+    months = part.months_of(years)
     name = part.in_years(years)
     with one_state(connection):
         cells = read_years(connection, variable, part, years, question.statistic, area)

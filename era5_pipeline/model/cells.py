@@ -73,9 +73,6 @@ def cell_of(latitude: float, longitude: float, choice: CellChoice = "nearest") -
 
     `nearest` picks the nearest grid point; `land` picks the nearest one, by great-circle distance, whose cell is at
     least half land.
-
-    Raises:
-        UsageError: if a coordinate is out of range, or no land cell is within reach.
     """
     nearest = cell_at(nearest_location(latitude, longitude))
     if choice == "nearest" or nearest.land_share >= LAND_ENOUGH:
@@ -121,12 +118,7 @@ def _nearest_of(allowed: npt.NDArray[np.bool_], latitude: float, longitude: floa
     if distances[best] > _FURTHEST_KM:
         return None
     row, column = int(rows[row_of[best]]), int(column_of[best])
-    location = Location(
-        location_id=int(location_ids(row, column)),
-        latitude=float(latitudes_of(row)),
-        longitude=float(longitudes_of(column)),
-    )
-    return cell_at(location)
+    return cell_at(Location.of_id(int(location_ids(row, column))))
 
 
 # --- Time zones: the zone of a point, and the one fixed UTC offset that stands for a zone in a long record ---

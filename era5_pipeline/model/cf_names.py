@@ -68,9 +68,6 @@ def cell_method(variable: Variable) -> str:
     return _METHODS[variable.step_type]
 
 
-# --- CF attributes of variables ---
-
-
 CONVENTIONS = "CF-1.10"
 
 

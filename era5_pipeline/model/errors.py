@@ -231,11 +231,7 @@ _LEAST_MEMORY = 128 << 20
 
 @contextmanager
 def machine_limits(doing: str) -> Iterator[None]:
-    """Raise a `MachineLimitError` if too little memory or too few open files led to an error in this context.
-
-    Raises:
-        MachineLimitError: in place of these errors, whatever a library made of them; all others pass through.
-    """
+    """Raise a `MachineLimitError` if too little memory or too few open files led to an error in this context."""
     try:
         yield
     except Exception as error:

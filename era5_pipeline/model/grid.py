@@ -222,8 +222,7 @@ def location_of(location_id: int) -> Location:
         raise UsageError(
             f"location_id {location_id} is out of range", remedy=f"Give a number from 1 to {N_LOCATIONS:,}."
         )
-    row, column = divmod(location_id - 1, N_LONGITUDES)
-    return Location(location_id, float(latitudes_of(row)), float(longitudes_of(column)))
+    return Location.of_id(location_id)
 
 
 @dataclass(frozen=True)
@@ -263,21 +262,21 @@ class Area:
             ValueError: if some are no degrees.
         """
         rows, columns = map(_on_both_sides, (latitudes, longitudes))
-        indices = latitude_indices(np.clip(rows, -90.0, 90.0))
-        west, width = narrowest_arc(longitude_indices(columns))
-        ends = latitudes_of([indices.max(), indices.min()])
+        return cls.of_indices(latitude_indices(np.clip(rows, -90.0, 90.0)), longitude_indices(columns))
+
+    @classmethod
+    def of_indices(cls, rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer]) -> Self:
+        """The smallest area around grid points with these latitude and longitude indices, each (n,), n > 0."""
+        north, south = latitudes_of([rows.max(), rows.min()]).tolist()
+        first, width = narrowest_arc(columns)
         if width == N_LONGITUDES:
-            return cls(float(ends[0]), -180.0, float(ends[1]), 180.0)
-        borders = longitudes_of([west, (west + width - 1) % N_LONGITUDES])
-        return cls(float(ends[0]), float(borders[0]), float(ends[1]), float(borders[1]))
+            return cls(north, -180.0, south, 180.0)
+        west, east = longitudes_of([first, (first + width - 1) % N_LONGITUDES]).tolist()
+        return cls(north, west, south, east)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse `NORTH/WEST/SOUTH/EAST` (or with commas), or `global`.
-
-        Raises:
-            UsageError: if the text has another form, or the rectangle is invalid.
-        """
+        """Parse `NORTH/WEST/SOUTH/EAST` (or with commas), or `global`."""
         if text.strip().lower() == "global":
             return cls(90.0, -180.0, -90.0, 180.0)
         try:
@@ -323,7 +322,7 @@ def _on_both_sides(degrees: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return both
 
 
-def narrowest_arc(columns: IntArray) -> tuple[int, int]:
+def narrowest_arc(columns: npt.NDArray[np.integer]) -> tuple[int, int]:
     """Western end and width, in grid columns, of the shortest arc that contains all these columns (n,)."""
     found = np.unique(columns)
     gaps = np.diff(found, append=found[0] + N_LONGITUDES)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -89,6 +89,11 @@ class LocationSet:
     def of_runs(cls, runs: Iterable[Iterable[int]]) -> Self:
         """Build a set from runs (first, end), as stored in JSON."""
         return cls(tuple((int(first), int(end)) for first, end in runs))
+
+    @classmethod
+    def of_ranges(cls, ranges: Iterable[Any] | None) -> Self:
+        """Build a set from the ranges of an int4multirange, as psycopg reads it; None is an empty one."""
+        return cls(tuple((one.lower, one.upper) for one in ranges or ()))
 
     @classmethod
     def _of_mask(cls, mask: Mask) -> Self:
@@ -178,20 +183,12 @@ class LocationSet:
     def hull(self) -> Area:
         """The smallest rectangle, in degrees, around the set, which must not be empty."""
         grid = self._mask.reshape(-1, N_LONGITUDES)
-        rows, columns = np.flatnonzero(grid.any(axis=1)), np.flatnonzero(grid.any(axis=0))
-        # The widest gap between longitudes around the globe lies outside the hull.
-        gaps = np.diff(np.concatenate((columns, [columns[0] + N_LONGITUDES])))
-        widest = int(gaps.argmax())
-        west, east = int(columns[(widest + 1) % columns.size]), int(columns[widest])
-        north, south = float(latitudes_of(rows[-1])), float(latitudes_of(rows[0]))
-        if columns.size == N_LONGITUDES:
-            return Area(north, -180.0, south, 180.0)
-        return Area(north, float(longitudes_of(west)), south, float(longitudes_of(east)))
+        return Area.of_indices(np.flatnonzero(grid.any(axis=1)), np.flatnonzero(grid.any(axis=0)))
 
     @property
     def is_rectangle(self) -> bool:
         """True if the set holds every grid point of its hull."""
-        return bool(self.runs) and len(self) == _points_of(self.hull)
+        return bool(self.runs) and len(self) == self.hull.latitude_indices().size * self.hull.longitude_indices().size
 
     def __str__(self) -> str:
         if not self.runs:
@@ -275,10 +272,6 @@ class GridWindow:
         """Rows from the north and columns from the west, (n,), of locations in the rectangle."""
         latitudes, longitudes = np.divmod(location_ids.astype(np.intp) - 1, N_LONGITUDES)
         return self.north_index - latitudes, (longitudes - self.west_index) % N_LONGITUDES
-
-
-def _points_of(area: Area) -> int:
-    return area.latitude_indices().size * area.longitude_indices().size
 
 
 def _columns_by_row(runs: tuple[tuple[int, int], ...]) -> dict[int, list[tuple[int, int]]]:

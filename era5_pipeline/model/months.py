@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
 from era5_pipeline.model.errors import UsageError
@@ -49,11 +49,7 @@ class Month:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse `2023-07`, or the partition key `2023-07-01`.
-
-        Raises:
-            UsageError: if the text has another form, or the month is before 1940.
-        """
+        """Parse `2023-07`, or the partition key `2023-07-01`."""
         match = _MONTH.fullmatch(text.strip())
         if not match:
             raise UsageError(f"{text!r} is not a month", remedy=_FORMS)
@@ -64,6 +60,11 @@ class Month:
         """The month in UTC that contains `time` (aware)."""
         time = time.astimezone(UTC)
         return cls(time.year, time.month)
+
+    @classmethod
+    def before(cls, end: datetime) -> Self:
+        """The month in UTC that contains the last instant before `end` (aware)."""
+        return cls.of(end - timedelta(microseconds=1))
 
     @classmethod
     def from_number(cls, number: int) -> Self:
@@ -181,14 +182,20 @@ def month_range(first: Month, last: Month) -> Iterator[Month]:
         yield Month.from_number(number)
 
 
-def spans(months: Iterable[Month], shown: int = 3) -> str:
-    """Describe ascending months as spans, `1940-01 to 1940-05, 1941-02`; after `shown` spans, count the rest."""
+def runs_of(months: Iterable[Month]) -> list[list[Month]]:
+    """Split ascending months into runs of consecutive ones."""
     runs: list[list[Month]] = []
     for month in months:
         if runs and month.number == runs[-1][-1].number + 1:
             runs[-1].append(month)
         else:
             runs.append([month])
+    return runs
+
+
+def spans(months: Iterable[Month], shown: int = 3) -> str:
+    """Describe ascending months as spans, `1940-01 to 1940-05, 1941-02`; after `shown` spans, count the rest."""
+    runs = runs_of(months)
     texts = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs[:shown]]
     more = sum(len(run) for run in runs[shown:])
     return ", ".join(texts) + (f" and {more:,} more month{'' if more == 1 else 's'}" if more else "")

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.cells import Cell
 
-# --- Normalise place names for comparison: no case, accents, apostrophes or dots; spaces for hyphens ---
-
-
 # Letters that Unicode does not decompose into a plain letter and a mark.
 _LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "\u0131": "i", "æ": "ae", "œ": "oe", "þ": "th"}
 # Quotation marks, primes, and letters that look like apostrophes.
@@ -51,9 +48,6 @@ def _plain(match: re.Match[str]) -> str:
     if combining(character) or character in _APOSTROPHES:
         return ""
     return _LETTERS.get(character, character)
-
-
-# --- A named place, and the place or coordinates that a command was asked for, with the grid cell used for it ---
 
 
 @dataclass(frozen=True)

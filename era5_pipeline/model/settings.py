@@ -41,8 +41,6 @@ _SEPARATOR = re.compile(re.escape(os.pathsep) + r"(?!//)")
 Order = Literal["newest", "oldest"]
 _PREFIX = "ERA5_"
 _ENV_FILE = ".env"
-_SCHEDULER = re.compile(r"(tcp|tls|ws|wss)://[^/\s]+:\d{1,5}/?")
-_CATALOG = re.compile(r"https?://[^\s/?]+(/[^\s?]*)?(\?\S*)?")
 # Similarity from which a name counts as misspelt: it includes ERA5_AERA and ERA5_SOURC, but not a user's own ERA5_DATA
 # or ERA5_URL.
 _SIMILARITY = 0.85
@@ -58,16 +56,15 @@ def _known_source(name: str) -> str:
     return name
 
 
-def _scheduler_address(address: str) -> str:
-    if not _SCHEDULER.fullmatch(address):
-        raise PydanticCustomError("scheduler", "Input should be tcp://HOST:PORT or tls://HOST:PORT")
-    return address
+def _written_as(pattern: str, form: str) -> AfterValidator:
+    """Check that an address matches the pattern; `form` says how it is written."""
 
+    def checked(address: str) -> str:
+        if not re.fullmatch(pattern, address):
+            raise PydanticCustomError("address", "Input should be {form}", {"form": form})
+        return address
 
-def _catalog_address(address: str) -> str:
-    if not _CATALOG.fullmatch(address):
-        raise PydanticCustomError("catalog", "Input should be http://HOST[:PORT][/PATH] or https://...")
-    return address
+    return AfterValidator(checked)
 
 
 def _zarr_address(address: str) -> str:
@@ -82,6 +79,8 @@ def _zarr_address(address: str) -> str:
     return address
 
 
+_SCHEDULER = _written_as(r"(tcp|tls|ws|wss)://[^/\s]+:\d{1,5}/?", "tcp://HOST:PORT or tls://HOST:PORT")
+_CATALOG = _written_as(r"https?://[^\s/?]+(/[^\s?]*)?(\?\S*)?", "http://HOST[:PORT][/PATH] or https://...")
 # A source name from `SOURCE_KINDS`.
 SourceName = Annotated[str, AfterValidator(_known_source)]
 
@@ -107,7 +106,7 @@ class Settings(BaseSettings):
         default=None,
         description="Folder or s3://bucket/prefix of an Iceberg table that loads fill too; unset: none",
     )
-    lake_catalog: Annotated[str, AfterValidator(_catalog_address)] | None = Field(
+    lake_catalog: Annotated[str, _CATALOG] | None = Field(
         default=None, description="URL of an Iceberg REST catalog that is updated after each load; unset: none"
     )
     lake_catalog_token_file: Path | None = Field(
@@ -206,7 +205,7 @@ class Settings(BaseSettings):
         le=24,
         description="Schedules: months from the end of a month until its preliminary hours are fetched again",
     )
-    dask_scheduler: Annotated[str, AfterValidator(_scheduler_address)] | None = Field(
+    dask_scheduler: Annotated[str, _SCHEDULER] | None = Field(
         default=None, description="Address of a Dask scheduler whose workers flatten; unset: this process does"
     )
     order: Order = Field(default="newest", description="Which months of a backfill the daemon runs first")
@@ -270,16 +269,12 @@ class Settings(BaseSettings):
     @property
     def store_address(self) -> str | None:
         """The store of files: an absolute folder, or an address with a scheme; None without a store."""
-        if self.store is None or "://" in self.store:
-            return self.store
-        return str(_absolute(Path(self.store)))
+        return _folder_or_address(self.store)
 
     @property
     def lake_address(self) -> str | None:
         """The lake: an absolute folder, or an address with a scheme; None without a lake."""
-        if self.lake is None or "://" in self.lake:
-            return self.lake
-        return str(_absolute(Path(self.lake)))
+        return _folder_or_address(self.lake)
 
     @property
     def wanted_variables(self) -> tuple[Variable, ...] | None:
@@ -333,6 +328,10 @@ class Settings(BaseSettings):
         return None if area is None else LocationSet.of_area(area)
 
 
+def _folder_or_address(given: str | None) -> str | None:
+    return given if given is None or "://" in given else str(_absolute(Path(given)))
+
+
 def split_places(places: str) -> tuple[str, ...]:
     """Split `ERA5_FILES_DIR` into folders and S3 addresses."""
     return tuple(part for part in _SEPARATOR.split(places) if part)
@@ -341,9 +340,7 @@ def split_places(places: str) -> tuple[str, ...]:
 def read_settings(**overrides: object) -> Settings:
     """Read the settings from the environment and `.env`; `overrides` that are not None take precedence.
 
-    Raises:
-        UsageError: naming each invalid or misspelt setting; ignoring a misspelt one could cost hours of loading the
-            wrong area.
+    A misspelt one is refused: ignoring it could cost hours of loading the wrong area.
     """
     given = tuple((name, value) for name, value in overrides.items() if value is not None)
     return _settings(_surroundings(), given)

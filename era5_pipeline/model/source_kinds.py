@@ -103,9 +103,6 @@ def names_of(*, services: bool = False) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-# --- The version of ERA5 that hours are: final, preliminary (ERA5T), some of each, not stated; or generated data ---
-
-
 FINAL = "0001"
 PRELIMINARY = "0005"
 

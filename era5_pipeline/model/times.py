@@ -88,9 +88,6 @@ def _hour(text: str) -> int:
     return hour_of(datetime.strptime(text, "%Y-%m-%dT%H").replace(tzinfo=UTC))
 
 
-# --- Parse times that users write: years, months, days and hours, as datetimes in UTC ---
-
-
 _TIME = re.compile(
     r"(?P<year>\d{4})(?:-(?P<month>\d{2})(?:-(?P<day>\d{2})"
     r"(?:[Tt ](?P<hour>\d{2})(?::(?P<minute>\d{2})(?::(?P<second>\d{2}))?)?"

@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-# --- A catalogue entry: names, number, units in files and in the table, step type, bounds ---
-
+    from collections.abc import Iterable, Mapping
 
 # Accumulations (totals), means and extremes cover the hour that ends at the valid time.
 StepType = Literal["instant", "accum", "avg", "max", "min"]
@@ -46,9 +43,11 @@ class Quantity:
 class Variable:
     """One variable. `stored = in_file * scale + offset`, computed in float64 and stored as float32.
 
-    `minimum` and `maximum` are in the unit of the table. `other_names` are names in files from other services or
-    earlier versions of the Climate Data Store; `ncar_name` is the name in monthly files of NSF NCAR's archive (dataset
-    d633000), which has no hourly accumulations. `first_valid` is the first valid time in ERA5.
+    `minimum` and `maximum` are in the unit of the table. `cds_name` is the name in requests; `short_name` that in
+    current files of the Climate Data Store (ecCodes' cfVarName), `long_name` ECMWF's, as in files, and `param_id` its
+    number in ECMWF's parameter database. `other_names` are names in files from other services or earlier versions of
+    the Climate Data Store; `ncar_name` is the name in monthly files of NSF NCAR's archive (dataset d633000), which has
+    no hourly accumulations. `description` is in the table's comments. `first_valid` is the first valid time in ERA5.
     """
 
     column: str
@@ -102,63 +101,6 @@ class Variable:
         return 2.0**20 if 1 <= greatest <= 512 else 2.0 ** (29 - math.ceil(math.log2(greatest)))
 
 
-def entry(
-    *,
-    column: str,
-    cds_name: str,
-    short_name: str,
-    other_names: tuple[str, ...],
-    ncar_name: str | None,
-    param_id: int,
-    step_type: str,
-    first_of: str,
-    quantity: Quantity,
-    bounds: tuple[float, float],
-    extent: str,
-    long_name: str,
-    description: str,
-) -> Variable:
-    """Make an entry of the catalogue.
-
-    Args:
-        column: the column of the table.
-        cds_name: the name in requests.
-        short_name: the name in current files of the Climate Data Store (ecCodes' cfVarName).
-        other_names: other names in files.
-        ncar_name: the name in files of NSF NCAR's archive.
-        param_id: the id in ECMWF's parameter database.
-        step_type: one of `STEP_TYPES`.
-        first_of: `analysis`, from 1940-01-01 00:00, or `forecast`, from 07:00.
-        quantity: the units, and the conversion.
-        bounds: the smallest and largest possible value, in the table's unit.
-        extent: where ERA5 has values, one of `Extent`.
-        long_name: ECMWF's name, as in files.
-        description: the text in the table's comments.
-    """
-    for value, known in ((step_type, STEP_TYPES), (extent, get_args(Extent)), (first_of, _FIRST_VALID)):
-        if value not in known:
-            raise ValueError(f"{column}: {value!r} is not one of {', '.join(known)}")
-    return Variable(
-        column=column,
-        cds_name=cds_name,
-        short_name=short_name,
-        param_id=param_id,
-        long_name=long_name,
-        file_units=quantity.file_units,
-        step_type=cast("StepType", step_type),
-        unit=quantity.unit,
-        scale=quantity.scale,
-        offset=quantity.offset,
-        minimum=bounds[0],
-        maximum=bounds[1],
-        description=description,
-        extent=cast("Extent", extent),
-        first_valid=_FIRST_VALID[first_of],
-        ncar_name=ncar_name,
-        other_names=other_names,
-    )
-
-
 # --- The catalogue of variables: `variables.csv`, one line each ---
 #
 # Requests, DDL, checks, plots and docs are all derived from it.
@@ -201,55 +143,38 @@ QUANTITIES: dict[str, Quantity] = {
 def read_catalogue(path: Path) -> tuple[Variable, ...]:
     """Read a table of variables, in file order."""
     with path.open(encoding="utf-8", newline="") as lines:
-        return tuple(
-            entry(
-                column=line["column"],
-                cds_name=line["cds_name"],
-                short_name=line["short_name"],
-                other_names=tuple(line["other_names"].split()),
-                ncar_name=line["ncar_name"] or None,
-                param_id=int(line["param_id"]),
-                step_type=line["step_type"],
-                first_of=line["first_of"],
-                quantity=QUANTITIES[line["quantity"]],
-                bounds=(float(line["minimum"]), float(line["maximum"])),
-                extent=line["extent"],
-                long_name=line["long_name"],
-                description=line["description"],
-            )
-            for line in csv.DictReader(lines)
-        )
+        return tuple(map(_variable, csv.DictReader(lines)))
+
+
+def _variable(line: Mapping[str, str]) -> Variable:
+    """The variable of a line; `first_of` says whether its values begin with the analysis or the forecast."""
+    column, quantity = line["column"], QUANTITIES[line["quantity"]]
+    for name, known in (("step_type", STEP_TYPES), ("extent", get_args(Extent)), ("first_of", tuple(_FIRST_VALID))):
+        if line[name] not in known:
+            raise ValueError(f"{column}: {line[name]!r} is not one of {', '.join(known)}")
+    return Variable(
+        column=column,
+        cds_name=line["cds_name"],
+        short_name=line["short_name"],
+        param_id=int(line["param_id"]),
+        long_name=line["long_name"],
+        file_units=quantity.file_units,
+        step_type=cast("StepType", line["step_type"]),
+        unit=quantity.unit,
+        scale=quantity.scale,
+        offset=quantity.offset,
+        minimum=float(line["minimum"]),
+        maximum=float(line["maximum"]),
+        description=line["description"],
+        extent=cast("Extent", line["extent"]),
+        first_valid=_FIRST_VALID[line["first_of"]],
+        ncar_name=line["ncar_name"] or None,
+        other_names=tuple(line["other_names"].split()),
+    )
 
 
 VARIABLES = read_catalogue(_FILE)
 
-
-# --- Variables by name: the catalogue, the defaults, and the order of columns ---
-
-
-__all__ = [
-    "ALL_NAME",
-    "BY_COLUMN",
-    "BY_LONG_NAME",
-    "BY_NAME_IN_FILE",
-    "BY_PARAM_ID",
-    "BY_SHORT_NAME",
-    "DEFAULT_COLUMNS",
-    "DEFAULT_NAME",
-    "DEFAULT_VARIABLES",
-    "STEP_TYPES",
-    "VARIABLES",
-    "StepType",
-    "Variable",
-    "VariableChoice",
-    "choose_variables",
-    "find_variable",
-    "find_variables",
-    "in_table_order",
-    "named_columns",
-    "variable_names",
-    "why_unsupported",
-]
 
 # The variables of the study: columns of every table, and loaded by default.
 DEFAULT_VARIABLES = VARIABLES[:6]

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
 
-# --- Metrics as text in the OpenMetrics format, which Prometheus and node_exporter's textfile collector read ---
-
 
 _OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -146,15 +144,9 @@ def warehouse_metrics(numbers: WarehouseNumbers, due: Month, *, by_month: bool =
     ]
 
 
-def _gauge(
-    name: str,
-    text: str,
-    values: float | Mapping[str, float] | None,
-    unit: str = "",
-    *,
-    label: str = "",
-) -> Metric:
-    """A gauge with one value, or one for each value of its label; `unit` is the end of its name."""
+def _gauge(name: str, text: str, values: float | Mapping[str, float] | None, *, label: str = "") -> Metric:
+    """A gauge with one value, or one for each value of its label; its unit, if it has one, ends its name."""
+    unit = next((unit for unit in ("bytes", "seconds") if name.endswith(f"_{unit}")), "")
     if not isinstance(values, Mapping):
         return GaugeMetricFamily(name, text, value=values, unit=unit)
     family = GaugeMetricFamily(name, text, labels=[label], unit=unit)
@@ -181,20 +173,17 @@ def _month_metrics(numbers: WarehouseNumbers, due: Month) -> list[Metric]:
             "era5_oldest_month_timestamp_seconds",
             "Start of the oldest month in the table.",
             min(held).start.timestamp() if held else None,
-            "seconds",
         ),
         _gauge(
             "era5_newest_month_timestamp_seconds",
             "Start of the newest month in the table.",
             max(held).start.timestamp() if held else None,
-            "seconds",
         ),
-        _gauge("era5_complete_until_timestamp_seconds", "End of the newest month that is complete.", until, "seconds"),
+        _gauge("era5_complete_until_timestamp_seconds", "End of the newest month that is complete.", until),
         _gauge(
             "era5_data_age_seconds",
             "Time since the end of the newest month that is complete.",
             None if until is None else numbers.now - until,
-            "seconds",
         ),
         _gauge("era5_overdue_months", "Months since the newest complete one that should be here by now.", overdue),
     ]
@@ -212,16 +201,12 @@ def _attempt_metrics(numbers: WarehouseNumbers) -> list[Metric]:
         ended,
         _gauge("era5_running_loads", "Loads that are running now.", attempts.get("running", 0)),
         _gauge(
-            "era5_last_success_timestamp_seconds",
-            "When a load last succeeded, or found its month unchanged.",
-            last,
-            "seconds",
+            "era5_last_success_timestamp_seconds", "When a load last succeeded, or found its month unchanged.", last
         ),
         _gauge(
             "era5_last_success_age_seconds",
             "Time since a load last succeeded, or found its month unchanged.",
             None if last is None else numbers.now - last,
-            "seconds",
         ),
     ]
 
@@ -239,7 +224,6 @@ def _rate_metrics(numbers: WarehouseNumbers) -> list[Metric]:
             "era5_recent_stage_seconds",
             f"Mean duration of each stage, over the last {_RECENT_LOADS} loads.",
             means,
-            "seconds",
             label="stage",
         ),
         _gauge(
@@ -253,15 +237,9 @@ def _rate_metrics(numbers: WarehouseNumbers) -> list[Metric]:
 def _byte_metrics(numbers: WarehouseNumbers) -> list[Metric]:
     table = {} if numbers.table_bytes is None else {str(numbers.layout): numbers.table_bytes}
     return [
-        _gauge(
-            "era5_table_bytes",
-            "Disk space of the table weather, with indexes and TOAST.",
-            table,
-            "bytes",
-            label="layout",
-        ),
-        _gauge("era5_raw_bytes", "Raw files that the table was made of, when loaded.", numbers.raw_bytes, "bytes"),
-        _gauge("era5_flat_bytes", "Flat files that the table was made of, when loaded.", numbers.flat_bytes, "bytes"),
+        _gauge("era5_table_bytes", "Disk space of the table weather, with indexes and TOAST.", table, label="layout"),
+        _gauge("era5_raw_bytes", "Raw files that the table was made of, when loaded.", numbers.raw_bytes),
+        _gauge("era5_flat_bytes", "Flat files that the table was made of, when loaded.", numbers.flat_bytes),
     ]
 
 

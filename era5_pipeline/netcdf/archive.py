@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import xarray as xr
 
-from era5_pipeline.model.errors import BadFileError, Era5Error, LocalDiskError, disk_errors
+from era5_pipeline.model.errors import BadFileError, Era5Error, disk_errors
 from era5_pipeline.model.variables import BY_SHORT_NAME
 from era5_pipeline.netcdf.recognise import (
     HEAD_BYTES,
@@ -32,7 +32,7 @@ from era5_pipeline.netcdf.recognise import (
     names_in,
 )
 from era5_pipeline.netcdf.refusals import MOST_HOURS
-from era5_pipeline.runtime.files import temporary_folder
+from era5_pipeline.runtime.files import require_room, temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -144,7 +144,10 @@ def _read(file: CsvFile) -> xr.Dataset:
         table = _parse(_TailKeepingFile(text), names, first_line(head), file)
     times = table.column(TIME_COLUMN).to_numpy().astype("datetime64[s]").astype(np.int64)
     coordinates = {TIME_COLUMN: (TIME_COLUMN, times, {"units": "seconds since 1970-01-01", "standard_name": "time"})}
-    place = {name: ((), _only(table, name, file), {"units": f"degrees_{way}"}) for name, way in _directions()}
+    place = {
+        name: ((), _only(table, name, file), {"units": f"degrees_{way}"})
+        for name, way in zip(_PLACE, ("north", "east"), strict=True)
+    }
     versions = {}
     if _EXPVER in table.column_names:
         versions[_EXPVER] = (TIME_COLUMN, np.array(table.column(_EXPVER).to_pylist(), dtype=object))
@@ -156,10 +159,6 @@ def _read(file: CsvFile) -> xr.Dataset:
     # Their names only, for the message if the file has none of our variables.
     others = {name: ((), np.float32(np.nan)) for name in names if name not in _COLUMN_TYPES and name.isidentifier()}
     return xr.Dataset(fields | others, coordinates | place | versions)
-
-
-def _directions() -> tuple[tuple[str, str], tuple[str, str]]:
-    return (_PLACE[0], "north"), (_PLACE[1], "east")
 
 
 def _require_size(file: CsvFile, size: int) -> None:
@@ -379,13 +378,8 @@ def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, scratch
     if info.file_size > max(_SMALL_MEMBER_BYTES, _MOST_COMPRESSED * info.compress_size):
         text = f"its member {info.filename} is empty: {info.file_size:,} bytes of {info.compress_size:,}"
         raise BadFileError(path, text, remedy="Download it again, or move it out of the folder.")
-    free = shutil.disk_usage(scratch).free
-    if info.file_size > free:
-        raise LocalDiskError(
-            f"unpacking {path.name}: No space left for {info.filename}: it takes {info.file_size:,} bytes, and "
-            f"{free:,} are free in {scratch}",
-            remedy="Free space there, or set ERA5_HOME to a folder on a larger disk; then run the month again.",
-        )
+    why = f"unpacking {path.name}: No space left for {info.filename}: it takes"
+    require_room(scratch, info.file_size, why)
     unpacked = _new_file(scratch)
     # zipfile stops at the stated size and checks the CRC, so a false directory cannot fill the disk.
     with (

@@ -6,7 +6,7 @@ Identifies the coordinates, and converts their values to hours and grid indices.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -43,6 +43,7 @@ _ON_GRID = (
 _NO_NEAREST = "--off-grid nearest does not apply"
 
 
+@dataclass(eq=False)
 class ProblemError(Exception):
     """A variable cannot be used; all attributes go into the file's `Problem`.
 
@@ -51,23 +52,12 @@ class ProblemError(Exception):
     user says otherwise.
     """
 
-    def __init__(
-        self,
-        kind: ProblemKind,
-        text: str,
-        remedy: str,
-        area: str | None = None,
-        shift: grid.Shift | None = None,
-        *,
-        is_of_origin: bool = False,
-    ) -> None:
-        super().__init__(text)
-        self.kind = kind
-        self.text = text
-        self.remedy = remedy
-        self.area = area
-        self.shift = shift
-        self.is_of_origin = is_of_origin
+    kind: ProblemKind
+    text: str
+    remedy: str
+    area: str | None = None
+    shift: grid.Shift | None = None
+    is_of_origin: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)

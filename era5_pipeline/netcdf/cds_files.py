@@ -77,6 +77,7 @@ def full_disk_named(folder: Path, written: Path | None = None) -> Iterator[None]
 _ONE_CHUNK_BYTES = 16 << 20
 _CHUNK_HOURS, _CHUNK_LATITUDES, _CHUNK_LONGITUDES = 24, 91, 180
 _DIMENSIONS = ("valid_time", "latitude", "longitude")
+_TIME_CODING = {"units": "seconds since 1970-01-01", "calendar": "proleptic_gregorian"}
 # By name in the file: ecCodes' short name and CF name, which are not in the catalogue.
 _ECCODES_NAMES = {
     "t2m": ("2t", "unknown"),
@@ -143,32 +144,21 @@ def write_coordinates(dataset: netCDF4.Dataset, part: CdsFilePart, axes: Axes) -
     sizes = (len(part.hours), axes.latitudes.size, axes.longitudes.size)
     for name, size in zip(_DIMENSIONS, sizes, strict=True):
         dataset.createDimension(name, size)
-    number = dataset.createVariable("number", "i8", ())
-    number.setncatts({"long_name": "ensemble member numerical id", "units": "1", "standard_name": "realization"})
-    number[...] = 0
-    valid_time = dataset.createVariable("valid_time", "i8", ("valid_time",))
-    valid_time.setncatts(
-        {
-            "long_name": "time",
-            "standard_name": "time",
-            "units": "seconds since 1970-01-01",
-            "calendar": "proleptic_gregorian",
-        }
-    )
-    valid_time[:] = np.array(part.hours, dtype=np.int64) * SECONDS_PER_HOUR
-    latitude = dataset.createVariable("latitude", "f8", ("latitude",), fill_value=np.nan)
-    latitude.setncatts(
-        {
-            "units": "degrees_north",
-            "standard_name": "latitude",
-            "long_name": "latitude",
-            "stored_direction": "decreasing",
-        }
-    )
-    latitude[:] = axes.latitudes
-    longitude = dataset.createVariable("longitude", "f8", ("longitude",), fill_value=np.nan)
-    longitude.setncatts({"units": "degrees_east", "standard_name": "longitude", "long_name": "longitude"})
-    longitude[:] = axes.longitudes
+    times = np.array(part.hours, dtype=np.int64) * SECONDS_PER_HOUR
+    named = {"long_name": "ensemble member numerical id", "units": "1", "standard_name": "realization"}
+    timed = {"long_name": "time", "standard_name": "time", **_TIME_CODING}
+    north = {"units": "degrees_north", "standard_name": "latitude", "long_name": "latitude"}
+    east = {"units": "degrees_east", "standard_name": "longitude", "long_name": "longitude"}
+    for name, kind, values, attributes in (
+        ("number", "i8", np.int64(0), named),
+        ("valid_time", "i8", times, timed),
+        ("latitude", "f8", axes.latitudes, north | {"stored_direction": "decreasing"}),
+        ("longitude", "f8", axes.longitudes, east),
+    ):
+        dimensions = (name,) if values.ndim else ()
+        variable = dataset.createVariable(name, kind, dimensions, fill_value=np.nan if kind == "f8" else None)
+        variable.setncatts(attributes)
+        variable[...] = values
     versions = (FINAL,) * len(part.hours) if part.expver is None else part.expver
     if versions:
         # With a single time, expver has no dimension, as in the CDS' files.
@@ -180,20 +170,32 @@ def create_variable(
     dataset: netCDF4.Dataset, variable: Variable, axes: Axes, chunk: tuple[int, int, int], *, says_expver: bool
 ) -> netCDF4.Variable[np.float32]:
     """Create a variable with its attributes, to be written one chunk of hours at a time."""
+    coordinates = "number valid_time latitude longitude" + (" expver" if says_expver else "")
+    attributes = {**_variable_attributes(variable, axes), "coordinates": coordinates}
+    return create_compressed(dataset, variable.short_name, _DIMENSIONS, chunk, attributes)
+
+
+def create_compressed(
+    dataset: netCDF4.Dataset,
+    name: str,
+    dimensions: tuple[str, ...],
+    chunk: tuple[int, int, int],
+    attributes: Mapping[str, object],
+) -> netCDF4.Variable[np.float32]:
+    """Create a variable for float32, NaN where missing, in compressed chunks."""
     created = dataset.createVariable(
-        variable.short_name,
+        name,
         "f4",
-        _DIMENSIONS,
+        dimensions,
         compression="zlib",
         complevel=1,
         shuffle=True,
         chunksizes=chunk,
-        fill_value=np.nan,
+        fill_value=np.float32(np.nan),
         # Chunks are written whole: HDF5's cache (64 MiB per variable) would only waste memory.
         chunk_cache=1,
     )
-    created.setncatts(_variable_attributes(variable, axes))
-    created.coordinates = "number valid_time latitude longitude" + (" expver" if says_expver else "")
+    created.setncatts(attributes)
     return created
 
 

@@ -6,13 +6,14 @@ layout of the Climate Data Store see `cds_files`.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Self
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING
 
 import netCDF4
 import numpy as np
+from typing_extensions import override
 
-from era5_pipeline.netcdf.cds_files import close_anyway, emptied_on_error, full_disk_named
+from era5_pipeline.netcdf.cds_files import close_anyway, create_compressed, emptied_on_error, full_disk_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +36,7 @@ COORDINATE_ATTRIBUTES = {
 _TIME_CHUNK = 1 << 14
 
 
-class CfNetcdf:
+class CfNetcdf(AbstractContextManager["CfNetcdf"]):
     """A netCDF-4 file being written; as a context manager, it truncates and closes the file on an error.
 
     `hours` (since 1970) and degrees are the axes; `variables` are the attributes by name, for float32, NaN where
@@ -67,7 +68,8 @@ class CfNetcdf:
             versions.setncatts(expver_attributes)
             versions[:] = expver.astype(object)
             for name, of_variable in variables.items():
-                self._create(name, of_variable, chunk)
+                attributes_of = {**of_variable, "coordinates": "expver"}
+                create_compressed(self._dataset, name, DIMENSIONS, chunk, attributes_of)
             self._guard = stack.pop_all()
 
     def _write_axes(
@@ -85,21 +87,6 @@ class CfNetcdf:
             coordinate.setncatts(COORDINATE_ATTRIBUTES[name])
             coordinate[:] = degrees
 
-    def _create(self, name: str, attributes: Attributes, chunk: tuple[int, int, int]) -> None:
-        created = self._dataset.createVariable(
-            name,
-            "f4",
-            DIMENSIONS,
-            compression="zlib",
-            complevel=1,
-            shuffle=True,
-            chunksizes=chunk,
-            fill_value=np.float32(np.nan),
-            # Chunks are written whole: HDF5's cache (64 MiB per variable) would only waste memory.
-            chunk_cache=1,
-        )
-        created.setncatts({**attributes, "coordinates": "expver"})
-
     def write(self, name: str, first: tuple[int, int, int], values: npt.NDArray[np.float32]) -> None:
         """Write a box of a variable; `first` is the (hour, latitude, longitude) index of its corner."""
         hour, row, column = first
@@ -111,9 +98,7 @@ class CfNetcdf:
         self._dataset.setncatts(attributes)
         self._dataset.close()
 
-    def __enter__(self) -> Self:
-        return self
-
+    @override
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
+from era5_pipeline.model.grid import Shift  # noqa: TC001  # pydantic reads a kept `Problem`
 from era5_pipeline.model.times import as_datetime64, from_datetime64, hour_of, hours_of_month
 from era5_pipeline.model.variables import (
     BY_LONG_NAME,
@@ -33,6 +34,7 @@ from era5_pipeline.netcdf.axes import (
     FIRST_HOUR,
     GET_HOURS,
     ProblemError,
+    ProblemKind,
     horizontal_axis,
     horizontal_indices,
     hours_along,
@@ -58,11 +60,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from era5_pipeline.model.grid import Shift
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.source_kinds import Origin
     from era5_pipeline.netcdf.archive import NetcdfFile
-    from era5_pipeline.netcdf.axes import ProblemKind
     from era5_pipeline.netcdf.refusals import Aggregate
 
 UNKNOWN_EXPVER = "unknown"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dask.array as da
 import netCDF4
@@ -26,28 +26,16 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
     from era5_pipeline.netcdf.archive import NetcdfFile
     from era5_pipeline.netcdf.contents import Contents, Field
+    from era5_pipeline.netcdf.grib import GribReader
     from era5_pipeline.netcdf.raw_chunks import RawChunks
 
+    Reader: TypeAlias = "FieldReader | GribReader"
     Floats = npt.NDArray[np.float32]
     Positions = npt.NDArray[np.intp]
 
 # Values per read: 16 MB of float32.
 _DASK_CHUNK_VALUES = 4_000_000
 _CHUNK_CACHE_BYTES = 1 << 20
-
-
-class Reader(Protocol):
-    """Reads fields of one file. Close it when done."""
-
-    def close(self) -> None:
-        """Close the file."""
-
-    def lazy(self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions) -> da.Array | Delayed:
-        """The values at these file positions, which dask computes: float32 (latitude, longitude, hour).
-
-        Positions must ascend along each axis. Missing values are NaN; units are the table's. A reader that can has them
-        from south to north in memory, whatever their order in the file: then `flat.tiles.merge` moves nothing.
-        """
 
 
 class _KeptContents:
@@ -165,7 +153,8 @@ class FieldReader:
     def lazy(self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions) -> da.Array | Delayed:
         """The values at these file positions, which dask computes: float32 (latitude, longitude, hour).
 
-        Positions must ascend along each axis. Missing values are NaN; units are the table's.
+        Positions must ascend along each axis. Missing values are NaN; units are the table's. Raw chunks are from south
+        to north in memory, whatever their order in the file: then `flat.tiles.merge` moves nothing.
         """
         decoding = Decoding.of(self._dataset[field.name].attrs, BY_COLUMN[field.column])
         chunks = self._raw_chunks(field)

@@ -38,7 +38,6 @@ from era5_pipeline.netcdf.contents import TYPES_OF_LEVEL, Contents, Field, Probl
 from era5_pipeline.netcdf.decoding import Decoding
 from era5_pipeline.netcdf.refusals import NO_CLASS, is_long_mean, values_of_class
 from era5_pipeline.runtime.files import replacing, reserve
-from era5_pipeline.runtime.object_store import is_s3
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,9 +159,6 @@ def _c_nowhere() -> int:
 # Increase the number whenever the form of a kept index, or the keys that it has, change.
 _FORM = 4
 _SUFFIX = ".grib.npz"
-# Exceptions that reading a damaged index raises.
-_DAMAGED = (ValueError, KeyError, TypeError, EOFError, BadZipFile)
-# An index of an object is removed if it was not used for this long: whether the object is still there is not asked.
 _UNUSED_SECONDS = 30 * 86_400
 # The texts of a parameter, each found by its number.
 _NAMES = ("shortName", "name", "units")
@@ -223,26 +219,14 @@ class IndexedFile:
         """Describe a file in its present state."""
         if file.origin is not None:
             return cls(file.origin.address, file.member, file.origin.sha256)
-        return cls(str(file.source), file.member, _state(file.source))
+        stat = file.source.stat()
+        return cls(str(file.source), file.member, f"{stat.st_size} {stat.st_mtime_ns}")
 
     @property
     def name(self) -> str:
         """The name of the index's file."""
         named = f"{self.source}\n{self.member or ''}"
         return f"{hashlib.sha256(os.fsencode(named)).hexdigest()[:32]}{_SUFFIX}"
-
-    def is_there(self, last_used: float) -> bool:
-        """Return True if the index may be needed again: the file is as it was, or the object's index is in use."""
-        if is_s3(self.source):
-            return time.time() - last_used < _UNUSED_SECONDS
-        with suppress(OSError):
-            return _state(Path(self.source)) == self.state
-        return False
-
-
-def _state(path: Path) -> str:
-    stat = path.stat()
-    return f"{stat.st_size} {stat.st_mtime_ns}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,7 +261,7 @@ class Index:
                     return None
                 groups = tuple(Group(tuple(of["keys"]), tuple(of["grid"]), of["step_hours"]) for of in about["groups"])
                 return cls(groups, *(kept[name] for name in ("group", "minutes", "places", "steps")))
-        except (OSError, *_DAMAGED):
+        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
             return None
 
 
@@ -292,7 +276,7 @@ def index_of(file: NetcdfFile) -> Index:
         index = read_index(file.path)
         index.save(kept, of)
         _remove_old(file.index_folder)
-    elif file.origin is not None:
+    else:
         with suppress(OSError):
             kept.touch()  # used
     return index
@@ -300,29 +284,17 @@ def index_of(file: NetcdfFile) -> Index:
 
 @lru_cache(maxsize=1)  # once in a process: each index of the folder is looked at
 def _remove_old(folder: Path) -> None:
-    """Remove indices of files that are gone or have changed, and of objects that were not used for a month."""
+    """Remove indices that were not used for a month: whether their files are still there is not asked."""
     for kept in folder.glob(f"*{_SUFFIX}"):
         with suppress(OSError):
-            of = _indexed_file(kept)
-            if of is None or not of.is_there(kept.stat().st_mtime):
+            if time.time() - kept.stat().st_mtime > _UNUSED_SECONDS:
                 kept.unlink()
-
-
-def _indexed_file(kept: Path) -> IndexedFile | None:
-    """Read the subject of a kept index; None if the index is damaged or has another form."""
-    try:
-        with np.load(kept, allow_pickle=False) as index:
-            about = json.loads(str(index["about"]))
-            return IndexedFile(**about["of"]) if about["form"] == _FORM else None
-    except _DAMAGED:
-        return None
 
 
 def read_index(path: Path) -> Index:
     """List the messages of a GRIB file, reading all of it.
 
-    Raises:
-        ValueError: if the file is cut off or damaged, saying where.
+    It raises a `ValueError` if the file is cut off or damaged, saying where.
     """
     codes = ec_codes()
     groups: dict[Group, int] = {}
@@ -569,11 +541,7 @@ class _Messages:
         os.close(self._descriptor)
 
     def read(self, place: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """The values of a message, (n,), in scanning order; `_MISSING` where missing.
-
-        Raises:
-            ValueError: if the message is damaged, or is another than the index is of.
-        """
+        """The values of a message, (n,), in scanning order; `_MISSING` where missing."""
         offset, size, number, check = (int(one) for one in place)
         codes = self._codes
         message = os.pread(self._descriptor, size, offset)
@@ -590,7 +558,7 @@ class _Messages:
     def _read_part(self, offset: int, number: int) -> npt.NDArray[np.float64]:
         """The values of one field of a message with several."""
         codes = self._codes
-        with self._path.open("rb") as source, _fields_one_by_one(codes, source):
+        with self._path.open("rb") as source, _fields_one_by_one(codes, source), _quiet_c:
             source.seek(offset)
             for _ in range(number):
                 codes.codes_release(codes.codes_grib_new_from_file(source))

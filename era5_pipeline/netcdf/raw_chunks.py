@@ -108,9 +108,6 @@ class RawChunks:
         """Read the chunk at this place among all, and put its values at these positions into `out`.
 
         `out` (latitude, longitude, hour) has the positions of all chunks, in order. NaN where missing.
-
-        Raises:
-            OSError, ValueError: if the chunk is damaged.
         """
         stored = self._inflated(at)
         steps = np.array(decoding.steps, dtype=np.float64).reshape(-1, 2)

@@ -29,20 +29,15 @@ _CLAIMS = frozenset(
 )
 # Other formats that weather data come in, by suffix: not read, and counted.
 _OTHER_FORMATS = {
-    ".csv": "CSV",
-    ".tsv": "CSV",
-    ".json": "JSON",
-    ".geojson": "JSON",
+    **dict.fromkeys((".csv", ".tsv"), "CSV"),
+    **dict.fromkeys((".json", ".geojson"), "JSON"),
+    **dict.fromkeys((".tif", ".tiff"), "TIFF"),
+    **dict.fromkeys((".xls", ".xlsx"), "Excel"),
+    **dict.fromkeys((".npy", ".npz"), "NumPy"),
     ".parquet": "Parquet",
     ".feather": "Feather",
     ".arrow": "Arrow",
-    ".tif": "TIFF",
-    ".tiff": "TIFF",
-    ".xls": "Excel",
-    ".xlsx": "Excel",
     ".mat": "MATLAB",
-    ".npy": "NumPy",
-    ".npz": "NumPy",
     ".pkl": "pickle",
     ".hdf": "HDF4",
 }
@@ -64,11 +59,7 @@ def is_hdf5(path: Path) -> bool:
 
 
 def special_kind(path: Path) -> str | None:
-    """Name what the path is if not a file or folder: pipes and devices may block or never end.
-
-    Raises:
-        OSError: if the path cannot be looked up.
-    """
+    """Name what the path is if not a file or folder: pipes and devices may block or never end."""
     mode = path.stat().st_mode
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return None

@@ -153,53 +153,38 @@ class _Header:
     def __init__(self, file: BinaryIO, version: int) -> None:
         self._file = file
         self._count_bytes = 8 if version == 5 else 4
-        self._offset_bytes = 4 if version == 1 else 8
+        self.offset_bytes = 4 if version == 1 else 8
+
+    def number(self, size: int = 4) -> int:
+        """Read a tag or type; or a position in the file, of `offset_bytes`."""
+        return int(struct.unpack(">Q" if size == 8 else ">I", self._file.read(size))[0])
+
+    def count(self) -> int:
+        """Read a count or length."""
+        return self.number(self._count_bytes)
+
+    def items(self) -> range:
+        """Read a count; return a range as long as it is."""
+        if (size := self.count()) > _MOST_IN_LIST:
+            raise ValueError(f"header: a list of {size:,}")
+        return range(size)
+
+    def list_of(self, tag: int) -> range:
+        """Read the head of a list; return a range as long as the list."""
+        found, items = self.number(), self.items()
+        if found != tag and (found, len(items)) != (0, 0):
+            raise ValueError(f"tag {found} instead of {tag}")
+        return items
 
     def skip(self, size: int) -> None:
         """Skip `size` bytes and their padding to a multiple of four."""
         self._file.seek(size + -size % 4, 1)
 
-    def number(self) -> int:
-        """Read a tag or type."""
-        return self._unsigned(4)
-
-    def count(self) -> int:
-        """Read a count or length."""
-        return self._unsigned(self._count_bytes)
-
-    def offset(self) -> int:
-        """Read a position in the file."""
-        return self._unsigned(self._offset_bytes)
-
-    def list_of(self, tag: int) -> range:
-        """Read the head of a list; return a range as long as the list."""
-        found, size = self.number(), self.count()
-        if found != tag and (found, size) != (0, 0):
-            raise ValueError(f"tag {found} instead of {tag}")
-        return _no_more_than_possible(size)
-
-    def dimensions(self) -> list[int]:
-        """Read the dimension ids of a variable."""
-        return [self.count() for _ in _no_more_than_possible(self.count())]
-
-    def skip_name(self) -> None:
-        self.skip(self.count())
-
     def skip_attributes(self) -> None:
         for _ in self.list_of(_ATTRIBUTES):
-            self.skip_name()
+            self.skip(self.count())  # the name
             kind = self.number()
             self.skip(self.count() * _TYPE_BYTES[kind])
-
-    def _unsigned(self, size: int) -> int:
-        read = self._file.read(size)
-        return int(struct.unpack(">Q" if size == 8 else ">I", read)[0])
-
-
-def _no_more_than_possible(size: int) -> range:
-    if size > _MOST_IN_LIST:
-        raise ValueError(f"header: a list of {size:,}")
-    return range(size)
 
 
 def required_bytes(path: Path) -> int | None:
@@ -222,18 +207,18 @@ def _required(header: _Header) -> int | None:
     records = header.count()
     lengths = []
     for _ in header.list_of(_DIMENSIONS):
-        header.skip_name()
+        header.skip(header.count())
         lengths.append(header.count())
     header.skip_attributes()
     ends = [0]
     record_variables = []
     for _ in header.list_of(_VARIABLES):
-        header.skip_name()
-        shape = [lengths[number] for number in header.dimensions()]
+        header.skip(header.count())
+        shape = [lengths[header.count()] for _ in header.items()]
         header.skip_attributes()
         width = _TYPE_BYTES[header.number()]
         header.count()  # the padded size: unusable, it overflows 32 bits for large variables
-        begin = header.offset()
+        begin = header.number(header.offset_bytes)
         if shape and shape[0] == 0:  # the length of the record dimension
             record_variables.append((begin, width * prod(shape[1:])))
         else:

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry, MonthContents
     from era5_pipeline.warehouse.space import Space
 
-# --- Current contents of the warehouse, and free disk space, before a load ---
-
 
 @dataclass(frozen=True)
 class CurrentContents:

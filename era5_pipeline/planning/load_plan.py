@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from era5_pipeline.sources.zarr.chunk_plan import ChunkPlan
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
-# --- The plan of a load: the state of each month, and the size, bytes and seconds of the months to load ---
-
 
 # The state of a month. "loaded": a load leaves it alone. "other": the table holds places of the load, but from another
 # source, with other variables or of another area. "elsewhere": it holds other places only. "early": it has begun, but
@@ -89,69 +87,47 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as a JSON value, as `era5 plan --json` prints it; null means unknown."""
-        chunks = {} if self.chunks is None else {"chunks": self.chunks.to_json()}
-        return {**self._request(), **self._months(), **self._sizes(), **chunks, **self._hours(), **self._disk_space()}
-
-    def _request(self) -> dict[str, Any]:
+        load, size, seconds, to_load = self.load, self.size, self.seconds, self.to_load
+        is_asked, has_limit = load.kind.is_queued, load.kind.is_queued and not load.kind.is_series
+        area = None if load.points is not None else "global" if load.is_global else str(load.area)
+        store = self.storage.store_bytes
+        known = self.contents.months is not None
         return {
-            "from": str(self.load.months[0]),
-            "to": str(self.load.months[-1]),
-            "calendar_months": list(calendar_months_of(self.load.months) or ()) or None,
-            "source": self.load.source,
-            "variables": [variable.column for variable in self.load.variables],
-            "area": self._area,
-            "points": None if self.load.points is None else str(self.load.points),
-            "locations": self.load.locations,
+            "from": str(load.months[0]),
+            "to": str(load.months[-1]),
+            "calendar_months": list(calendar_months_of(load.months) or ()) or None,
+            "source": load.source,
+            "variables": [variable.column for variable in load.variables],
+            "area": area,
+            "points": None if load.points is None else str(load.points),
+            "locations": load.locations,
             "layout": self.contents.layout,
-        }
-
-    @property
-    def _area(self) -> str | None:
-        if self.load.points is not None:
-            return None
-        return "global" if self.load.is_global else str(self.load.area)
-
-    def _months(self) -> dict[str, Any]:
-        def held(count: int) -> int | None:
-            return None if self.contents.months is None else count
-
-        return {
             "months": len(self.states),
-            "months_loaded": held(len(self.months("loaded"))),
-            "months_preliminary": held(len(self.preliminary)),
-            "months_incomplete": held(len(self.months("incomplete"))),
-            "months_held_otherwise": held(len(self.months("other"))),
-            "months_held_elsewhere": held(len(self.months("elsewhere"))),
+            "months_loaded": len(self.months("loaded")) if known else None,
+            "months_preliminary": len(self.preliminary) if known else None,
+            "months_incomplete": len(self.months("incomplete")) if known else None,
+            "months_held_otherwise": len(self.months("other")) if known else None,
+            "months_held_elsewhere": len(self.months("elsewhere")) if known else None,
             "months_not_complete_yet": len(self.months("early")),
             "months_not_begun": len(self.months("future")),
-            "months_to_load": len(self.to_load),
-            "first_to_load": str(self.to_load[0]) if self.to_load else None,
-            "last_to_load": str(self.to_load[-1]) if self.to_load else None,
-            "loaded_not_known": self.contents.reason if self.contents.months is None else None,
-        }
-
-    def _sizes(self) -> dict[str, Any]:
-        is_asked = self.load.kind.is_queued
-        has_limit = is_asked and not self.load.kind.is_series
-        return {
-            "hours_of_data": self.size.hours,
-            "requests": self.size.requests,
-            "requests_at_once": self.load.kind.requests_at_once if is_asked else None,
-            "fields": self.size.fields,
+            "months_to_load": len(to_load),
+            "first_to_load": str(to_load[0]) if to_load else None,
+            "last_to_load": str(to_load[-1]) if to_load else None,
+            "loaded_not_known": None if known else self.contents.reason,
+            "hours_of_data": size.hours,
+            "requests": size.requests,
+            "requests_at_once": load.kind.requests_at_once if is_asked else None,
+            "fields": size.fields,
             "fields_of_largest_request": self.fields_of_largest_request if has_limit else None,
             "fields_allowed_per_request": MAX_FIELDS if has_limit else None,
-            "rows": self.size.rows,
-            "values": self.size.values,
+            "rows": size.rows,
+            "values": size.values,
             "download_bytes": round(self.bytes.download.value),
             "raw_bytes": round(self.bytes.raw.value),
             "parquet_bytes": round(self.bytes.parquet.value),
             "table_bytes": round(self.bytes.table.value),
             "table_bytes_in_columnstore": round(self.bytes.columnstore),
-        }
-
-    def _hours(self) -> dict[str, Any]:
-        seconds = self.seconds
-        return {
+            **({} if self.chunks is None else {"chunks": self.chunks.to_json()}),
             "hours": {
                 "raw": seconds.raw.value / 3600,
                 "all_but_raw": seconds.load.value / 3600,
@@ -165,11 +141,6 @@ class Plan:
                 "raw_hours": seconds.raw.known_from,
                 "all_but_raw_hours": seconds.load.known_from,
             },
-        }
-
-    def _disk_space(self) -> dict[str, Any]:
-        store = self.storage.store_bytes
-        return {
             "keep": self.storage.policy.keep,
             "store": self.storage.policy.store,
             "months_at_once": self.storage.months_at_once,
@@ -235,9 +206,6 @@ def _file_warnings(plan: Plan) -> Iterator[str]:
             "the files are not opened, and may hold fewer months, variables and locations: these figures are upper "
             "limits; --variables and --area lower them"
         )
-
-
-# --- Plan a load of months before anything starts, by rates from the ledger, or else documented ones ---
 
 
 def read_plan(settings: Settings, load: Load, contents: CurrentContents, now: datetime) -> Plan:

@@ -64,11 +64,7 @@ class Freshness:
 
 
 def require_updatable_source(settings: Settings) -> None:
-    """Require a source that publishes and revises months.
-
-    Raises:
-        UsageError: if the source does not.
-    """
+    """Require a source that publishes and revises months."""
     if not source_kind(settings.source_name).is_service:
         raise UsageError(
             f"the source {settings.source_name} does not publish new months",

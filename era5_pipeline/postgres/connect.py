@@ -312,11 +312,7 @@ def dagster_url(warehouse: Warehouse, settings: Settings) -> str:
 
 
 def has_dagster(warehouse: Warehouse, settings: Settings) -> bool:
-    """Return True if Dagster's own database exists; it is not created.
-
-    Raises:
-        TransientError, ServerUnreachableError: if its server cannot be reached.
-    """
+    """Return True if Dagster's own database exists; it is not created."""
     return _database_exists(_dagster_url(warehouse, settings))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import TYPE_CHECKING, Any, Literal, LiteralString
 
 from psycopg import sql
 
@@ -97,6 +97,45 @@ class Roles:
     def identifiers(self) -> dict[str, sql.Identifier]:
         """The quoted names by role, for statements."""
         return {name: sql.Identifier(getattr(self, name)) for name in ("owner", "loader", "reader")}
+
+
+def weather_schema(connection: psycopg.Connection[Any]) -> str:
+    """The schema of the table `weather`."""
+    row = connection.execute(
+        "SELECT nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = 'weather'::regclass"
+    ).fetchone()
+    return str(row[0]) if row is not None else "public"
+
+
+def transfer_to_table_owner(
+    connection: psycopg.Connection[Any], made: sql.Composable, kind: Literal["TABLE", "VIEW", "FUNCTION"]
+) -> None:
+    """Give what this user has made beside `weather` to the role that owns it, if this user is only a member of it.
+
+    It is meant for all, whoever's load found it missing. A function is written with its argument types.
+    """
+    current: LiteralString = (
+        "SELECT proowner FROM pg_proc WHERE oid = to_regprocedure(%s)"
+        if kind == "FUNCTION"
+        else "SELECT relowner FROM pg_class WHERE oid = to_regclass(%s)"
+    )
+    row = connection.execute(
+        f"SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'weather'::regclass AND relowner <> ({current})",
+        (made.as_string(connection),),
+    ).fetchone()
+    if row is not None:
+        connection.execute(sql.SQL("ALTER {} {} OWNER TO {}").format(sql.SQL(kind), made, sql.Identifier(row[0])))
+
+
+def grant_to_table_readers(connection: psycopg.Connection[Any], *relations: sql.Composable) -> None:
+    """Grant SELECT on the relations to every role with SELECT on `weather`."""
+    rows = connection.execute(
+        "SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END "
+        "FROM pg_class, aclexplode(relacl) WHERE oid = 'weather'::regclass AND privilege_type = 'SELECT' "
+        "AND grantee <> relowner"
+    ).fetchall()
+    for (grantee,) in rows:
+        connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.SQL(", ").join(relations), sql.SQL(grantee)))
 
 
 def require_may_create_roles(connection: psycopg.Connection[Any], roles: Roles) -> None:
@@ -188,16 +227,18 @@ def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str
         connection.execute(
             sql.SQL(read_sql("roles")).format(
                 database=sql.Identifier(connection.info.dbname),
-                schema=sql.Identifier(_weather_schema(connection)),
+                schema=sql.Identifier(weather_schema(connection)),
                 functions=sql.SQL(", ").join(map(sql.SQL, functions)),
                 **roles.identifiers,
             )
         )
-        _grant_lake(connection, roles)
-        for (view,) in connection.execute(
-            f"SELECT c.oid::regclass::text FROM pg_class c WHERE {_OWN_VIEWS}"
+        # What was made before the roles; what is made later grants it itself.
+        for (relation,) in connection.execute(
+            f"SELECT c.oid::regclass::text FROM pg_class c WHERE {_OWN_VIEWS} OR {_LAKE}"
         ).fetchall():
-            connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.SQL(view), sql.Identifier(roles.reader)))
+            connection.execute(
+                sql.SQL("GRANT SELECT ON {} TO {}").format(sql.SQL(relation), sql.Identifier(roles.reader))
+            )
         _limit_readers(connection, roles)
     return created
 
@@ -253,13 +294,6 @@ def _existing(connection: psycopg.Connection[Any], roles: Roles) -> set[str]:
     return {name for (name,) in rows}
 
 
-def _weather_schema(connection: psycopg.Connection[Any]) -> str:
-    row = connection.execute(
-        "SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = 'weather'::regclass"
-    ).fetchone()
-    return str(row[0]) if row else "public"
-
-
 def _grant_role(connection: psycopg.Connection[Any], role: str, member: str) -> None:
     if connection.execute("SELECT pg_has_role(%s, %s, 'MEMBER')", (member, role)).fetchone() != (True,):
         connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), sql.Identifier(member)))
@@ -292,7 +326,7 @@ def _made_by_owners(connection: psycopg.Connection[Any]) -> tuple[list[LiteralSt
 def _own_tables(
     connection: psycopg.Connection[Any], roles: Roles, own: list[LiteralString], functions: list[LiteralString]
 ) -> None:
-    schema = sql.Identifier(_weather_schema(connection))
+    schema = sql.Identifier(weather_schema(connection))
     owner, loader = sql.Identifier(roles.owner), sql.Identifier(roles.loader)
     database = connection.info.dbname
     connection.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(sql.Identifier(database), owner))
@@ -328,12 +362,6 @@ def _own_tables(
         if _owner_of(connection, f"SELECT proowner FROM pg_proc WHERE oid = '{function}'::regprocedure") != roles.owner:
             connection.execute(sql.SQL("ALTER FUNCTION {} OWNER TO {}").format(sql.SQL(function), owner))
     connection.execute(sql.SQL("REVOKE CREATE ON SCHEMA era5 FROM {}").format(loader))
-
-
-def _grant_lake(connection: psycopg.Connection[Any], roles: Roles) -> None:
-    """Let readers see what was made before the roles; what is made later grants it itself."""
-    for (table,) in connection.execute(f"SELECT oid::regclass::text FROM pg_class c WHERE {_LAKE}").fetchall():
-        connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.SQL(table), sql.Identifier(roles.reader)))
 
 
 def _owner_of(connection: psycopg.Connection[Any], query: LiteralString) -> str | None:

@@ -21,26 +21,14 @@ if TYPE_CHECKING:
     Step = Callable[[psycopg.Connection[Any]], object]
 
 
-def _first_tables(connection: psycopg.Connection[Any]) -> None:
-    connection.execute(read_sql("schema"))
-
-
-def _shifts(connection: psycopg.Connection[Any]) -> None:
-    connection.execute(read_sql("schema_2"))
-
-
-def _origins(connection: psycopg.Connection[Any]) -> None:
-    connection.execute(read_sql("schema_3"))
-
-
-def _generated(connection: psycopg.Connection[Any]) -> None:
-    connection.execute(read_sql("schema_4"))
+def _step(name: str) -> Step:
+    return lambda connection: connection.execute(read_sql(name))
 
 
 # The first creates version 1 in an empty database, each later one upgrades from the previous version. Once released, a
 # step never changes: some databases have taken it. Objects that loads create or replace by themselves (views,
 # functions, comments, columns of variables) need no step.
-STEPS: tuple[Step, ...] = (_first_tables, _shifts, _origins, _generated)
+STEPS: tuple[Step, ...] = tuple(map(_step, ("schema", "schema_2", "schema_3", "schema_4")))
 SCHEMA_VERSION = len(STEPS)
 
 # Reads catalogues only, so it needs no privilege and the function may be missing. No row: no schema era5.
@@ -53,11 +41,7 @@ VERSION_QUERY = (
 
 
 def schema_version(connection: psycopg.Connection[Any]) -> int:
-    """Find the version of the database's tables; 0 without tables.
-
-    Raises:
-        SchemaVersionError: if they have no version.
-    """
+    """Find the version of the database's tables; 0 without tables."""
     version, has_ledger = connection.execute(VERSION_QUERY).fetchone() or (None, False)
     return checked_version(connection, version, has_ledger=has_ledger)
 
@@ -86,9 +70,6 @@ def require_usable(
     """Check that the program, which knows versions up to `known`, can use a database of this version.
 
     A database without tables (0) is usable; an older one is if the caller `upgrades` it.
-
-    Raises:
-        SchemaVersionError: naming both versions and the remedy.
     """
     if version > known:
         raise SchemaVersionError(

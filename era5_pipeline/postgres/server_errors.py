@@ -44,11 +44,7 @@ def server_errors(doing: str, *, afterwards: str = "") -> Iterator[None]:
 
 @contextmanager
 def lost_connections(doing: str) -> Iterator[None]:
-    """Translate a lost connection, which any statement may report; other errors that nobody translated are defects.
-
-    Raises:
-        TransientError: the connection was lost.
-    """
+    """Translate a lost connection, which any statement may report; other errors that nobody translated are defects."""
     try:
         yield
     except psycopg.Error as error:

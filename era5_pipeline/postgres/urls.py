@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.settings import Settings
 
-# --- Database URLs: parsed as libpq does, normalized for every client, and shown without their password ---
-
-
 _REMEDY = "It looks like postgresql://user:password@host:5432/database."
 # Without the TLS parameters, a printed URL would connect with fewer checks. They name files and hold no secret.
 _SHOWN = (
@@ -33,8 +30,7 @@ _ESCAPES = "In a password, write / as %2F, @ as %40, # as %23, ? as %3F, % as %2
 def url_parameters(url: str) -> dict[str, str]:
     """Parse the URL as libpq does.
 
-    Raises:
-        UsageError: if the URL is invalid. The message does not quote it: in a misread URL the password may be anywhere.
+    An error does not quote it: in a misread URL the password may be anywhere.
     """
     try:
         parsed = conninfo.conninfo_to_dict(url)
@@ -103,9 +99,6 @@ def with_user(url: str, user: str) -> str:
 def database_of(url: str) -> str:
     """Return the database that the URL names."""
     return url_parameters(url).get("dbname", "")
-
-
-# --- The database URLs of the settings, completed with the password of ERA5_DATABASE_PASSWORD_FILE ---
 
 
 def given_warehouse_url(settings: Settings) -> str | None:

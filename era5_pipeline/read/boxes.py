@@ -33,7 +33,7 @@ from era5_pipeline.read.held import (
     some_row,
     span_held,
 )
-from era5_pipeline.read.missing import explain_absence, explain_missing_column, no_location, no_rows
+from era5_pipeline.read.missing import alike, explain_absence, explain_missing_column, no_location, no_rows
 from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
@@ -45,9 +45,6 @@ if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.read.fields import Field
-
-# --- Contents of a box by the ledger: which months and places the table holds, and what is missing ---
-
 
 _SHOWN_SPANS = 6
 
@@ -75,11 +72,8 @@ class BoxContents:
     @property
     def lines(self) -> list[str]:
         """Sentences that say what is missing."""
-        alike: dict[tuple[Month, ...], list[str]] = {}
-        for column, months in self.missing_months.items():
-            alike.setdefault(months, []).append(column)
         lines = []
-        for months, columns in alike.items():
+        for months, columns in alike(self.missing_months):
             what = "data" if len(columns) == len(self.variables) else ", ".join(columns)
             lines.append(f"no {what} for {spans(months, shown=_SHOWN_SPANS)}")
         if self.incomplete_months:
@@ -109,7 +103,7 @@ def read_box_contents(
             "the ledger of this database cannot be read, so it is not known which places the table holds",
             remedy="Ask for one place or one hour, or let the owner run: era5 db init --roles.",
         )
-    first_month, last_month = Month.of(start) if start else None, _last_month(end) if end else None
+    first_month, last_month = Month.of(start) if start else None, Month.before(end) if end else None
     between, with_days = _places_between(connection, first_month, last_month, columns)
     left_out = []
     if area is None and with_days and with_days != between:
@@ -127,7 +121,7 @@ def read_box_contents(
     if span and (apart := span.apart_between(start, end)):
         left_out.append(apart)
         start, end = start or span.first.start, end or span.last.end
-        first_month, last_month = Month.of(start), _last_month(end)
+        first_month, last_month = Month.of(start), Month.before(end)
     within = {month: held for month, held in months.items() if (start is None or month.end > start)}
     within = {month: held for month, held in within.items() if (end is None or month.start < end)}
     variables = columns or in_table_order({column for held in within.values() for column in held})
@@ -145,7 +139,7 @@ def read_box_contents(
         )
     if end is not None:  # hours in the future are not missing
         end = min(end, max(datetime.now(UTC).replace(minute=0, second=0, microsecond=0), max(months).end))
-        last_month = _last_month(end)
+        last_month = Month.before(end)
     first, last = first_month or min(months), last_month or max(months)
     lacking = {
         variable.column: tuple(
@@ -169,11 +163,6 @@ def read_box_contents(
     )
 
 
-def _last_month(end: datetime) -> Month:
-    """The month of the last instant before `end`."""
-    return Month.of(end - timedelta(microseconds=1))
-
-
 def _places_between(
     connection: psycopg.Connection[Any], first: Month | None, last: Month | None, columns: tuple[Variable, ...] | None
 ) -> tuple[LocationSet, LocationSet]:
@@ -185,11 +174,8 @@ def _places_between(
         "fewest_hours": FEWEST_HOURS,
     }
     found = connection.execute(read_sql("places_between"), parameters).fetchone() or ()
-    of_all, with_days = (LocationSet(tuple((run.lower, run.upper) for run in runs or ())) for runs in found)
+    of_all, with_days = map(LocationSet.of_ranges, found)
     return of_all, with_days
-
-
-# --- Values of one variable at one hour ---
 
 
 def read_field(

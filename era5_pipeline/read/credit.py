@@ -8,7 +8,6 @@ so the same data give the same picture on any day. For several years it is "1940
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.model.months import Month, spans
@@ -102,7 +101,7 @@ def read_origin(
     `months` leaves out the others (None: none).
     """
     first = Month.of(start) if start else None
-    last = Month.of(end - timedelta(microseconds=1)) if end else None
+    last = Month.before(end) if end else None
     parts = part_versions(connection, locations, columns, first, last)
     return origin_of((part for part in parts if months is None or part.month in months), start, end)
 

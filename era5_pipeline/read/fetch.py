@@ -70,9 +70,6 @@ def since_1970(times: npt.NDArray[np.int64], seconds: int) -> npt.NDArray[np.int
     return found
 
 
-# --- Expressions for columns, and an empty table as an error ---
-
-
 def value_of(column: str) -> sql.Composable:
     """The expression for a column of the table, or for a derived one."""
     derived = DERIVED.get(column)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,7 +15,7 @@ from era5_pipeline.model import grid
 from era5_pipeline.model.derived_variables import DERIVED, stored_columns
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import GridWindow, LocationSet
-from era5_pipeline.model.months import Month, month_range, spans
+from era5_pipeline.model.months import Month, month_range, runs_of, spans
 from era5_pipeline.model.source_kinds import PRELIMINARY, source_kind, version_of
 from era5_pipeline.model.times import hours_in
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_NAME, named_columns
@@ -46,15 +47,21 @@ _SHOWN_SPANS = 6
 FEWEST_HOURS = 24
 
 
+def ledger_rows(
+    connection: psycopg.Connection[Any], name: str, parameters: Mapping[str, object] | None = None
+) -> list[tuple[Any, ...]]:
+    """The rows of the statement `name` in `sql/`, which reads the ledger; none if this user cannot read it."""
+    with suppress(*NO_LEDGER):
+        return connection.execute(read_sql(name), parameters).fetchall()
+    return []
+
+
 def months_held(
     connection: psycopg.Connection[Any], locations: LocationSet | None = None
 ) -> dict[Month, tuple[str, ...]]:
     """The months held at any of these locations (None: anywhere), with their columns; empty without a ledger."""
     parameters = {"location_ids": None if locations is None else locations.multirange}
-    try:
-        rows = connection.execute(read_sql("months_held"), parameters).fetchall()
-    except NO_LEDGER:
-        return {}
+    rows = ledger_rows(connection, "months_held", parameters)
     return {Month(day.year, day.month): tuple(columns) for day, columns in rows}
 
 
@@ -94,10 +101,7 @@ def part_versions(
         "last": last.start.date() if last else None,
         "columns": None if names is None else list(names),
     }
-    try:
-        rows = connection.execute(read_sql("place_versions"), parameters).fetchall()
-    except NO_LEDGER:
-        return ()
+    rows = ledger_rows(connection, "place_versions", parameters)
     return tuple(
         _part_version(Month(day.year, day.month), names, sources, version, runs, expver, interpolated, origin)
         for day, sources, version, runs, interpolated, origin, expver in rows
@@ -160,22 +164,11 @@ def span_held(connection: psycopg.Connection[Any], locations: LocationSet) -> Sp
     A month at either end with less than a day of hours, and separated from the others by an absent month, is `apart`:
     one hour of the whole globe must not lengthen the series of a place by years of gaps.
     """
-    try:
-        rows = connection.execute(read_sql("span_held"), {"location_ids": locations.multirange}).fetchall()
-    except NO_LEDGER:
+    rows = ledger_rows(connection, "span_held", {"location_ids": locations.multirange})
+    held = {Month(day.year, day.month): hours for day, hours in rows}
+    if not held:
         return None
-    runs: list[list[Month]] = []
-    full = set()
-    for day, hours in rows:
-        month = Month(day.year, day.month)
-        if hours >= FEWEST_HOURS:
-            full.add(month)
-        if runs and month.number == runs[-1][-1].number + 1:
-            runs[-1].append(month)
-        else:
-            runs.append([month])
-    if not runs:
-        return None
+    runs, full = runs_of(held), {month for month, hours in held.items() if hours >= FEWEST_HOURS}
     kept = [index for index, run in enumerate(runs) if not full.isdisjoint(run)] or [0, len(runs) - 1]
     outside = (*runs[: kept[0]], *runs[kept[-1] + 1 :])
     return Span(runs[kept[0]][0], runs[kept[-1]][-1], tuple(month for run in outside for month in run))
@@ -186,11 +179,8 @@ def places_held(
 ) -> LocationSet:
     """The locations held in a month (None: in any), with values of a column if one is given; empty without a ledger."""
     parameters = {"month": month.start.date() if month else None, "column": column}
-    try:
-        row = connection.execute(read_sql("places_held"), parameters).fetchone()
-    except NO_LEDGER:
-        return LocationSet()
-    return LocationSet(tuple((run.lower, run.upper) for run in row[0])) if row and row[0] else LocationSet()
+    rows = ledger_rows(connection, "places_held", parameters)
+    return LocationSet.of_ranges(rows[0][0] if rows else None)
 
 
 def fullest_part(connection: psycopg.Connection[Any]) -> tuple[Month, LocationSet, frozenset[str]] | None:
@@ -198,14 +188,9 @@ def fullest_part(connection: psycopg.Connection[Any]) -> tuple[Month, LocationSe
 
     None if nothing is loaded, or without a ledger.
     """
-    try:
-        row = connection.execute(read_sql("fullest_part")).fetchone()
-    except NO_LEDGER:
-        return None
-    if row is None:
-        return None
-    day, runs, columns = row
-    return Month(day.year, day.month), LocationSet(tuple((run.lower, run.upper) for run in runs)), frozenset(columns)
+    for day, runs, columns in ledger_rows(connection, "fullest_part"):
+        return Month(day.year, day.month), LocationSet.of_ranges(runs), frozenset(columns)
+    return None
 
 
 def some_row(connection: psycopg.Connection[Any]) -> tuple[datetime, int]:
@@ -337,7 +322,7 @@ def read_coverage(connection: psycopg.Connection[Any]) -> list[AreaCoverage]:
         for day, of_month in zip(days, states, strict=True):
             for column, state in of_month.items():
                 by_column.setdefault(column, {})[Month(day.year, day.month)] = state
-        areas.append(AreaCoverage(LocationSet(tuple((run.lower, run.upper) for run in ids)), by_column))
+        areas.append(AreaCoverage(LocationSet.of_ranges(ids), by_column))
     return sorted(areas, key=lambda area: (-_size(area), area.locations.first_id))
 
 

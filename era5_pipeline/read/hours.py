@@ -17,7 +17,7 @@ from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import location_of
 from era5_pipeline.read.fetch import fetch_packed, packed, since_1970, table_required
 from era5_pipeline.read.fields import Series
-from era5_pipeline.read.held import require_columns
+from era5_pipeline.read.held import ledger_rows, require_columns
 from era5_pipeline.read.missing import no_series
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
@@ -90,12 +90,8 @@ def _middle_month(connection: psycopg.Connection[Any], start: datetime | None, e
     """The start of the month that halves the range; None if there are too few months, or the ledger cannot be read."""
     if start is not None and end is not None and end - start < _MONTHS_FOR_TWO * _SHORTEST_MONTH:
         return None
-    with suppress(psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
-        row = connection.execute(read_sql("middle_month"), {"start": start, "end": end}).fetchone()
-        if row is not None and row[0] >= _MONTHS_FOR_TWO:
-            middle: datetime = row[1]
-            return middle
-    return None
+    rows = ledger_rows(connection, "middle_month", {"start": start, "end": end})
+    return next((middle for months, middle in rows if months >= _MONTHS_FOR_TWO), None)
 
 
 def _read_aside(
@@ -172,9 +168,6 @@ def read_packed(
     return since_1970(times[order], 1).astype("datetime64[s]"), values
 
 
-# --- Hours of one location, as numpy arrays ---
-
-
 def read_series(
     connection: psycopg.Connection[Any],
     location: Location,
@@ -193,9 +186,6 @@ def read_series(
     if not times.size:
         raise no_series(connection, location, start, end)
     return Series(times, values)
-
-
-# --- All hours of one location as a pandas table ---
 
 
 def read_place_hours(

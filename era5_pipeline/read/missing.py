@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
 SUMMARIES_REMEDY = "Compute them from the hours: era5 db summaries."
 
-# --- Gaps in a series: whole months, runs of hours within months, and the hours between its steps ---
-
-
 # Values more than a day apart are single hours, not a series with a step.
 _LONGEST_STEP = 24
 # The fewest values that make a step.
@@ -126,13 +123,13 @@ def gap_lines(gaps: Mapping[str, Gaps]) -> list[str]:
     def named(columns: list[str]) -> str:
         return "data" if len(columns) == len(gaps) else ", ".join(columns)
 
-    for months, columns in _alike({column: one.months for column, one in given.items()}):
+    for months, columns in alike({column: one.months for column, one in given.items()}):
         lines.append(f"no {named(columns)} for {spans(months, shown=_SHOWN_SPANS)}")
-    for steps, columns in _alike({column: tuple(one.steps.items()) for column, one in given.items()}):
+    for steps, columns in alike({column: tuple(one.steps.items()) for column, one in given.items()}):
         for step in sorted({step for _, step in steps}):
             months = tuple(month for month, own in steps if own == step)
             lines.append(f"{named(columns)} only every {step} hours in {spans(months, shown=_SHOWN_SPANS)}")
-    for hours, columns in _alike({column: one.due for column, one in given.items()}):
+    for hours, columns in alike({column: one.due for column, one in given.items()}):
         runs = _runs(hours, given[columns[0]].steps)
         more = f" and {len(runs) - _SHOWN_RUNS:,} more" if len(runs) > _SHOWN_RUNS else ""
         unit = "values" if given[columns[0]].steps else "hours"
@@ -199,7 +196,7 @@ def _joined(parts: list[Hours]) -> tuple[int, ...]:
     return tuple(np.concatenate(parts).tolist()) if parts else ()
 
 
-def _alike(by_column: Mapping[str, tuple[Any, ...]]) -> list[tuple[tuple[Any, ...], list[str]]]:
+def alike(by_column: Mapping[str, tuple[Any, ...]]) -> list[tuple[tuple[Any, ...], list[str]]]:
     """Each distinct value that is not empty, with the columns that share it."""
     columns: dict[tuple[Any, ...], list[str]] = {}
     for column, value in by_column.items():
@@ -238,7 +235,7 @@ def explain_absence(months: Iterable[Month], start: datetime | None, end: dateti
     """
     held = tuple(months)
     first = Month.of(start) if start else held[0]
-    last = Month.of(end - timedelta(microseconds=1)) if end else held[-1]
+    last = Month.before(end) if end else held[-1]
     within = [month for month in held if first <= month <= last]
     before, after = [month for month in held if month < first], [month for month in held if month > last]
     if within:
@@ -291,11 +288,9 @@ def nearest_place(
 ) -> tuple[grid.Location, float]:
     """The location nearest to a point, and the great-circle distance in km; `location_ids` (n,), n > 0."""
     rows, columns = np.divmod(location_ids - 1, grid.N_LONGITUDES)
-    latitudes, longitudes = grid.latitudes_of(rows), grid.longitudes_of(columns)
-    distances = grid.distances_km(latitude, longitude, latitudes, longitudes)
+    distances = grid.distances_km(latitude, longitude, grid.latitudes_of(rows), grid.longitudes_of(columns))
     best = int(np.argmin(distances))
-    place = grid.Location(int(location_ids[best]), float(latitudes[best]), float(longitudes[best]))
-    return place, float(distances[best])
+    return grid.Location.of_id(int(location_ids[best])), float(distances[best])
 
 
 def point_name(place: grid.Location) -> str:

@@ -84,9 +84,6 @@ def read_series_answer(
     An open side of the range leaves out single hours far from the other months. Gaps are those of the range; an open
     side of it ends with the first or last month that the table holds there; if the ledger does not know the place, with
     the first or last row. The connection is in autocommit mode.
-
-    Raises:
-        NoDataError: if there is no row, or no value.
     """
     location = place.cell.location
     there = LocationSet.of_ids([location.location_id])

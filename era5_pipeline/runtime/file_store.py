@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from era5_pipeline.runtime.files import read_json, replacing, sha256_of, write_json
-from era5_pipeline.runtime.stores import open_store
+from era5_pipeline.runtime.stores import ObjectStore, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from era5_pipeline.model.settings import Settings
-    from era5_pipeline.runtime.object_store import ObjectStore
 
 # Digits of the SHA-256 used in keys.
 _DIGEST_DIGITS = 16
@@ -36,17 +35,14 @@ class DataFile(Protocol):
     @property
     def path(self) -> Path:
         """Its actual or future path on this machine."""
-        ...
 
     @property
     def sha256(self) -> str:
         """Its digest, in hex."""
-        ...
 
     @property
     def bytes(self) -> int:
         """Its size."""
-        ...
 
 
 @dataclass(frozen=True)

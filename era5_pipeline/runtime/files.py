@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from era5_pipeline.model.errors import InputError, disk_errors
+from era5_pipeline.model.errors import InputError, LocalDiskError, disk_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,11 +142,10 @@ def replacing(path: Path, *, is_durable: bool = True) -> Iterator[Path]:
         temporary = folder / path.name
         yield temporary
         if is_durable:
-            with temporary.open("rb") as written:
-                os.fsync(written.fileno())
+            sync(temporary)
         temporary.replace(path)
         if is_durable:
-            sync_folder(path.parent)
+            sync(path.parent)
 
 
 @contextmanager
@@ -159,16 +158,17 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         temporary = folder / path.name
         yield temporary
         for written in sorted(temporary.rglob("*")):
-            _sync(written)
-        _sync(temporary)
+            sync(written)
+        sync(temporary)
         if path.exists():
             _exchange(temporary, path)
         else:
             temporary.rename(path)
-        sync_folder(path.parent)
+        sync(path.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Flush a file to disk; or a folder, so that a rename in it survives a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -207,9 +207,14 @@ def reserve(file: IO[bytes], size: int) -> None:
     file.flush()
 
 
-def sync_folder(folder: Path) -> None:
-    """Flush the folder to disk, so that a rename in it survives a power failure."""
-    _sync(folder)
+def require_room(folder: Path, needed: int, why: str, *, again: str = "run the month again") -> None:
+    """Refuse what the disk of a folder cannot hold; the message begins with `why`, and the remedy ends with `again`."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise LocalDiskError(
+            f"{why} {needed:,} bytes, and {free:,} are free in {folder}",
+            remedy=f"Free space there, or set ERA5_HOME to a folder on a larger disk; then {again}.",
+        )
 
 
 def write_json(path: Path, value: object) -> None:

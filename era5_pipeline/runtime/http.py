@@ -1,12 +1,17 @@
-"""Addresses of services in settings: their form, secrets in them, and the proxy that stands before them."""
+"""Addresses of services: their form, secrets in them, the proxy before them; and the wait that a service asks for."""
 
 from __future__ import annotations
 
+import math
 import os
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-# --- Check the URLs of HTTP services that receive a secret ---
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def is_http_url(url: str) -> bool:
@@ -36,7 +41,25 @@ def without_credentials(url: str) -> str:
     return "/".join([f"{scheme}://{host.rpartition('@')[2]}", *path]) if found else url
 
 
-# --- Name the proxy that a call went to instead of the service ---
+def server_of(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port of a URL, which decide what may be sent there."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds from the Retry-After header, which may be a date; None if it is absent or invalid."""
+    text = headers.get("Retry-After", "").strip()
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            date = parsedate_to_datetime(text)
+            then = date.replace(tzinfo=date.tzinfo or UTC).astimezone(UTC)
+        except (ValueError, OverflowError):
+            return None
+        seconds = (then - datetime.now(tz=UTC)).total_seconds()
+    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 _PROXY_SETTINGS = ("https_proxy", "http_proxy", "all_proxy")

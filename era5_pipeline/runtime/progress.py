@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from era5_pipeline.model.times import spoken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-# --- Progress reports of the stages, delivered to the active listener ---
-
+    from collections.abc import Iterator
 
 Stage = Literal["raw", "flat", "lake", "load", "verify", "export", "read", "draw"]
 STAGE_NAMES: dict[Stage, str] = {
@@ -30,12 +28,8 @@ STAGE_NAMES: dict[Stage, str] = {
 }
 
 
-class Progress(Protocol):
-    """Receives progress reports: `done` of `total` units (bytes, rows, hours, files) of a stage."""
-
-    def __call__(self, stage: Stage, done: int, total: int, unit: str) -> None:
-        """Receive one report."""
-        ...
+# Receives progress reports: done of total units (bytes, rows, hours, files) of a stage.
+Progress = Callable[[Stage, int, int, str], None]
 
 
 def _no_op(stage: Stage, done: int, total: int, unit: str) -> None:
@@ -148,9 +142,6 @@ def _line(stage: Stage, done: int, total: int, unit: str, per_second: float) -> 
         return f"{share}, {amounts}, {per_second / _MEGABYTE:,.2f} MB/s, {left}"
     rate = f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.2g}"
     return f"{share}, {done:,} of {total:,} {unit}, {rate} {unit}/s, {left}"
-
-
-# --- Time spent waiting for a service's queue or a lock, measured where the work waits ---
 
 
 @dataclass

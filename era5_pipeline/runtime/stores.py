@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 import time
-from contextlib import contextmanager
+import uuid
+from abc import ABC, abstractmethod
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -15,13 +18,12 @@ from typing import TYPE_CHECKING, TypeVar
 from pyarrow import fs
 from typing_extensions import override
 
-from era5_pipeline.model.errors import Era5Error, StoreError, StoreUnreachableError, TransientError
+from era5_pipeline.model.errors import Era5Error, StoreError, StoreUnreachableError, TransientError, disk_remedy
 from era5_pipeline.model.times import spoken
+from era5_pipeline.runtime.files import sync
 from era5_pipeline.runtime.object_store import (
     BLOCK_BYTES,
     DeniedError,
-    FolderStore,
-    ObjectStore,
     S3Address,
     StoredObject,
     is_s3,
@@ -36,9 +38,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from era5_pipeline.runtime.object_store import Part
-
-# --- Settings of S3 ---
-
 
 # For self-hosted servers, which have no regions.
 _ANY_REGION = "us-east-1"
@@ -77,11 +76,7 @@ class S3Environment:
         )
 
     def connect(self, *, is_long: bool = True) -> fs.S3FileSystem:
-        """Connect to the server, which is given up after a few attempts; keys as AWS finds them. `is_long`: transfers.
-
-        Raises:
-            OSError: if `ca_file` cannot be used.
-        """
+        """Connect to the server, which is given up after a few attempts; keys as AWS finds them."""
         return fs.S3FileSystem(
             endpoint_override=self.endpoint,
             region=self.region,
@@ -167,15 +162,12 @@ def _translated(message: str, text: str) -> Era5Error:
     return kind(message, remedy=remedy)
 
 
-# --- A store in a bucket ---
+# --- Stores ---
 #
-# An exception while a stream to S3 is open publishes what was written so far: pyarrow cannot abort an upload. So none
-# of our code runs while one is open: files are finished before they are uploaded, pyarrow itself copies them, and the
-# size is verified afterwards.
+# A store holds objects by key. An interrupted upload leaves nothing, or an object of another size, and is never
+# reported as done.
 
 
-# Files up to this size are written in one request.
-_SMALL_BYTES = 4 << 20
 # Pause between two attempts at a server that does not answer, on top of the timeouts above.
 _AGAIN_SECONDS = 5.0
 
@@ -183,87 +175,64 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class S3Store(ObjectStore):
-    """An `ObjectStore` in S3, or a server that speaks it, by AWS's own environment variables.
+class ObjectStore(ABC):
+    """A store of objects by key, below `root` of a file system; `transfers` is the same one for large objects.
 
-    If the server does not answer, calls are retried until `patience_seconds` have passed, and the log says what is
-    being waited for; the last attempt may end later. `are_long`: every request may take as long as a transfer.
+    Every method raises a `TransientError` if the store cannot be reached, and a `StoreError` if it refuses. `shown` is
+    its address, for messages. If a server does not answer, calls are retried until `patience_seconds` have passed, and
+    the log says what is being waited for; the last attempt may end later.
     """
 
     def __init__(
-        self, address: S3Address, environment: S3Environment, patience_seconds: float = 0.0, *, are_long: bool = False
+        self, shown: str, root: str, files: fs.FileSystem, transfers: fs.FileSystem, patience_seconds: float = 0.0
     ) -> None:
-        self._address = address
+        self.shown = shown
+        self._root = root
+        self._files = files
+        self._transfers = transfers
         self._patience_seconds = patience_seconds
-        self._where = f" at {environment.endpoint}" if environment.endpoint else ""
-        with self._errors():
-            self._transfers = environment.connect()
-            self._s3 = self._transfers if are_long else environment.connect(is_long=False)
 
-    @property
-    @override
-    def shown(self) -> str:
-        return str(self._address)
-
-    @override
+    @abstractmethod
     def require(self) -> None:
-        """Raise also if the bucket is missing, which would otherwise look like one without objects."""
-        self._asked_for("", lambda: self._s3.get_file_info(fs.FileSelector(self._address.path(), recursive=False)))
+        """Raise if the store is missing, unreachable or unreadable."""
 
-    @override
+    @abstractmethod
+    def write(self, key: str, content: bytes) -> None:
+        """Write a small object, replacing any existing one."""
+
+    @abstractmethod
+    def upload(self, path: Path, key: str) -> None:
+        """Upload a finished local file, replacing any existing object, and verify its size."""
+
+    @abstractmethod
+    def _errors(self, doing: str = "") -> AbstractContextManager[None]:
+        """Translate the errors of its file system."""
+
     def size_of(self, key: str) -> int | None:
-        info = self._asked(f"looking for {key}", lambda: self._s3.get_file_info(self._address.path(key)))
+        """The size of an object in bytes; None if it does not exist."""
+        info = self._asked(f"looking for {key}", lambda: self._files.get_file_info(self._path(key)))
         return info.size if info.type is fs.FileType.File else None
 
-    @override
     def read(self, key: str, part: Part | None = None) -> bytes | None:
-        path = self._address.path(key)
+        """The content of a small object, or a part of one as far as there is one; None if it does not exist."""
 
         def read() -> bytes:
             if part is None:
-                with self._s3.open_input_stream(path) as stream:
+                with self._files.open_input_stream(self._path(key)) as stream:
                     return bytes(stream.read())
-            with self._s3.open_input_file(path) as file:
+            with self._files.open_input_file(self._path(key)) as file:
                 start, stop, _ = slice_of(part).indices(file.size())
                 return bytes(file.read_at(stop - start, start))
 
         return self._asked_for(f"reading {key}", read)
 
-    @override
-    def write(self, key: str, content: bytes) -> None:
-
-        def write() -> None:
-            stream = self._s3.open_output_stream(self._address.path(key))
-            stream.write(content)
-            stream.close()
-
-        self._asked(f"writing {key}", write)
-
-    @override
-    def upload(self, path: Path, key: str) -> None:
-        if path.stat().st_size <= _SMALL_BYTES:
-            # In one request, whose error is raised: copying ends without one, even if nothing may be written.
-            self.write(key, self._asked(f"reading {path}", path.read_bytes))
-        else:
-            local, to = fs.LocalFileSystem(), self._address.path(key)
-            copy = partial(fs.copy_files, str(path), to, local, self._transfers, chunk_size=BLOCK_BYTES)
-            self._asked(f"writing {key}", copy)
-        # pyarrow does not report every connection lost at the end of an upload.
-        size, stored = path.stat().st_size, self.size_of(key)
-        if stored != size:
-            self.remove(key)
-            raise TransientError(
-                f"the store {self.shown}: {key} did not arrive whole: {stored or 0:,} of {size:,} bytes{self._where}",
-                remedy=UNREACHABLE,
-            )
-
-    @override
     def download(self, key: str, path: Path) -> str | None:
+        """Write an object to a local path; return its SHA-256, or None if it does not exist."""
 
         def download() -> str | None:
             with self._errors(f"reading {key}"):
                 try:
-                    stream = self._transfers.open_input_stream(self._address.path(key))
+                    stream = self._transfers.open_input_stream(self._path(key))
                 except FileNotFoundError:
                     return None
             with stream:
@@ -271,22 +240,24 @@ class S3Store(ObjectStore):
 
         return self._patiently(download)
 
-    @override
     def remove(self, key: str) -> None:
-        self._asked_for(f"removing {key}", lambda: self._s3.delete_file(self._address.path(key)))
+        """Remove an object, if it exists."""
+        self._asked_for(f"removing {key}", lambda: self._files.delete_file(self._path(key)))
 
-    @override
     def objects(self) -> Iterator[StoredObject]:
-        """All objects by key, or only the one whose address was given."""
-        root = self._address.path()
-        own = self._asked("listing it", lambda: self._s3.get_file_info(root)) if self._address.prefix else None
+        """All objects, by key in ascending order; or only the one whose address was given."""
+        own = self._asked("listing it", lambda: self._files.get_file_info(self._root)) if "/" in self._root else None
         if own is not None and own.type is fs.FileType.File:
             yield StoredObject("", own.size, own.mtime_ns)
             return
-        found = self._asked_for("listing it", lambda: self._s3.get_file_info(fs.FileSelector(root, recursive=True)))
+        below = fs.FileSelector(self._root, recursive=True)
+        found = self._asked_for("listing it", lambda: self._files.get_file_info(below))
         for info in sorted(found or (), key=lambda info: str(info.path)):
             if info.type is fs.FileType.File:
-                yield StoredObject(info.path[len(root) + 1 :], info.size, info.mtime_ns)
+                yield StoredObject(info.path[len(self._root) + 1 :], info.size, info.mtime_ns)
+
+    def _path(self, key: str) -> str:
+        return "/".join(filter(None, (self._root, key)))
 
     def _asked_for(self, doing: str, call: Callable[[], T]) -> T | None:
         """Call `call` as `_asked` does; None if there is no such object."""
@@ -294,7 +265,7 @@ class S3Store(ObjectStore):
         def unless_absent() -> T | None:
             try:
                 return call()
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 return None
 
         return self._asked(doing, unless_absent)
@@ -326,11 +297,149 @@ class S3Store(ObjectStore):
                 with waiting():
                     time.sleep(min(_AGAIN_SECONDS, longest - waited))
 
+
+# --- A store in a folder that every executor mounts, such as an NFS share ---
+#
+# Files appear by a rename. No locks are used, because a mount may not share them between machines: temporary files have
+# unique names, and those left by killed processes are removed by age.
+
+
+_UNFINISHED = ".unfinished-"
+# Longer than any upload takes.
+_ABANDONED_SECONDS = 2 * 86_400
+
+
+class FolderStore(ObjectStore):
+    """A store in a folder, which must exist: an unmounted share must not pass for an empty one."""
+
+    def __init__(self, folder: Path) -> None:
+        local = fs.LocalFileSystem()
+        super().__init__(str(folder), str(folder.absolute()), local, local)
+        self._folder = folder
+
+    @override
+    def require(self) -> None:
+        with self._errors("looking at it"):
+            if self._folder.is_dir() and os.access(self._folder, os.R_OK | os.X_OK):
+                return
+            is_there = self._folder.exists()
+        raise StoreError(
+            f"the store {self.shown} {'cannot be read' if is_there else 'does not exist'}",
+            remedy="Mount it, or create the folder and let this user read and write there; or correct ERA5_STORE.",
+        )
+
+    @override
+    def write(self, key: str, content: bytes) -> None:
+        with self._errors(f"writing {key}"), self._replacing(key) as temporary:
+            temporary.write_bytes(content)
+
+    @override
+    def upload(self, path: Path, key: str) -> None:
+        with self._errors(f"writing {key}"), self._replacing(key) as temporary:
+            shutil.copyfile(path, temporary)
+
+    @override
+    def objects(self) -> Iterator[StoredObject]:
+        return (found for found in super().objects() if not found.key.rpartition("/")[2].startswith("."))
+
+    @contextmanager
+    def _replacing(self, key: str) -> Iterator[Path]:
+        self.require()
+        path = self._folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(path.parent)
+        temporary = path.with_name(f"{_UNFINISHED}{uuid.uuid4().hex}")
+        try:
+            yield temporary
+            sync(temporary)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync(path.parent)
+
+    @contextmanager
+    @override
+    def _errors(self, doing: str = "") -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            what = f"the store {self.shown}: {doing}: {os.strerror(error.errno) if error.errno else error}"
+            remedy = disk_remedy(error, "set ERA5_STORE to another folder", name="ERA5_STORE")
+            # A lost network share raises errors of many kinds.
+            raise StoreError(what, remedy=remedy or "Check its mount, then run the month again.") from error
+
+
+def _remove_abandoned(folder: Path) -> None:
+    oldest = time.time() - _ABANDONED_SECONDS
+    for left in folder.glob(f"{_UNFINISHED}*"):
+        with suppress(OSError):  # another executor removed it
+            if left.stat().st_mtime < oldest:
+                left.unlink()
+
+
+# --- A store in a bucket ---
+#
+# An exception while a stream to S3 is open publishes what was written so far: pyarrow cannot abort an upload. So none
+# of our code runs while one is open: files are finished before they are uploaded, pyarrow itself copies them, and the
+# size is verified afterwards.
+
+
+# Files up to this size are written in one request.
+_SMALL_BYTES = 4 << 20
+
+
+class S3Store(ObjectStore):
+    """A store in S3, or a server that speaks it, by AWS's own environment variables.
+
+    `are_long`: every request may take as long as a transfer.
+    """
+
+    def __init__(
+        self, address: S3Address, environment: S3Environment, patience_seconds: float = 0.0, *, are_long: bool = False
+    ) -> None:
+        self.shown = str(address)
+        self._where = f" at {environment.endpoint}" if environment.endpoint else ""
+        with self._errors():
+            transfers = environment.connect()
+            files = transfers if are_long else environment.connect(is_long=False)
+        super().__init__(str(address), address.path(), files, transfers, patience_seconds)
+
+    @override
+    def require(self) -> None:
+        """Raise also if the bucket is missing, which would otherwise look like one without objects."""
+        self._asked_for("", lambda: self._files.get_file_info(fs.FileSelector(self._root, recursive=False)))
+
+    @override
+    def write(self, key: str, content: bytes) -> None:
+
+        def write() -> None:
+            stream = self._files.open_output_stream(self._path(key))
+            stream.write(content)
+            stream.close()
+
+        self._asked(f"writing {key}", write)
+
+    @override
+    def upload(self, path: Path, key: str) -> None:
+        if path.stat().st_size <= _SMALL_BYTES:
+            # In one request, whose error is raised: copying ends without one, even if nothing may be written.
+            self.write(key, self._asked(f"reading {path}", path.read_bytes))
+        else:
+            local, to = fs.LocalFileSystem(), self._path(key)
+            copy = partial(fs.copy_files, str(path), to, local, self._transfers, chunk_size=BLOCK_BYTES)
+            self._asked(f"writing {key}", copy)
+        # pyarrow does not report every connection lost at the end of an upload.
+        size, stored = path.stat().st_size, self.size_of(key)
+        if stored != size:
+            self.remove(key)
+            raise TransientError(
+                f"the store {self.shown}: {key} did not arrive whole: {stored or 0:,} of {size:,} bytes{self._where}",
+                remedy=UNREACHABLE,
+            )
+
+    @override
     def _errors(self, doing: str = "") -> AbstractContextManager[None]:
         return s3_errors(": ".join(filter(None, (f"the store {self.shown}", doing))), self._where)
-
-
-# --- Opening the store at an address ---
 
 
 def open_store(address: str, patience_seconds: float = 0.0, *, are_long: bool = False) -> ObjectStore:

@@ -34,8 +34,6 @@ from era5_pipeline.serving.requests import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-# --- `/healthz`: whether the server answers, and whether its database does ---
-
 
 health_routes = APIRouter(tags=["server"])
 
@@ -59,9 +57,6 @@ def healthz(reader: Reader, response: Response, live: bool = False) -> HealthAns
     with reader.connected("asking the database") as connection:
         connection.execute("SELECT 1")
     return HealthAnswer(database="ok")
-
-
-# --- The app that `era5 serve` runs: its routes, its pool of connections, and its middleware ---
 
 
 # Headers that pages from other origins may read.

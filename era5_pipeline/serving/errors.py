@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar
+from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
@@ -26,66 +27,34 @@ if TYPE_CHECKING:
 # --- Reasons to refuse a request now, each with its status: busy, no database, too slow, client gone ---
 
 
+CLIENT_LEFT_STATUS = 499
+
+
+class Refusal(Enum):
+    """A reason: the status, when the client may retry, in seconds (None: it would be refused again), and the text."""
+
+    DATABASE_AWAY = 503, 5, "The database cannot be reached right now. Try again in a few seconds."
+    OTHER_SCHEMA = 503, None, "The database has another schema version than this server needs. Its log says what to do."
+    BUSY = 503, 1, "The server is busy: the request waited {:g} s for its turn. Try again in a few seconds."
+    QUEUE_FULL = 503, 1, "The server is busy: too many requests wait for their turn. Try again in a few seconds."
+    SHUTTING_DOWN = 503, 5, "The server is being stopped. Try again in a few seconds."
+    SLOW_STATEMENT = (
+        504,
+        None,
+        "Reading took longer than {:g} s, the limit of a statement. Ask for less at once, such as fewer years.",
+    )
+    # Never sent: the connection is closed.
+    CLIENT_LEFT = CLIENT_LEFT_STATUS, None, "The client closed the connection."
+
+
 class RefusalError(Exception):
     """A request that is refused although it is valid; `reason` is shown to the client."""
 
-    status: ClassVar[int] = 503
-    # When the client may retry; None: the same request would be refused again.
-    retry_seconds: ClassVar[int | None] = None
-    text: ClassVar[str]
-
-    def __init__(self, *numbers: float) -> None:
-        """Make the reason, the class's text with these numbers."""
-        self.reason = self.text.format(*numbers)
+    def __init__(self, refusal: Refusal, *numbers: float) -> None:
+        """Take the status from the refusal, and the reason, its text with these numbers."""
+        self.status, self.retry_seconds, text = refusal.value
+        self.reason = text.format(*numbers)
         super().__init__(self.reason)
-
-
-class DatabaseAwayError(RefusalError):
-    """The database cannot be reached, or is restarting."""
-
-    retry_seconds = 5
-    text = "The database cannot be reached right now. Try again in a few seconds."
-
-
-class OtherSchemaError(RefusalError):
-    """The schema of the database has a version unknown to this program."""
-
-    text = "The database has another schema version than this server needs. Its log says what to do."
-
-
-class BusyError(RefusalError):
-    """Other requests kept the server busy for as long as this one could wait, in seconds."""
-
-    retry_seconds = 1
-    text = "The server is busy: the request waited {:g} s for its turn. Try again in a few seconds."
-
-
-class QueueFullError(RefusalError):
-    """More requests are waiting than allowed."""
-
-    retry_seconds = 1
-    text = "The server is busy: too many requests wait for their turn. Try again in a few seconds."
-
-
-class ShuttingDownError(RefusalError):
-    """The server is shutting down, and the answer did not come within the grace period."""
-
-    retry_seconds = 5
-    text = "The server is being stopped. Try again in a few seconds."
-
-
-class SlowStatementError(RefusalError):
-    """A statement took longer than the limit, in seconds."""
-
-    status = 504
-    text = "Reading took longer than {:g} s, the limit of a statement. Ask for less at once, such as fewer years."
-
-
-class ClientLeftError(RefusalError):
-    """The client closed the connection before the answer; this is never sent."""
-
-    status = 499
-    text = "The client closed the connection."
 
 
 # --- Errors as JSON: `{"error": true, "reason": "..."}`, with a status that says whose fault it is ---
@@ -195,7 +164,7 @@ async def _http_error(_: Request, error: Exception) -> Response:
 
 async def _refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, RefusalError)  # noqa: S101
-    if error.__cause__ is not None and error.status != ClientLeftError.status:
+    if error.__cause__ is not None and error.status != CLIENT_LEFT_STATUS:
         _log.warning("%s: %s", request.url.path, " ".join(str(error.__cause__).split()))
     return refusal_answer(error)
 
@@ -214,7 +183,7 @@ async def _era5_error(request: Request, error: Exception) -> Response:
         case TransientError() | ServerUnreachableError() | MonthLockedError():
             # The message may name the server and its user: log it instead.
             _log.warning("%s: %s", request.url.path, error.message)
-            return refusal_answer(DatabaseAwayError())
+            return refusal_answer(RefusalError(Refusal.DATABASE_AWAY))
         case _:
             _log.error("%s: %s %s", request.url.path, error.message, error.remedy)
             return error_answer(500, _UNEXPECTED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import OrderedDict
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote, urlencode
@@ -35,7 +34,7 @@ from era5_pipeline.read.missing import nearest_place, point_name
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.serving.answers import encoded_answer, read_version
 from era5_pipeline.serving.archive.hourly import HOURLY
-from era5_pipeline.serving.errors import BusyError, RefusalError, reason_of
+from era5_pipeline.serving.errors import Refusal, RefusalError, reason_of
 from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI evaluates it
 from era5_pipeline.serving.route_page import EXAMPLES, HTML_TYPE, POLICY, page_of, route_page
 
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
     from era5_pipeline.climate.answer import ClimateAnswer
     from era5_pipeline.model.grid import Location
     from era5_pipeline.model.places import AskedPlace, Place
-
-# --- The start page: what is loaded, a search for places, and requests to start with ---
 
 
 _TITLE = "ERA5 warehouse"
@@ -117,7 +114,7 @@ def _cities() -> list[tuple[Place, int]]:
 # --- A place's page, as in `era5 report`, found by name; pages are cached until the ledger changes ---
 
 
-# Pages cached in one process: each has about a megabyte.
+# Pages cached in one process, the last that were made: each has about a megabyte.
 _KEPT_PAGES = 32
 _COORDINATES = re.compile(r"([+-]?\d{1,3}(?:\.\d{1,12})?)\s*[,\s]\s*([+-]?\d{1,3}(?:\.\d{1,12})?)")
 _guessing = threading.Lock()
@@ -130,44 +127,31 @@ class PageCache:
     """
 
     def __init__(self, wait_seconds: float) -> None:
-        self._pages: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
-        self._lock = threading.Lock()
+        self._pages: dict[tuple[object, ...], bytes] = {}
         self._making = threading.Lock()
         self._wait_seconds = wait_seconds
 
     def page(self, asked: AskedPlace, contents: str | None, read: Callable[[], ClimateAnswer]) -> bytes:
         """The page of a place: from the cache, else from the result of `read`; `contents` None: do not cache."""
         key = (asked.place, asked.latitude, asked.longitude, contents or "")
-        kept = self._kept(key)
-        if kept is not None:
+        if (kept := self._pages.get(key)) is not None:
             return kept
         if not self._making.acquire(timeout=self._wait_seconds):
-            raise BusyError(self._wait_seconds)
+            raise RefusalError(Refusal.BUSY, self._wait_seconds)
         try:
-            kept = self._kept(key)  # made while this request waited
-            if kept is not None:
+            if (kept := self._pages.get(key)) is not None:  # made while this request waited
                 return kept
             # Drawing imports matplotlib and scipy, which only pages need.
             from era5_pipeline.report.page import report_page  # noqa: PLC0415
 
             page = report_page(read()).encode()
+            if contents is not None:
+                if len(self._pages) >= _KEPT_PAGES:
+                    del self._pages[next(iter(self._pages))]
+                self._pages[key] = page
+            return page
         finally:
             self._making.release()
-        if contents is not None:
-            self._keep(key, page)
-        return page
-
-    def _kept(self, key: tuple[object, ...]) -> bytes | None:
-        with self._lock:
-            if key in self._pages:
-                self._pages.move_to_end(key)
-            return self._pages.get(key)
-
-    def _keep(self, key: tuple[object, ...], page: bytes) -> None:
-        with self._lock:
-            self._pages[key] = page
-            while len(self._pages) > _KEPT_PAGES:
-                self._pages.popitem(last=False)
 
 
 def asked_place(name: str) -> AskedPlace | list[Place]:
@@ -194,24 +178,6 @@ def _unknown(name: str) -> UnknownPlaceError:
         _guessing.release()
 
 
-def choice_page(name: str, places: list[Place]) -> bytes:
-    """The page that lists the cities of this name."""
-    listed = [(describe(place), f"/place/{place.geoname_id}") for place in places]
-    return page_of("choice.html", title=f"{name}: which one?", places=listed)
-
-
-def failure_page(title: str, reason: str, nearest: _Link | None = None) -> bytes:
-    """The page that says why a page is missing, with the nearest place that is loaded."""
-    return page_of("failure.html", title=title, reason=reason, nearest=nearest)
-
-
-def unknown_page(error: UnknownPlaceError) -> bytes:
-    """The page for a name that no city has: links to the cities that may be meant, and the form to search again."""
-    reason = f"{error.message[:1].upper()}{error.message[1:]}."
-    similar = [(str(place), _path_to(place)) for place in error.similar]
-    return page_of("unknown.html", title="No such place", reason=reason, similar=similar)
-
-
 def _path_to(place: Place) -> str:
     """The path of a city's page: by its name, if that means this city, else by its number."""
     by_name = "," not in place.name and place_meant(find_candidates(place.name)) == place
@@ -230,12 +196,17 @@ def path_of(name: str) -> str:
 
 page_routes = APIRouter(tags=["pages"])
 _HEADERS = {"Content-Security-Policy": POLICY}
+_UNKEPT = {"Cache-Control": "no-cache"}
 _HTML: dict[str, Any] = {"content": {"text/html": {"schema": {"type": "string"}}}}
 
 
-def _page(request: Request, content: bytes, status: int = 200, **headers: str) -> Response:
-    sent = {**_HEADERS, "Cache-Control": "no-cache", **{name.replace("_", "-"): text for name, text in headers.items()}}
-    return encoded_answer(request, content, HTML_TYPE, status=status, headers=sent)
+def _page(
+    request: Request, status: int, template: str, retry_seconds: int | None = None, **contents: object
+) -> Response:
+    """The page of a template, for one that has no version."""
+    retry = {} if retry_seconds is None else {"Retry-After": str(retry_seconds)}
+    headers = {**_HEADERS, **_UNKEPT, **retry}
+    return encoded_answer(request, page_of(template, **contents), HTML_TYPE, status=status, headers=headers)
 
 
 @page_routes.get("/", response_class=Response, responses={200: {**_HTML, "description": "The page"}})
@@ -252,7 +223,7 @@ def start(request: Request, reader: Reader) -> Response:
 @page_routes.get("/docs", response_class=Response, responses={200: {**_HTML, "description": "The page"}})
 def docs(request: Request) -> Response:
     """List the routes, with their parameters and examples."""
-    return _page(request, route_page(request.app.openapi()))
+    return encoded_answer(request, route_page(request.app.openapi()), HTML_TYPE, headers={**_HEADERS, **_UNKEPT})
 
 
 @page_routes.get(
@@ -297,14 +268,19 @@ def place(
     try:
         return _place(request, reader, name)
     except UnknownPlaceError as error:
-        return _page(request, unknown_page(error), 404)
+        reason = f"{error.message[:1].upper()}{error.message[1:]}."
+        similar = [(str(place), _path_to(place)) for place in error.similar]
+        return _page(request, 404, "unknown.html", title="No such place", reason=reason, similar=similar)
     except UsageError as error:
-        return _page(request, failure_page("No such place", reason_of(error)), 404)
+        return _page(request, 404, "failure.html", title="No such place", reason=reason_of(error))
     except NoDataError as error:
-        return _page(request, failure_page(f"{name}: not loaded", reason_of(error), _nearest(reader, name)), 404)
+        nearest = _nearest(reader, name)
+        return _page(
+            request, 404, "failure.html", title=f"{name}: not loaded", reason=reason_of(error), nearest=nearest
+        )
     except RefusalError as error:
-        retry = {} if error.retry_seconds is None else {"Retry_After": str(error.retry_seconds)}
-        return _page(request, failure_page("Not now", error.reason), error.status, **retry)
+        retry, reason = error.retry_seconds, error.reason
+        return _page(request, error.status, "failure.html", retry, title="Not now", reason=reason)
 
 
 def _nearest(reader: Reader, name: str) -> _Link | None:
@@ -335,7 +311,8 @@ def _answer(reader: Reader, asked: AskedPlace) -> ClimateAnswer:
 def _place(request: Request, reader: Reader, name: str) -> Response:
     asked = asked_place(name)
     if isinstance(asked, list):
-        return _page(request, choice_page(name, asked), 300)
+        places = [(describe(place), f"/place/{place.geoname_id}") for place in asked]
+        return _page(request, 300, "choice.html", title=f"{name}: which one?", places=places)
     cache: PageCache = request.app.state.pages
     where = asked.cell.location.location_id
     with reader.connected("reading the climate") as connection:

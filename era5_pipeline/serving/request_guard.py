@@ -11,11 +11,9 @@ import anyio.to_thread
 from starlette.datastructures import Headers
 
 from era5_pipeline.serving.errors import (
-    BusyError,
-    ClientLeftError,
-    QueueFullError,
+    CLIENT_LEFT_STATUS,
+    Refusal,
     RefusalError,
-    ShuttingDownError,
     error_answer,
     refusal_answer,
     unexpected_error,
@@ -65,7 +63,7 @@ class RequestGuard:
         work = inner[WORK] = RequestWork()
         self._under_way.add(work)
         started = time.perf_counter()
-        with self._metrics.counted():
+        with self._metrics.under_way.track_inprogress():
             try:
                 await self._answer(inner, receive, answer, work)
             except asyncio.CancelledError:
@@ -73,7 +71,7 @@ class RequestGuard:
                 # the event loop, which has nothing else to do.
                 work.leave()
                 if not answer.status:
-                    await refusal_answer(ShuttingDownError())(inner, receive, answer.send)
+                    await refusal_answer(RefusalError(Refusal.SHUTTING_DOWN))(inner, receive, answer.send)
             except Exception as error:  # noqa: BLE001  # the client gets an answer in the common form
                 response = unexpected_error(f"{scope['method']} {scope['path']}", error)
                 if not answer.status:
@@ -83,7 +81,7 @@ class RequestGuard:
                 self._under_way.discard(work)
                 route = getattr(inner.get("route"), "path", None)
                 has_left = work.has_left and not answer.is_complete
-                status = ClientLeftError.status if has_left else answer.status
+                status = CLIENT_LEFT_STATUS if has_left else answer.status
                 self._metrics.answered(route, status, time.perf_counter() - started, answer.sent_bytes)
 
     async def _received_of_process(self, receive: Receive) -> Message:
@@ -131,13 +129,13 @@ class RequestGuard:
             await self._turns.acquire()
             return
         if self._waiting >= self._limits.waiting_requests:
-            raise QueueFullError
+            raise RefusalError(Refusal.QUEUE_FULL)
         self._waiting += 1
         try:
             async with asyncio.timeout(self._limits.wait_seconds):
                 await self._turns.acquire()
         except TimeoutError:
-            raise BusyError(self._limits.wait_seconds) from None
+            raise RefusalError(Refusal.BUSY, self._limits.wait_seconds) from None
         finally:
             self._waiting -= 1
 

@@ -21,14 +21,7 @@ from era5_pipeline.model.errors import Era5Error, SchemaVersionError, UsageError
 from era5_pipeline.postgres.schema_version import require_usable, schema_version
 from era5_pipeline.postgres.server_errors import translate_error
 from era5_pipeline.read.hours import prepare_for_reading
-from era5_pipeline.serving.errors import (
-    BusyError,
-    ClientLeftError,
-    DatabaseAwayError,
-    OtherSchemaError,
-    RefusalError,
-    SlowStatementError,
-)
+from era5_pipeline.serving.errors import Refusal, RefusalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,13 +53,7 @@ class ServingLimits:
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """The limits of the settings, ERA5_SERVE_..."""
-        return cls(
-            connections=settings.serve_connections,
-            waiting_requests=settings.serve_waiting_requests,
-            wait_seconds=settings.serve_wait_seconds,
-            statement_seconds=settings.serve_statement_seconds,
-            values=settings.serve_values,
-        )
+        return cls(**{name.removeprefix("serve_"): value for name, value in settings if name.startswith("serve_")})
 
     def require_values(self, count: int) -> None:
         """Refuse an answer of more values than allowed: hours times variables times places."""
@@ -110,27 +97,9 @@ class ServingMetrics:
             ("route",),
             registry=self._own,
         )
-        self._under_way = _live_gauge("era5_http_requests_under_way", "Requests that are being answered", self._own)
-        self._in_use = _live_gauge("era5_http_connections_in_use", "Database connections in use by requests", self._own)
+        self.under_way = _live_gauge("era5_http_requests_under_way", "Requests that are being answered", self._own)
+        self.in_use = _live_gauge("era5_http_connections_in_use", "Database connections in use by requests", self._own)
         _live_gauge("era5_http_connections_limit", "Connections that the pools may have", self._own).set(connections)
-
-    @contextmanager
-    def counted(self) -> Iterator[None]:
-        """Count a request as in progress in this context."""
-        self._under_way.inc()
-        try:
-            yield
-        finally:
-            self._under_way.dec()
-
-    @contextmanager
-    def connection_in_use(self) -> Iterator[None]:
-        """Count a connection as in use in this context."""
-        self._in_use.inc()
-        try:
-            yield
-        finally:
-            self._in_use.dec()
 
     def answered(self, route: str | None, status: int, seconds: float, sent_bytes: int) -> None:
         """Count an answer; `route` is the path of the route, with its parameters' names."""
@@ -247,13 +216,6 @@ class ReadingPool:
     def __exit__(self, *_: object) -> None:
         self._pool.close()
 
-    @property
-    def numbers(self) -> tuple[int, int]:
-        """The number of open connections, and of those in use."""
-        stats = self._pool.get_stats()
-        size = stats.get("pool_size", 0)
-        return size, size - stats.get("pool_available", 0)
-
     @contextmanager
     def connected(self, doing: str) -> Iterator[Connection]:
         """A connection for this context; errors of the server begin with `doing`."""
@@ -275,14 +237,14 @@ class ReadingPool:
             return self._pool.getconn(wait)
         except PoolTimeout as error:
             if isinstance(self._failure, SchemaVersionError):
-                raise OtherSchemaError from self._failure
+                raise RefusalError(Refusal.OTHER_SCHEMA) from self._failure
             if self._failure is not None:
-                raise DatabaseAwayError from self._failure
-            raise BusyError(wait) from error
+                raise RefusalError(Refusal.DATABASE_AWAY) from self._failure
+            raise RefusalError(Refusal.BUSY, wait) from error
 
     def _translated(self, error: psycopg.Error, doing: str) -> Exception:
         if isinstance(error, psycopg.errors.QueryCanceled):
-            return SlowStatementError(self._limits.statement_seconds)
+            return RefusalError(Refusal.SLOW_STATEMENT, self._limits.statement_seconds)
         return translate_error(error, doing)
 
 
@@ -316,13 +278,13 @@ class RequestWork:
         """Let `leave` cancel what this connection does in this context."""
         with self._lock:
             if self.has_left:
-                raise ClientLeftError
+                raise RefusalError(Refusal.CLIENT_LEFT)
             self._held.append(connection)
         try:
             yield
         except (psycopg.Error, Era5Error, RefusalError) as error:
             if self._is_left():
-                raise ClientLeftError from error
+                raise RefusalError(Refusal.CLIENT_LEFT) from error
             raise
         finally:
             with self._lock:
@@ -357,7 +319,7 @@ class WarehouseReader:
         """A connection of the pool, while reading; return it before the answer is written."""
         with (
             self._pool.connected(doing) as connection,
-            self._metrics.connection_in_use(),
+            self._metrics.in_use.track_inprogress(),
             self._work.holding(connection),
         ):
             yield connection

@@ -174,14 +174,6 @@ class FilesSource(Source):
         except InputError:
             return None
 
-    @override
-    def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
-        """Do nothing: the user's files cannot be fetched again."""
-
-    @override
-    def invalidate(self, raw: RawMonth) -> None:
-        """Do nothing: the user's files cannot be fetched again."""
-
     def _raw_file(self, entry: CatalogueEntry, month: Month) -> RawFile:
         if is_s3(entry.path):
             return RawFile(local_copy(self.home, month, entry.path), entry.sha256 or "", entry.bytes, entry.path)

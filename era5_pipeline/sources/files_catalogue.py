@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
-from era5_pipeline.model.errors import BadFileError, LocalDiskError
-from era5_pipeline.model.grid import Area, Shift, latitudes_of, longitudes_of
+from era5_pipeline.model.errors import BadFileError
+from era5_pipeline.model.grid import Area, latitudes_of, longitudes_of
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.netcdf.archive import StoredObject, netcdf_files, scratch_folder
@@ -26,6 +26,7 @@ from era5_pipeline.runtime.files import (
     one_process_at_a_time,
     read_json,
     replacing,
+    require_room,
     sha256_of,
     write_json,
 )
@@ -73,12 +74,7 @@ def local_copy(home: Path, month: Month, address: str) -> Path:
 def download(address: str, path: Path, expected_bytes: int) -> str:
     """Copy an object to a path; return its SHA-256."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(path.parent).free
-    if free < expected_bytes:
-        raise LocalDiskError(
-            f"{address}: a copy of it takes {expected_bytes:,} bytes, and {free:,} are free in {path.parent}",
-            remedy="Free space there, or set ERA5_HOME to a folder on a larger disk; then run the month again.",
-        )
+    require_room(path.parent, expected_bytes, f"{address}: a copy of it takes")
     with replacing(path) as temporary:
         digest = open_store(address).download("", temporary)
         if digest is None:
@@ -182,42 +178,18 @@ class CatalogueEntry:
         return replace(self, columns=columns, problems=problems)
 
     def to_json(self) -> dict[str, Any]:
-        """Convert to a JSON value; `from_json` is the inverse."""
+        """Convert to a JSON value; `entry_of` is the inverse."""
         return {"form": _FORM, **asdict(self)}
 
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self:
-        """Convert from a JSON value of `to_json`."""
-        return cls(
-            path=value["path"],
-            bytes=value["bytes"],
-            modified_ns=value["modified_ns"],
-            columns={month: tuple(columns) for month, columns in value["columns"].items()},
-            problems=tuple(
-                Problem(
-                    **{
-                        **problem,
-                        **{name: tuple(problem[name]) for name in ("months", "columns")},
-                        "shift": Shift.from_json(problem["shift"]),
-                    }
-                )
-                for problem in value["problems"]
-            ),
-            sha256=value["sha256"],
-            hours={column: tuple((first, end) for first, end in runs) for column, runs in value["hours"].items()},
-            sparse=tuple(value["sparse"]),
-            shifted={month: tuple(columns) for month, columns in value["shifted"].items()},
-            left_out=value["left_out"],
-            doubted={month: tuple(columns) for month, columns in value["doubted"].items()},
-            area=value["area"],
-        )
+
+_ENTRY = TypeAdapter(CatalogueEntry)
 
 
-def _entry_of(value: Any) -> CatalogueEntry | None:  # noqa: ANN401  # JSON is any
+def entry_of(value: Any) -> CatalogueEntry | None:  # noqa: ANN401  # JSON is any
     """The entry in a cache file; None if it is damaged, has another form, or a library was installed since."""
     try:
-        entry = CatalogueEntry.from_json(value) if value["form"] == _FORM else None
-    except (TypeError, KeyError, AttributeError):
+        entry = _ENTRY.validate_python(value) if value["form"] == _FORM else None
+    except (TypeError, KeyError, ValidationError):
         return None
     lacks_library = entry is not None and any(problem.kind == "library" for problem in entry.problems)
     return None if lacks_library and is_installed() else entry
@@ -257,13 +229,13 @@ class Catalogue:
         return entry
 
     def _valid_entry(self, kept: Path, path: Path, stat: os.stat_result) -> CatalogueEntry | None:
-        entry = _entry_of(read_json(kept))
+        entry = entry_of(read_json(kept))
         state = (str(path), stat.st_size, stat.st_mtime_ns)
         return None if entry is None or (entry.path, entry.bytes, entry.modified_ns) != state else entry
 
     def kept_entry(self, found: BucketFile) -> CatalogueEntry | None:
         """The entry of an object, with its digest; None if not valid."""
-        entry = _entry_of(self._file_store.read_record(self._kept(found.address.encode())))
+        entry = entry_of(self._file_store.read_record(self._kept(found.address.encode())))
         is_valid = entry is not None and (entry.path, entry.bytes, entry.modified_ns, entry.sha256 is None) == (
             *(found.address, found.bytes, found.modified_ns),
             False,

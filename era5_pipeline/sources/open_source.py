@@ -1,4 +1,4 @@
-"""Open the source that the settings select, and request months early."""
+"""Open the source that the settings select."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.sources.source import Request, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
@@ -56,18 +56,3 @@ def unrequested_columns(settings: Settings, source: Source, months: Collection[M
         return ()
     asked = {variable.column for variable in Request.of(settings).wanted}
     return tuple(column for column in files.columns(months) if column not in asked)
-
-
-def request_groups(settings: Settings, months: Sequence[Month]) -> Iterator[tuple[Month, ...]]:
-    """Divide ascending months into those that one request of the source covers; see `Source.request_groups`."""
-    return source_of(settings).request_groups(months)
-
-
-def request_ahead(settings: Settings, group: tuple[Month, ...]) -> None:
-    """Send the request of a group early, unless it is under way; `run_raw` of its months continues it."""
-    source_of(settings).request_ahead(group)
-
-
-def is_known(settings: Settings, month: Month) -> bool:
-    """Return True if the source can provide the month without a request."""
-    return source_of(settings).known(month) is not None

@@ -296,13 +296,7 @@ class SeriesQuery(Query):
         return suffix
 
     def read(self, path: Path) -> PointSeries:
-        """Read the series.
-
-        Raises:
-            BadFileError: if the file is damaged, or not a series.
-            MonthFailedError: if it is for another point.
-            LocalDiskError: if the disk is too full to unpack it.
-        """
+        """Read the series."""
         return read_series(path, self.place, self.home, frozenset(variable.column for variable in self.variables))
 
     def _require_all_hours(self, series: PointSeries) -> None:

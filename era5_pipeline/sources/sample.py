@@ -137,14 +137,6 @@ class SampleSource(Source):
             area=self.request.area_text,
         )
 
-    @override
-    def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
-        """Do nothing: generated months never change."""
-
-    @override
-    def invalidate(self, raw: RawMonth) -> None:
-        """Do nothing: generated months never change."""
-
 
 def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> SampleSource:
     """Open the source described by the settings."""

@@ -131,7 +131,6 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """The name in the ledger."""
-        ...
 
     def fetch(self, month: Month, together: Collection[Month] = ()) -> RawMonth:
         """Make the month's raw files available on local disk.
@@ -146,7 +145,6 @@ class Source(Protocol):
             TransientError: if the service could not be reached.
             LocalDiskError: if the disk is full.
         """
-        ...
 
     def request_groups(self, months: Sequence[Month]) -> Iterator[tuple[Month, ...]]:
         """Divide ascending months into those that one request covers, as `together` of `fetch`, in order.
@@ -164,15 +162,17 @@ class Source(Protocol):
 
         Used to detect changes. The files may no longer exist.
         """
-        ...
 
     def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:
-        """Record whether the files hold the complete month; an incomplete one is fetched again next time."""
-        ...
+        """Record whether the files hold the complete month; an incomplete one is fetched again next time.
+
+        By default nothing is recorded: the same files would come again.
+        """
+        return None  # noqa: RET501 (as above)
 
     def invalidate(self, raw: RawMonth) -> None:
         """Invalidate unusable files, or files with impossible values; the month is fetched again next time."""
-        ...
+        self.record_completeness(raw, is_complete=False)
 
 
 @dataclass(frozen=True)
@@ -192,20 +192,18 @@ class Request:
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """Build the request from the settings."""
-        choice = settings.variable_choice
-        if settings.trust_files and not source_kind(settings.source_name).has_own_files:
-            raise UsageError(
-                f"--trust-files is for your own files: the source {settings.source_name} itself says what it has",
-                remedy=f"Leave it out (--trust-files, ERA5_TRUST_FILES), or load files: --source {SOURCE_OF_FOLDERS} "
-                "--files-dir DIR.",
-            )
-        if settings.off_grid != "refuse" and not source_kind(settings.source_name).has_own_files:
-            raise UsageError(
-                f"--off-grid {settings.off_grid} is for your own files: the source {settings.source_name} has values "
-                "on the grid only",
-                remedy=f"Leave it out (--off-grid, ERA5_OFF_GRID), or load files: --source {SOURCE_OF_FOLDERS} "
-                "--files-dir DIR.",
-            )
+        choice, name = settings.variable_choice, settings.source_name
+        for is_set, option, variable, why in (
+            (settings.trust_files, "--trust-files", "ERA5_TRUST_FILES", "itself says what it has"),
+            (settings.off_grid != "refuse", "--off-grid", "ERA5_OFF_GRID", "has values on the grid only"),
+        ):
+            if is_set and not source_kind(name).has_own_files:
+                given = f"{option} {settings.off_grid}" if option == "--off-grid" else option
+                raise UsageError(
+                    f"{given} is for your own files: the source {name} {why}",
+                    remedy=f"Leave it out ({option}, {variable}), or load files: --source {SOURCE_OF_FOLDERS} "
+                    "--files-dir DIR.",
+                )
         area, points = settings.wanted_area, settings.wanted_points
         if choice is None:
             return cls(None, area, points, data_format=settings.cds_format)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
 
-# --- Attempts to load a month: recorded before the load begins, so that an interrupted one leaves a trace ---
-
 
 def begin_attempt(connection: psycopg.Connection[Any], month: Month) -> int:
     """Record and commit that this connection begins to load the month; return the attempt's id."""

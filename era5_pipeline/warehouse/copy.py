@@ -97,7 +97,8 @@ class FlatCopy:
         statement = sql.SQL("COPY {} ({}) FROM STDIN ({})").format(
             table, sql.SQL(", ").join(map(sql.Identifier, columns)), sql.SQL(", ").join(map(sql.SQL, options))
         )
-        chunks = self._binary(self._batches[span]) if self._batches else self._csv()
+        schema = schema_of(self._flat.column_names)
+        chunks = binary_copy(schema, self._reported(self._batches[span])) if self._batches else self._csv()
         _enlarge_send_buffer(connection)
         with connection.cursor() as cursor:
             with cursor.copy(statement) as copy:
@@ -126,9 +127,6 @@ class FlatCopy:
         """Stop reading the file."""
         for batches in self._batches.values():
             batches.close()
-
-    def _binary(self, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-        return binary_copy(schema_of(self._flat.column_names), self._reported(batches))
 
     def _reported(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         unreported = 0

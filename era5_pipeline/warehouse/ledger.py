@@ -48,11 +48,7 @@ _OF_DROPPED = ("part", "state", "rows", "locations", "location_ids", "is_cut", "
 
 
 def read_ledger(connection: psycopg.Connection[Any]) -> list[MonthContents]:
-    """Read every month in the table or with an attempted load, in order; empty without a ledger.
-
-    Raises:
-        Era5Error: as in `server_errors`.
-    """
+    """Read every month in the table or with an attempted load, in order; empty without a ledger."""
     with server_errors("reading the ledger"):
         months = read_months(connection)
         parts: dict[Month, list[LedgerEntry]] = {one.month: [] for one in months}
@@ -145,7 +141,7 @@ def write_entry(
         "flat_bytes": flat.row_bytes,
         "flat_file": Jsonb(asdict(_flat_file_of(flat))),
         "seconds": Jsonb({"raw": flat.raw_seconds, "flat": flat.seconds, "load": load_seconds}),
-        "versions": Jsonb(_software_versions(server)),
+        "versions": Jsonb({"era5-pipeline": __version__, "server": server, **_library_versions()}),
         "fingerprint": flat.fingerprint,
         "preliminary_hours": Jsonb(flat.preliminary_hours),
         "version": flat.version,
@@ -367,7 +363,7 @@ def _entry(row: dict[str, Any]) -> LedgerEntry:
     read = {name: value for name, value in row.items() if name in _FIELDS}
     read |= {
         "month": _month_of(row["month"]),
-        "location_ids": LocationSet(tuple((run.lower, run.upper) for run in row["location_ids"])),
+        "location_ids": LocationSet.of_ranges(row["location_ids"]),
         "missing_hours": {column: tuple(runs) for column, runs in row["missing_hours"].items()},
         "columns": tuple(map(ColumnFacts.from_json, row["columns"])),
         "files": tuple(LedgerFile(**file) for file in row["files"]),
@@ -385,10 +381,6 @@ def _entry(row: dict[str, Any]) -> LedgerEntry:
 def _storable(text: str) -> str:
     """Escape what is not valid Unicode, as in file names: the server would reject it."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _software_versions(server: str) -> dict[str, str]:
-    return {"era5-pipeline": __version__, "server": server, **_library_versions()}
 
 
 @cache

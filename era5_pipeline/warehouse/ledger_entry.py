@@ -206,7 +206,7 @@ class LedgerEntry:
 
     def to_json(self) -> dict[str, Any]:
         """Make the JSON value printed by `era5 status --json`."""
-        value = {_json_name(name): field_value for name, field_value in asdict(self).items()}
+        value = {"versions" if name == "software_versions" else name: of for name, of in asdict(self).items()}
         value |= {
             "month": str(self.month),
             "locations": self.locations,
@@ -301,10 +301,6 @@ class MonthContents:
         """The time when rows of the month were last written."""
         return max((part.loaded_at for part in self.parts), default=None)
 
-    def part_of(self, locations: LocationSet) -> LedgerEntry | None:
-        """Find the part that holds exactly these locations."""
-        return next((part for part in self.parts if part.location_ids == locations), None)
-
     def covers(self, locations: LocationSet, columns: Iterable[str] = ()) -> bool:
         """Return True if complete parts with these columns hold all these locations."""
         wanted = set(columns)
@@ -346,10 +342,6 @@ class MonthContents:
             },
             "parts": [part.to_json() for part in self.parts],
         }
-
-
-def _json_name(field_name: str) -> str:
-    return "versions" if field_name == "software_versions" else field_name
 
 
 def _in_stored_order(facts: dict[str, Any]) -> dict[str, Any]:

@@ -141,7 +141,8 @@ def load_month(
         connection, schema = used.connection, used.schema
         with month_lock(connection, flat.month, timeout_seconds=lock_timeout_seconds, on_wait=on_wait):
             summaries = MonthlyLoad(connection, flat, lock_timeout_seconds, on_wait)
-            load = _Load(connection, schema, flat, _overlapped(connection, flat), summaries, errors, alongside)
+            overlapped = tuple(ledger.read_overlapping(connection, flat.month, flat.location_ids))
+            load = _Load(connection, schema, flat, overlapped, summaries, errors, alongside)
             before = load.before
             if before is not None and not force and not before.is_cut and flat.fingerprint in before.fingerprints:
                 return load.keep_unchanged(before)
@@ -156,10 +157,6 @@ def load_month(
 
 def _has_more_columns(before: LedgerEntry, flat: FlatMonth) -> bool:
     return not set(before.column_names) <= set(flat.column_names)
-
-
-def _overlapped(connection: psycopg.Connection[Any], flat: FlatMonth) -> tuple[LedgerEntry, ...]:
-    return tuple(ledger.read_overlapping(connection, flat.month, flat.location_ids))
 
 
 @dataclass(frozen=True)

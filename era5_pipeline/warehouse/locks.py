@@ -28,6 +28,11 @@ _MODES = (
     *("AccessShareLock", "RowShareLock", "RowExclusiveLock", "ShareUpdateExclusiveLock"),
     *("ShareLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock"),
 )
+# The session of a granted lock. Locks belong to one database, but pg_locks shows those of all databases.
+_SESSION = (
+    "SELECT a.pid, a.usename, host(a.client_addr), a.backend_start FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
+    "WHERE l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
 
 
 @contextmanager
@@ -70,10 +75,7 @@ def month_lock(
 def require_no_loads(connection: psycopg.Connection[Any], problem: str) -> None:
     """Require that no other session loads a month: a running load was started by an older version."""
     row = connection.execute(
-        "SELECT a.pid, a.usename, host(a.client_addr), a.backend_start "
-        "FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
-        "WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objid <> %s AND l.objsubid = 2 AND l.granted "
-        "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+        f"{_SESSION} AND l.locktype = 'advisory' AND l.classid = %s AND l.objid <> %s AND l.objsubid = 2 "
         "AND l.pid <> pg_backend_pid() ORDER BY a.backend_start LIMIT 1",
         (LOCK_CLASS, SCHEMA_LOCK),
     ).fetchone()
@@ -85,13 +87,8 @@ def require_no_loads(connection: psycopg.Connection[Any], problem: str) -> None:
 
 
 def _holder(connection: psycopg.Connection[Any], key: tuple[int, int]) -> str:
-    # Advisory locks belong to one database, but pg_locks shows those of all databases.
     row = connection.execute(
-        "SELECT a.pid, a.usename, host(a.client_addr), a.backend_start "
-        "FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
-        "WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objid = %s AND l.objsubid = 2 AND l.granted "
-        "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-        key,
+        f"{_SESSION} AND l.locktype = 'advisory' AND l.classid = %s AND l.objid = %s AND l.objsubid = 2", key
     ).fetchone()
     return "a session that has just ended" if row is None else describe_session(*row)
 
@@ -109,10 +106,7 @@ def holder_of_tables(connection: psycopg.Connection[Any]) -> str:
         "UNION SELECT inhrelid FROM pg_inherits JOIN parts ON inhparent = oid), "
         "ours (oid) AS (SELECT oid FROM parts UNION SELECT c.oid FROM pg_class c "
         "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname IN ('era5', 'era5_loads')) "
-        "SELECT a.pid, a.usename, host(a.client_addr), a.backend_start "
-        "FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
-        "WHERE l.locktype = 'relation' AND l.granted AND a.pid <> pg_backend_pid() "
-        "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+        f"{_SESSION} AND l.locktype = 'relation' AND a.pid <> pg_backend_pid() "
         "AND l.relation IN (SELECT oid FROM ours) "
         # Autovacuum workers yield by themselves: name one only if no session holds a lock.
         "ORDER BY a.backend_type IS DISTINCT FROM 'autovacuum worker' DESC, "

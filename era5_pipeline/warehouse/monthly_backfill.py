@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from era5_pipeline.warehouse.monthly_tables import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from datetime import date
 
     import psycopg
 
@@ -82,44 +84,43 @@ def _fill_part(
     lock_timeout_seconds: int,
     on_wait: Callable[[str], None],
 ) -> None:
-    there = {variable.column for variable in variables_in_table(connection)}
-    held = [column for column in part.column_names if column in there]
+    held = _held(connection, part)
     make_ready(connection, part.month, held, timeout_seconds=lock_timeout_seconds, on_wait=on_wait)
     with connection.transaction():
         delete_summaries(connection, part.month, part.location_ids)
-        connection.execute(_insert(connection, part, held))
-        connection.execute(_insert_last_hours(part, held))
-        index_new_pages(connection, year_partition(connection, part.month))
+        year = year_partition(connection, part.month)
+        for table, computed in ((year, _summaries(part, held)), (LAST_HOURS, _last_hours(part, held))):
+            connection.execute(sql.SQL("INSERT INTO {} ({}) {}").format(table, computed.columns, computed.query))
+        index_new_pages(connection, year)
         ledger.record_summaries(connection, part)
+
+
+def _held(connection: psycopg.Connection[Any], part: LedgerEntry) -> list[str]:
+    """The part's columns that are in the table."""
+    there = {variable.column for variable in variables_in_table(connection)}
+    return [column for column in part.column_names if column in there]
 
 
 def count_other_summaries(connection: psycopg.Connection[Any], part: LedgerEntry) -> int:
     """Count the part's locations whose stored summaries are not those of their hours. Reads the hours once."""
-    there = {variable.column for variable in variables_in_table(connection)}
-    held = [column for column in part.column_names if column in there]
-    names, computed = _summaries(part, held)
-    columns, firsts = _last_hours(part, held)
-    row = connection.execute(
+    held = _held(connection, part)
+    year = year_partition(connection, part.month) if has_year(connection, part.month) else SUMMARIES
+    others = [
         sql.SQL(
-            "SELECT count(DISTINCT location_id) FROM ("
-            "SELECT location_id FROM ({computed}) c({names}) FULL JOIN "
-            "(SELECT {names} FROM {year} WHERE month = {month} AND {locations}) s USING (location_id) WHERE {differ} "
-            "UNION ALL SELECT location_id FROM ({firsts}) c({columns}) FULL JOIN "
-            "(SELECT {columns} FROM {hours} WHERE month = {before} AND {locations}) s USING (location_id) "
-            "WHERE {hours_differ}) AS other"
+            "SELECT location_id FROM ({query}) c({columns}) FULL JOIN "
+            "(SELECT {columns} FROM {table} WHERE month = {month} AND {locations}) s USING (location_id) WHERE {differ}"
         ).format(
-            computed=computed,
-            names=sql.SQL(", ").join(map(sql.Identifier, names)),
-            year=year_partition(connection, part.month) if has_year(connection, part.month) else SUMMARIES,
-            month=sql.Literal(part.month.start.date()),
+            query=computed.query,
+            columns=computed.columns,
+            table=table,
+            month=sql.Literal(computed.month),
             locations=locations_where(part.location_ids),
-            differ=_differ(names),
-            firsts=firsts,
-            columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
-            hours=LAST_HOURS,
-            before=sql.Literal(month_before(part.month)),
-            hours_differ=_differ(columns),
+            differ=_differ(computed.names),
         )
+        for table, computed in ((year, _summaries(part, held)), (LAST_HOURS, _last_hours(part, held)))
+    ]
+    row = connection.execute(
+        sql.SQL("SELECT count(DISTINCT location_id) FROM ({}) AS other").format(sql.SQL(" UNION ALL ").join(others))
     ).fetchone()
     return int(row[0]) if row is not None else 0
 
@@ -137,52 +138,47 @@ def _differ(names: Sequence[str]) -> sql.Composable:
     return sql.SQL(" OR ").join([sql.SQL("c.month IS NULL OR s.month IS NULL"), *terms])
 
 
-def _insert(connection: psycopg.Connection[Any], part: LedgerEntry, held: Sequence[str]) -> sql.Composed:
-    """Compose the statement that stores the part's summaries."""
-    names, computed = _summaries(part, held)
-    return sql.SQL("INSERT INTO {} ({}) {}").format(
-        year_partition(connection, part.month), sql.SQL(", ").join(map(sql.Identifier, names)), computed
-    )
+@dataclass(frozen=True)
+class _Computed:
+    """The query that computes the rows of a table for a month, and the names of their columns."""
+
+    month: date
+    names: list[str]
+    query: sql.Composed
+
+    @property
+    def columns(self) -> sql.Composed:
+        return sql.SQL(", ").join(map(sql.Identifier, self.names))
 
 
-def _summaries(part: LedgerEntry, held: Sequence[str]) -> tuple[list[str], sql.Composed]:
-    """The names of the part's summaries, and the query that computes them."""
+def _summaries(part: LedgerEntry, held: Sequence[str]) -> _Computed:
     columns = [column for column in summary_columns(held) if column.statistic != "first"]
-    names = [*KEYS, *(column.name for column in columns)]
+    month, names = part.month.start.date(), [*KEYS, *(column.name for column in columns)]
     expressions = [
-        sql.SQL("location_id"),
-        sql.Literal(part.month.start.date()),
+        *(sql.SQL("location_id"), sql.Literal(month)),
         *(_expression(column, part.month) for column in columns),
     ]
     if has_wind(held):
         names.append(WIND_SPEED)
         expressions.append(sql.SQL(_WIND_SPEED).format(*map(sql.Identifier, WIND)))
-    return names, sql.SQL("SELECT {} FROM {} WHERE {} AND {} GROUP BY location_id").format(
-        sql.SQL(", ").join(expressions),
-        WEATHER,
-        month_where(part.month),
-        locations_where(part.location_ids),
+    query = sql.SQL("SELECT {} FROM {} WHERE {} AND {} GROUP BY location_id").format(
+        sql.SQL(", ").join(expressions), WEATHER, month_where(part.month), locations_where(part.location_ids)
     )
+    return _Computed(month, names, query)
 
 
-def _insert_last_hours(part: LedgerEntry, held: Sequence[str]) -> sql.Composed:
-    """Compose the statement that stores the part's first hour as the last one of the previous month."""
-    names, query = _last_hours(part, held)
-    return sql.SQL("INSERT INTO {} ({}) {}").format(LAST_HOURS, sql.SQL(", ").join(map(sql.Identifier, names)), query)
-
-
-def _last_hours(part: LedgerEntry, held: Sequence[str]) -> tuple[list[str], sql.Composed]:
-    """The names of the previous month's last hours, and the query for them."""
+def _last_hours(part: LedgerEntry, held: Sequence[str]) -> _Computed:
+    """The part's first hour, which is the last one of the previous month."""
     columns = [column for column in summary_columns(held) if column.statistic == "first"]
-    values = [_expression(column, part.month) for column in columns]
+    month, values = month_before(part.month), [_expression(column, part.month) for column in columns]
     query = sql.SQL("SELECT {} FROM {} WHERE time = {} AND {} AND num_nonnulls({}) > 0").format(
-        sql.SQL(", ").join([sql.Literal(month_before(part.month)), sql.SQL("location_id"), *values]),
+        sql.SQL(", ").join([sql.Literal(month), sql.SQL("location_id"), *values]),
         WEATHER,
         sql.Literal(part.month.start),
         locations_where(part.location_ids),
         sql.SQL(", ").join(values or [sql.SQL("NULL")]),
     )
-    return ["month", "location_id", *map(last_hour_name, columns)], query
+    return _Computed(month, ["month", "location_id", *map(last_hour_name, columns)], query)
 
 
 def _expression(column: SummaryColumn, month: Month) -> sql.Composable:

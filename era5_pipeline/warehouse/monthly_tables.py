@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg import sql
 
 from era5_pipeline.flat.monthly import is_total, summary_columns
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
+from era5_pipeline.postgres.roles import grant_to_table_readers, transfer_to_table_owner
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.layout import LOADS_SCHEMA, loads_schema
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table, with_short_lock
 from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK
-from era5_pipeline.warehouse.views import grant_to_table_readers, transfer_to_table_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -130,6 +130,7 @@ _TYPES: dict[Statistic, str] = {
     "max": "real",
     "hours": "smallint",
     "sum_hours": "smallint",
+    "first": "real",
 }
 _YEAR_COMMENT = "A year of era5.monthly_summary"
 # Wide types first: eight-byte columns after two-byte ones would be padded.
@@ -151,16 +152,16 @@ def create_summaries(connection: psycopg.Connection[Any]) -> None:
     They have the same owner as `weather`, and its readers may read the view.
     """
     variables = variables_in_table(connection)
-    columns, last_hours = _stored(variables), _last_hours(variables)
+    columns, last_hours = _columns(variables)
     connection.execute(
         sql.SQL(read_sql("monthly_summary")).format(
-            columns=sql.SQL(",\n    ").join(map(_definition, columns)),
-            last_hours=sql.SQL(",\n    ").join(map(_last_hour_definition, last_hours)),
+            columns=sql.SQL(",\n    ").join(one.definition for one in columns),
+            last_hours=sql.SQL(",\n    ").join(one.definition for one in last_hours),
         )
     )
-    for table in (SUMMARIES, LAST_HOURS):
+    for table, its_columns in ((SUMMARIES, columns), (LAST_HOURS, last_hours)):
         transfer_to_table_owner(connection, table, "TABLE")
-    _comment(connection, columns, last_hours)
+        _comment(connection, table, its_columns)
     _comment_years(connection)
     create_view(connection)
 
@@ -241,17 +242,14 @@ def _lacking(connection: psycopg.Connection[Any], table: str, columns: Iterable[
 
 
 def _add_columns(connection: psycopg.Connection[Any], variables: Sequence[Variable]) -> None:
-    columns, last_hours = _stored(variables), _last_hours(variables)
-    # Another load may have added them in the meantime.
-    for table, definitions in (
-        (SUMMARIES, map(_definition, columns)),
-        (LAST_HOURS, map(_last_hour_definition, last_hours)),
-    ):
-        added = [sql.SQL("ADD COLUMN IF NOT EXISTS {}").format(definition) for definition in definitions]
+    columns, last_hours = _columns(variables)
+    for table, its_columns in ((SUMMARIES, columns), (LAST_HOURS, last_hours)):
+        # Another load may have added them in the meantime.
+        added = [sql.SQL("ADD COLUMN IF NOT EXISTS {}").format(one.definition) for one in its_columns]
         if added:
             connection.execute(sql.SQL("ALTER TABLE {} {}").format(table, sql.SQL(", ").join(added)))
-    _comment(connection, columns, last_hours)
-    _comment_years(connection, [column.name for column in columns])
+        _comment(connection, table, its_columns)
+    _comment_years(connection, [one.name for one in columns])
     create_view(connection)
 
 
@@ -282,19 +280,28 @@ def _make_year(connection: psycopg.Connection[Any], month: Month) -> None:
     )
 
 
-def _stored(variables: Iterable[Variable]) -> Sequence[SummaryColumn]:
-    """The summary columns of these variables, in storage order."""
-    columns = [column for column in _columns_of(variables) if column.statistic != "first"]
-    return sorted(columns, key=lambda column: _STORED.index(column.statistic))
+class _Column(NamedTuple):
+    name: str
+    type: str
+    comment: str
+
+    @property
+    def definition(self) -> sql.Composed:
+        return sql.SQL("{} {}").format(sql.Identifier(self.name), sql.SQL(self.type))
 
 
-def _last_hours(variables: Iterable[Variable]) -> Sequence[SummaryColumn]:
-    """The columns that are another month's last hour."""
-    return [column for column in _columns_of(variables) if column.statistic == "first"]
-
-
-def _columns_of(variables: Iterable[Variable]) -> Sequence[SummaryColumn]:
-    return summary_columns(variable.column for variable in variables)
+def _columns(variables: Iterable[Variable]) -> tuple[list[_Column], list[_Column]]:
+    """The summary columns of these variables, in storage order, and those that are another month's last hour."""
+    stored, last_hours = [], []
+    found = summary_columns(variable.column for variable in variables)
+    for column in sorted(found, key=lambda one: _STORED.index(one.statistic)):
+        unit = "" if column.statistic.endswith("hours") else f"; {column.variable.unit}"
+        comment = f"{column.variable.description}: {_COMMENTS[column.statistic]}{unit}"
+        if column.statistic == "first":
+            last_hours.append(_Column(last_hour_name(column), _TYPES["first"], comment))
+        else:
+            stored.append(_Column(column.name, _TYPES[column.statistic], comment))
+    return stored, last_hours
 
 
 def last_hour_name(column: SummaryColumn) -> str:
@@ -302,24 +309,12 @@ def last_hour_name(column: SummaryColumn) -> str:
     return f"{column.variable.column}_last"
 
 
-def _definition(column: SummaryColumn) -> sql.Composed:
-    return sql.SQL("{} {}").format(sql.Identifier(column.name), sql.SQL(_TYPES[column.statistic]))
-
-
-def _last_hour_definition(column: SummaryColumn) -> sql.Composed:
-    return sql.SQL("{} real").format(sql.Identifier(last_hour_name(column)))
-
-
-def _comment(
-    connection: psycopg.Connection[Any], columns: Iterable[SummaryColumn], last_hours: Iterable[SummaryColumn]
-) -> None:
-    named = [(SUMMARIES, column.name, column) for column in columns]
-    named += [(LAST_HOURS, last_hour_name(column), column) for column in last_hours]
-    for table, name, column in named:
-        unit = "" if column.statistic.endswith("hours") else f"; {column.variable.unit}"
-        text = f"{column.variable.description}: {_COMMENTS[column.statistic]}{unit}"
+def _comment(connection: psycopg.Connection[Any], table: sql.Identifier, columns: Iterable[_Column]) -> None:
+    for column in columns:
         connection.execute(
-            sql.SQL("COMMENT ON COLUMN {}.{} IS {}").format(table, sql.Identifier(name), sql.Literal(text))
+            sql.SQL("COMMENT ON COLUMN {}.{} IS {}").format(
+                table, sql.Identifier(column.name), sql.Literal(column.comment)
+            )
         )
 
 

@@ -20,13 +20,13 @@ from era5_pipeline.postgres.server_version import Server, describe_server
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts import LAYOUTS, Layout, layout_for
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
-from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable
+from era5_pipeline.warehouse.layouts.hypertable import CALENDAR_HYPERTABLE, CHUNKED_HYPERTABLE
 from era5_pipeline.warehouse.layouts.layout import LOADS_SCHEMA, create_loads_schema
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.layouts.variable_columns import comments_on, table_columns
 from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK, require_no_loads
 from era5_pipeline.warehouse.monthly_tables import create_summaries
-from era5_pipeline.warehouse.views import ensure_locations, ensure_views
+from era5_pipeline.warehouse.views import MAY_FAIL, brief_attempt, ensure_locations, ensure_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,10 +38,6 @@ _ANOTHER_TABLE = "Use another database, or rename that table: ALTER TABLE weathe
 
 # Upgrades change tables that others use: give up after this time, so that they do not wait behind it.
 _UPGRADE_LOCK_MS = 10_000
-# A load does not wait long for a lock to add comments, functions and summaries: the next load retries.
-_DESCRIBE_LOCK_MS = 1000
-# Without the owner's privileges, or on a read-only server, the load does without them or reports it itself.
-_MAY_FAIL = (pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction, pg.LockNotAvailable)
 
 # The columns of every table; other variables' columns are added at their first load (`variable_columns`).
 _COLUMNS = (*KEYS, *(variable.column for variable in DEFAULT_VARIABLES))
@@ -61,11 +57,6 @@ def ensure_schema(connection: psycopg.Connection[Any], *, steps: Sequence[Step] 
 
     Tables of an older version are upgraded by the missing `steps`. Missing views, functions, comments and summaries are
     added, if the user may.
-
-    Raises:
-        SchemaVersionError: if the tables have a newer version, no version, or one that cannot be upgraded.
-        ServerUnsuitableError: if a privilege is missing, or the table `weather` belongs to another project, or as in
-            `require_own_code`.
     """
     require_own_code(connection)
     with _schema_lock(connection):
@@ -152,12 +143,12 @@ def _ensure(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> Schem
     if not _exists(connection, "weather"):
         layout_for(server).create(connection)
     schema = Schema(server, _existing_layout(connection, server))
-    if not _has_schema(connection, LOADS_SCHEMA):
-        with _brief_attempt(connection):
+    if connection.execute("SELECT to_regnamespace(%s)", (LOADS_SCHEMA,)).fetchone() == (None,):
+        with brief_attempt(connection):
             create_loads_schema(connection)
     _describe(connection)
     # These statements call era5.at(), which is missing if the attempt above failed: the next load creates both.
-    with suppress(*_MAY_FAIL, psycopg.errors.UndefinedFunction):
+    with suppress(*MAY_FAIL, psycopg.errors.UndefinedFunction):
         ensure_locations(connection)
     ensure_views(connection)
     return schema
@@ -170,22 +161,14 @@ def _describe(connection: psycopg.Connection[Any]) -> None:
     # Others may have added columns to the table.
     weather_lacks_some = not {"", *_COLUMNS}.isdisjoint(uncommented)
     if functions_are_missing or weather_lacks_some:
-        with _brief_attempt(connection):
+        with brief_attempt(connection):
             if functions_are_missing:
                 connection.execute(read_sql("functions"))
             if weather_lacks_some:
                 connection.execute(weather_comments())
     if summaries_are_missing:
-        with _brief_attempt(connection):
+        with brief_attempt(connection):
             create_summaries(connection)
-
-
-@contextmanager
-def _brief_attempt(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Run a transaction that does not wait long for locks, and may fail."""
-    with suppress(*_MAY_FAIL), connection.transaction():
-        connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_DESCRIBE_LOCK_MS}ms",))
-        yield
 
 
 def weather_comments() -> sql.Composed:
@@ -195,10 +178,6 @@ def weather_comments() -> sql.Composed:
 
 def _exists(connection: psycopg.Connection[Any], name: str) -> bool:
     return connection.execute("SELECT to_regclass(%s)", (name,)).fetchone() != (None,)
-
-
-def _has_schema(connection: psycopg.Connection[Any], name: str) -> bool:
-    return connection.execute("SELECT to_regnamespace(%s)", (name,)).fetchone() != (None,)
 
 
 def _ensure_timescaledb(connection: psycopg.Connection[Any]) -> None:
@@ -230,7 +209,7 @@ def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Lay
     kind, is_by_time = row if row is not None else ("", None)
     _require_own_columns({name: column.type for name, column in table_columns(connection).items()})
     if kind == "p" and is_by_time:
-        return LAYOUTS[MonthPartitions.name]
+        return MonthPartitions()
     if server.timescaledb is not None:
         found = connection.execute(
             "SELECT compression_enabled FROM timescaledb_information.hypertables "
@@ -239,8 +218,8 @@ def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Lay
         ).fetchone()
         if found is not None:
             if server.license != "timescale":
-                return LAYOUTS[ChunkedHypertable.name]
-            return LAYOUTS[Columnstore.name if found == (True,) else CalendarHypertable.name]
+                return CHUNKED_HYPERTABLE
+            return LAYOUTS[Columnstore.name] if found == (True,) else CALENDAR_HYPERTABLE
     raise ServerUnsuitableError(
         "this database has a table weather that is neither partitioned by time nor a hypertable", remedy=_ANOTHER_TABLE
     )

@@ -89,13 +89,7 @@ class Space:
 
 
 def read_space(connection: psycopg.Connection[Any]) -> Space:
-    """Measure the table, with no more privileges than reading the ledger needs; creates nothing.
-
-    Raises:
-        MonthLockedError: if a chunk is locked, by an ALTER TABLE or VACUUM FULL, for more than two seconds.
-        ServerUnsuitableError: if `weather` belongs to another project.
-        Era5Error: otherwise as in `server_errors`.
-    """
+    """Measure the table, with no more privileges than reading the ledger needs; creates nothing."""
     with server_errors("measuring the table weather"), connection.transaction():
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (_LOCK_TIMEOUT,))
         layout = existing_layout(connection)
@@ -106,17 +100,18 @@ def read_space(connection: psycopg.Connection[Any]) -> Space:
         in_columnstore = sum(chunk.in_columnstore for chunk in chunks)
         before, after = _conversion_bytes(connection) if in_columnstore else (None, None)
         rows = _ledger_rows(connection)
+        own_bytes, summary_bytes = _own_and_summary_bytes(connection)
         return Space(
             layout=layout.name,
             chunks=len(chunks),
             chunks_in_columnstore=in_columnstore,
             # The hypertable's own indexes have some pages, although it holds no rows.
-            bytes=_own_bytes(connection) + sum(chunk.bytes for chunk in chunks),
+            bytes=own_bytes + sum(chunk.bytes for chunk in chunks),
             rows=sum(rows.values()),
             bytes_before_columnstore=before,
             bytes_after_columnstore=after,
             months=share_out(chunks, rows),
-            summary_bytes=_summary_bytes(connection),
+            summary_bytes=summary_bytes,
         )
 
 
@@ -143,18 +138,13 @@ def share_out(chunks: Iterable[Chunk], rows: Mapping[Month, int]) -> dict[Month,
     }
 
 
-def _own_bytes(connection: psycopg.Connection[Any]) -> int:
-    row = connection.execute("SELECT pg_total_relation_size('weather')").fetchone()
-    return int(row[0]) if row is not None else 0
-
-
-def _summary_bytes(connection: psycopg.Connection[Any]) -> int:
+def _own_and_summary_bytes(connection: psycopg.Connection[Any]) -> tuple[int, int]:
     row = connection.execute(
-        "SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::bigint "
+        "SELECT pg_total_relation_size('weather'), coalesce(sum(pg_total_relation_size(relid)), 0)::bigint "
         "+ coalesce(pg_total_relation_size(to_regclass('era5.monthly_last_hour')), 0) "
         "FROM pg_partition_tree(to_regclass('era5.monthly_summary'))"
     ).fetchone()
-    return int(row[0]) if row is not None else 0
+    return row if row is not None else (0, 0)
 
 
 def _conversion_bytes(connection: psycopg.Connection[Any]) -> tuple[int | None, int | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from psycopg import errors as pg
 from psycopg import sql
@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 from era5_pipeline.flat.monthly import WIND
 from era5_pipeline.model.cf_names import STANDARD_NAMES, cell_method, cf_unit
 from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.postgres.roles import grant_to_table_readers, transfer_to_table_owner, weather_schema
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
 
@@ -21,55 +22,6 @@ if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.model.variables import StepType, Variable
-
-# --- Relations added beside `weather` get its owner and privileges ---
-#
-# A relation is created by the user whose load finds it missing, but is meant for all.
-
-
-Kind = Literal["TABLE", "VIEW"]
-
-
-def transfer_to_table_owner(connection: psycopg.Connection[Any], relation: sql.Composable, kind: Kind) -> None:
-    """Give a relation to the role that owns `weather`, if this user is only a member of it."""
-    row = connection.execute(
-        "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'weather'::regclass "
-        "AND relowner <> (SELECT relowner FROM pg_class WHERE oid = to_regclass(%s))",
-        (relation.as_string(connection),),
-    ).fetchone()
-    if row is not None:
-        connection.execute(sql.SQL("ALTER {} {} OWNER TO {}").format(sql.SQL(kind), relation, sql.Identifier(row[0])))
-
-
-def transfer_function_to_table_owner(connection: psycopg.Connection[Any], function: sql.Composable) -> None:
-    """Like `transfer_to_table_owner`, for a function, written with its argument types."""
-    row = connection.execute(
-        "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'weather'::regclass "
-        "AND relowner <> (SELECT proowner FROM pg_proc WHERE oid = to_regprocedure(%s))",
-        (function.as_string(connection),),
-    ).fetchone()
-    if row is not None:
-        connection.execute(sql.SQL("ALTER FUNCTION {} OWNER TO {}").format(function, sql.Identifier(row[0])))
-
-
-def grant_to_table_readers(connection: psycopg.Connection[Any], *relations: sql.Composable) -> None:
-    """Grant SELECT on the relations to every role with SELECT on `weather`."""
-    rows = connection.execute(
-        "SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END "
-        "FROM pg_class, aclexplode(relacl) WHERE oid = 'weather'::regclass AND privilege_type = 'SELECT' "
-        "AND grantee <> relowner"
-    ).fetchall()
-    for (grantee,) in rows:
-        connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.SQL(", ").join(relations), sql.SQL(grantee)))
-
-
-def weather_schema(connection: psycopg.Connection[Any]) -> str:
-    """The schema of the table `weather`."""
-    row = connection.execute(
-        "SELECT nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = 'weather'::regclass"
-    ).fetchone()
-    return str(row[0]) if row is not None else "public"
-
 
 # --- The view `weather_daily`, and the function of that name, which returns its rows for a period ---
 #
@@ -148,7 +100,7 @@ def create_daily_view(connection: psycopg.Connection[Any]) -> None:
     statements = (sql.SQL("COMMENT ON {} IS {};").format(of, sql.Literal(text)) for of, text in comments)
     connection.execute(sql.SQL("\n").join(statements))
     transfer_to_table_owner(connection, view, "VIEW")
-    transfer_function_to_table_owner(connection, function)
+    transfer_to_table_owner(connection, function, "FUNCTION")
     grant_to_table_readers(connection, view)
 
 
@@ -368,14 +320,12 @@ def _row(variable: Variable) -> Mapping[str, Any]:
     return dict(zip(_FIELDS, values, strict=True))
 
 
-# --- Create views for other programs, or update incomplete ones; usually three queries ---
-
-
 # A load does not wait longer for a lock, nor fail because of a view: the next load retries. The objects behind a view
 # may be missing if the user may not create them.
 _LOCK_MS = 1000
-_MAY_FAIL = (
-    *(pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction, pg.LockNotAvailable),
+# Without the owner's privileges, or on a read-only server, the load does without them or reports it itself.
+MAY_FAIL = (pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction, pg.LockNotAvailable)
+_OF_VIEWS = (
     pg.InvalidFunctionDefinition,  # a foreign function weather_daily
     pg.InvalidTableDefinition,  # a column of the table was renamed: the view stays unchanged until it is dropped
 )
@@ -394,24 +344,24 @@ def ensure_views(connection: psycopg.Connection[Any]) -> None:
         return name not in comments or (comments[name] == comment and not set(wanted) <= set(columns[name]))
 
     if not all(comments.get(name) and columns[name] for name in RELATIONS):
-        with _attempt(connection):
+        with brief_attempt(connection, *_OF_VIEWS):
             create_variable_views(connection)
             fill_catalogue(connection)
     else:
-        with _attempt(connection):
+        with brief_attempt(connection, *_OF_VIEWS):
             fill_catalogue(connection)
     if is_to_be_made(DAILY_VIEW, DAILY_COMMENT, daily_columns(variables_in_table(connection))):
-        with _attempt(connection):
+        with brief_attempt(connection, *_OF_VIEWS):
             create_daily_view(connection)
     if postgis is not None and is_to_be_made(MAP_VIEW, MAP_COMMENT, ["cell", *monthly_columns(connection)]):
-        with _attempt(connection):
+        with brief_attempt(connection, *_OF_VIEWS):
             create_map_view(connection, postgis)
 
 
 @contextmanager
-def _attempt(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Run a transaction that does not wait long for locks, and may fail."""
-    with suppress(*_MAY_FAIL), connection.transaction():
+def brief_attempt(connection: psycopg.Connection[Any], *also: type[pg.Error]) -> Iterator[None]:
+    """Run a transaction that does not wait long for locks, and may fail, `also` by these errors."""
+    with suppress(*MAY_FAIL, *also), connection.transaction():
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_LOCK_MS}ms",))
         yield
 

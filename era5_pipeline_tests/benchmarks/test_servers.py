@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.cells import CannotRunError
-from benchmarks.servers import ServerTemplate
+from benchmarks.servers import own_server
 from era5_pipeline.model.errors import Era5Error
 from era5_pipeline_tests.commands import new_home
 
@@ -23,22 +23,23 @@ def folder() -> Iterator[Path]:
 
 
 def test_a_server_has_the_settings_and_is_gone_afterwards(folder: Path) -> None:
-    template = ServerTemplate(folder / "servers", syncs=False)
     for pages, jit in (("off", "on"), ("on", "off")):
-        with template.server({"full_page_writes": pages, "jit": jit}) as target:
+        with own_server(folder / "server", {"full_page_writes": pages, "jit": jit}) as target:
             with target.connect() as connection:
                 shown = [connection.execute(f"SHOW {name}".encode()).fetchone() for name in ("full_page_writes", "jit")]
                 connection.execute("CREATE TABLE only_here ()")
             assert shown == [(pages,), (jit,)]
         with pytest.raises(Era5Error), target.connect():
             pass
-        assert sorted(path.name for path in (folder / "servers").iterdir()) == ["data", "server.log"]
-    with template.server({}) as target, target.connect() as connection:
+        assert sorted(path.name for path in (folder / "server").iterdir()) == ["server.log"]
+    with own_server(folder / "server", {}) as target, target.connect() as connection:
         assert connection.execute("SELECT to_regclass('only_here')").fetchone() == (None,)
 
 
 def test_a_server_that_does_not_start_says_why(folder: Path) -> None:
-    template = ServerTemplate(folder / "servers", syncs=False)
-    with pytest.raises(CannotRunError, match="no_such_setting"), template.server({"no_such_setting": "1"}):
+    with (
+        pytest.raises(CannotRunError, match="no_such_setting"),
+        own_server(folder / "server", {"no_such_setting": "1"}),
+    ):
         pass
-    assert sorted(path.name for path in (folder / "servers").iterdir()) == ["data", "server.log"]
+    assert sorted(path.name for path in (folder / "server").iterdir()) == ["server.log"]

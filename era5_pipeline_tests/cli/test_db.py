@@ -22,6 +22,7 @@ from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.commands import Home, InProcess, assert_explained
 from era5_pipeline_tests.monthly import assert_monthly
 from era5_pipeline_tests.pipelines import dagster_dropped
+from era5_pipeline_tests.stores import free_port
 from era5_pipeline_tests.warehouse.loads import wait_until
 
 if TYPE_CHECKING:
@@ -116,12 +117,6 @@ def test_psql_takes_every_url_that_is_printed(
         assert [psql(url).stdout for url in urls] == ["1\n"] * 4 + [""]
     finally:
         EmbeddedServer(here.home).stop(force=True)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def listening(home: Home) -> list[tuple[str, int]]:

@@ -107,10 +107,3 @@ def test_usage(here: InProcess, arguments: tuple[str, ...]) -> None:
 
 def test_sql_and_json_exclude_each_other(here: InProcess) -> None:
     assert_explained(here.run("doctor", "--sql", "--json", code=2), "--sql and --json", "Choose one")
-
-
-def test_unreachable_server(here: InProcess) -> None:
-    here.set(ERA5_DATABASE_URL="postgresql://me:correct-horse@127.0.0.1:9/nowhere")
-    printed = here.run("doctor", code=5)
-    assert_explained(printed, "me@127.0.0.1:9/nowhere")
-    assert "correct-horse" not in printed.err

@@ -24,18 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.real_months import RealMonths
 
 SEPTEMBER = ("--from", "2023-09")
-
-
-@pytest.fixture
-def on_server(here: InProcess, embedded_warehouse: Warehouse, server_url: str) -> Iterator[InProcess]:
-    """The command with a database on a running server, in which no month is loaded."""
-    here.set(ERA5_DATABASE_URL=embedded_warehouse.url)
-    with dagster_beside(server_url, embedded_warehouse.url):
-        yield here
 
 
 @pytest.fixture(scope="module")

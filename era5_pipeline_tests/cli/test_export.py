@@ -67,11 +67,8 @@ def test_missing_months_are_named_and_strict_is_exit_code_4(here: InProcess, tmp
     [
         ((*HERE, "--area", "26/51/25/52", "--out", "a.nc"), "a place and --area cannot be combined", "one of them"),
         ((*HERE, "--from", "2023-07-15T12:30", "--out", "a.nc"), "no full hour from 2023-07-15 12:30", "longer time"),
-        (("--from", "2023-07-15T12:30", "--out", "a.nc"), "no full hour from 2023-07-15 12:30", "longer time"),
         (("--column", "weather; DROP TABLE weather", "--out", "a.nc"), "DROP TABLE", "era5 variables"),
         (("--out", "a.grib"), ".grib names no format", ".csv"),
-        (("--format", "zarr", "--out", "a.csv"), "a file of csv", "another suffix"),
-        (("--out", "there/a.nc"), "there is no folder", "Create it"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )

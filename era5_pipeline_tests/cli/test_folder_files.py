@@ -11,26 +11,15 @@ import numpy as np
 import pytest
 
 from era5_pipeline.model.times import time_of
-from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.commands import InProcess, assert_explained, assert_says
 from era5_pipeline_tests.era5_files import CURRENT, LEGACY, hour, hours_from, weather, write_netcdf
-from era5_pipeline_tests.pipelines import dagster_beside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.commands import CommandResult
 
 MONTHLY = [f"{year}-{month:02d}" for year in range(1979, 2019) for month in range(1, 13)]
-
-
-@pytest.fixture
-def on_server(here: InProcess, embedded_warehouse: Warehouse, server_url: str) -> Iterator[InProcess]:
-    here.set(ERA5_DATABASE_URL=embedded_warehouse.url)
-    with dagster_beside(server_url, embedded_warehouse.url), era5_files.without_pictures():
-        yield here
 
 
 @pytest.fixture
@@ -205,6 +194,8 @@ def test_months_that_lack_hours_are_refused_before_any_is_run(on_server: InProce
     assert [one["errors"][0]["message"].split(" hours")[0] for one in results][-1:] == [
         "2000-12 is incomplete: 720 of 744"
     ]
+    assert results[-1]["state"] == "failed"
+    assert (results[-1]["rows"], results[-1]["hours_expected"], results[-1]["errors"][0]["exit_code"]) == (0, 744, 4)
     assert "2000-12: the last load was failed (2000-12 is incomplete" in on_server.run("status").out
 
 

@@ -32,8 +32,9 @@ def here(here: InProcess, tmp_path: Path, database_url: str) -> Iterator[InProce
         yield here
 
 
-def load(here: InProcess, *options: str) -> CommandResult:
-    return here.run("load", "--from", "2023-07", "--source", "sample", "--area", "10/10/9.5/10.5", *options)
+def load(here: InProcess, *options: str, code: int = 0) -> CommandResult:
+    july = ("load", "--from", "2023-07", "--source", "sample", "--area", "10/10/9.5/10.5")
+    return here.run(*july, *options, code=code)
 
 
 def test_a_month_is_loaded_verified_and_cleaned(here: InProcess, tmp_path: Path) -> None:
@@ -77,8 +78,7 @@ def test_clean_says_what_follows_later(here: InProcess, tmp_path: Path) -> None:
 
 
 def test_a_lost_file_is_named_and_a_load_repairs_it(here: InProcess, tmp_path: Path) -> None:
-    for month in ("2023-07", "2023-08"):
-        here.run("load", "--from", month, "--source", "sample", "--area", "10/10/9.5/10.5")
+    load(here, "--to", "2023-08")
     (lost,) = (tmp_path / "lake").rglob("2023-07-*.parquet")
     lost.unlink()
     differing = here.run("lake", "verify", code=RefusedError.exit_code)
@@ -131,8 +131,7 @@ def test_a_month_that_was_replaced_while_there_was_no_lake_is_brought_up_to_date
 
 def test_a_lake_needs_parquet(here: InProcess) -> None:
     here.set(ERA5_FORMAT="csv")
-    month = ("load", "--from", "2023-07", "--source", "sample", "--area", "10/10/9.5/10.5")
-    assert_explained(here.run(*month, code=UsageError.exit_code), "a lake has Parquet files", "ERA5_FORMAT")
+    assert_explained(load(here, code=UsageError.exit_code), "a lake has Parquet files", "ERA5_FORMAT")
 
 
 def test_dropped_months_leave_the_lake(here: InProcess) -> None:
@@ -161,7 +160,6 @@ def test_months_are_not_left_in_the_lake_unawares(here: InProcess, tmp_path: Pat
 def test_a_lake_that_is_missing_is_explained(here: InProcess, tmp_path: Path) -> None:
     assert_explained(here.run("lake", "path", code=NoDataError.exit_code), "the lake has no month yet", "era5 load")
     here.set(ERA5_LAKE=str(tmp_path / "nowhere"))
-    month = ("load", "--from", "2023-07", "--source", "sample", "--area", "10/10/9.5/10.5")
-    assert_explained(here.run(*month, code=StoreError.exit_code), "nowhere does not exist", "ERA5_LAKE")
+    assert_explained(load(here, code=StoreError.exit_code), "nowhere does not exist", "ERA5_LAKE")
     here.set(ERA5_LAKE="")
     assert_explained(here.run("lake", "verify", code=UsageError.exit_code), "there is no lake", "ERA5_LAKE")

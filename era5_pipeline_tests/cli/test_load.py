@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import time
@@ -33,12 +32,11 @@ from era5_pipeline_tests.commands import (
     in_a_terminal,
 )
 from era5_pipeline_tests.era5_files import joined_months
-from era5_pipeline_tests.pipelines import SMALL, dagster_beside
+from era5_pipeline_tests.pipelines import SMALL
 from era5_pipeline_tests.stores import free_port
 from era5_pipeline_tests.zarr_stores import BOXES, hours_between, write_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from io import FileIO
     from pathlib import Path
 
@@ -62,14 +60,6 @@ def test_values_that_wrapped_are_named_by_the_load_and_kept_in_the_ledger(
     (_, part) = here.run("status", "--json").json()
     assert part["parts"][0]["warnings"] == [warning]
     assert f"era5: 2023-07: {warning}" in here.run("load", "--files-dir", str(tmp_path / "era5"), "--force").err
-
-
-@pytest.fixture
-def on_server(here: InProcess, embedded_warehouse: Warehouse, server_url: str) -> Iterator[InProcess]:
-    """The command with a database on a running server, in which no month is loaded; it draws no preview maps."""
-    here.set(ERA5_DATABASE_URL=embedded_warehouse.url)
-    with dagster_beside(server_url, embedded_warehouse.url), era5_files.without_pictures():
-        yield here
 
 
 def in_terminal_here(here: InProcess, typed: str, *arguments: str, code: int) -> str:
@@ -343,11 +333,6 @@ def test_a_process_that_has_read_grib_ends_well(home: Home, era5_samples: Path) 
         home.run("load", "--files-dir", str(folder), "--allow-incomplete", "--force", "--replace", code=0)
 
 
-def test_folder_without_files(here: InProcess) -> None:
-    (here.home / "empty").mkdir()
-    assert_explained(here.run("load", "--files-dir", "empty", code=3), "there is no ERA5 file in it")
-
-
 def test_bad_file_does_not_stop_months_of_other_files(on_server: InProcess, tmp_path: Path) -> None:
     folder = tmp_path / "mixed"
     month = era5_files.weather(era5_files.hours_from("2023-07-01T00", 744))
@@ -360,23 +345,6 @@ def test_bad_file_does_not_stop_months_of_other_files(on_server: InProcess, tmp_
     assert table_of(on_server.run("load", "--files-dir", "mixed", code=3).out) == {"2023-07": ["unchanged"]}
     (folder / "broken.nc").unlink()
     assert table_of(on_server.run("load", "--files-dir", "mixed").out) == {"2023-07": ["unchanged"]}
-
-
-def test_incomplete_month_is_loaded_only_if_allowed(on_server: InProcess, era5_samples: Path) -> None:
-    files = ("load", "--files-dir", str(era5_samples / "telangana-2023-09"))
-    printed = on_server.run(*files, code=4)
-    assert printed.out == ""
-    assert_explained(printed, "2023-09 is incomplete: 168 of 720 hours", "--allow-incomplete")
-    (failed,) = on_server.run(*files, "--json", code=4).json()
-    assert (failed["state"], failed["rows"], failed["hours_expected"]) == ("failed", 0, 720)
-    assert [error["exit_code"] for error in failed["errors"]] == [4]
-    (entry,) = on_server.run("status", "--json").json()
-    assert (entry["month"], entry["state"], entry["rows"]) == ("2023-09", "failed", 0)
-
-    printed = on_server.run(*files, "--allow-incomplete")
-    assert table_of(printed.out)["2023-09"][:3] == ["incomplete", "74,088", "168/720"]
-    (entry,) = on_server.run("status", "--json").json()
-    assert (entry["state"], entry["hours"], entry["hours_expected"]) == ("incomplete", 168, 720)
 
 
 def test_sample_source_warns_about_generated_data(on_server: InProcess) -> None:
@@ -406,13 +374,6 @@ def test_a_calendar_month_of_what_the_files_hold(on_server: InProcess, era5_samp
     assert_explained(on_server.run(*norway, code=2), "2018-10: none of these is calendar month 7", "whole years")
 
 
-def test_unreachable_server(here: InProcess) -> None:
-    here.set(ERA5_DATABASE_URL="postgresql://me:correct-horse@127.0.0.1:9/nowhere")
-    printed = here.run("load", "--from", "2020-02", *SMALL_SAMPLE, code=5)
-    assert_explained(printed, "me@127.0.0.1:9/nowhere", "ERA5_DATABASE_URL")
-    assert "correct-horse" not in printed.err
-
-
 def test_full_disk(on_server: InProcess) -> None:
     with era5_files.full_disk(300_000) as folder:
         on_server.set(ERA5_HOME=str(folder))
@@ -434,14 +395,6 @@ def test_month_locked_by_another_load(
         assert time.monotonic() - began > 1.0
     assert_explained(printed, "2020-02 is being loaded by session")
     assert any("waiting up to 1 s" in message for message in caplog.messages)
-
-
-def test_deleted_folder_is_a_usage_error(on_server: InProcess, tmp_path: Path) -> None:
-    folder = tmp_path / "files"
-    era5_files.write(folder, era5_files.weather(era5_files.hours_from("2023-07-01T00", 744)))
-    on_server.run("load", "--files-dir", "files")
-    shutil.rmtree(folder)
-    assert_explained(on_server.run("load", "--files-dir", "files", code=2), "does not exist")
 
 
 # --- a store, and what is kept ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from era5_pipeline.cli.map import asked_map
+from era5_pipeline.cli.map import MapOptions, asked_map
 from era5_pipeline.climate.answer import YearSpan
 from era5_pipeline.climate.question import WHOLE_YEAR, calendar_month, season
 from era5_pipeline.draw.colour_scales import colour_scale
@@ -43,13 +43,9 @@ if TYPE_CHECKING:
 # typer uses what click 8.5 deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:'click:DeprecationWarning")
 
-NOTHING: dict[str, Any] = dict.fromkeys(
-    ("time", "day", "month", "year", "trend", "season_name", "month_number", "statistic", "baseline")
-)
-
 
 def asked(column: str = "temperature_2m", **options: Any) -> MapQuestion:
-    return asked_map(BY_COLUMN[column], **{**NOTHING, "anomaly": False, **options})
+    return asked_map(BY_COLUMN[column], MapOptions(**options))
 
 
 @pytest.mark.parametrize(
@@ -61,18 +57,18 @@ def asked(column: str = "temperature_2m", **options: Any) -> MapQuestion:
         ({"day": "2023-07-15", "statistic": "max"}, DayQuestion(date(2023, 7, 15), "max")),
         ({"month": "2023-07"}, PeriodQuestion(calendar_month(7), 2023, "mean")),
         ({"year": "2023"}, PeriodQuestion(WHOLE_YEAR, 2023, "mean")),
-        ({"year": "2023", "season_name": "JJA", "statistic": "min"}, PeriodQuestion(season("JJA"), 2023, "min")),
+        ({"year": "2023", "season": "JJA", "statistic": "min"}, PeriodQuestion(season("JJA"), 2023, "min")),
         (
             {"month": "2023-07", "anomaly": True},
             AnomalyQuestion(calendar_month(7), 2023, YearSpan(1991, 2020), "mean"),
         ),
         (
-            {"year": "2023", "season_name": "djf", "anomaly": True, "baseline": "1961-1990"},
+            {"year": "2023", "season": "djf", "anomaly": True, "baseline": "1961-1990"},
             AnomalyQuestion(season("DJF"), 2023, YearSpan(1961, 1990), "mean"),
         ),
         ({"trend": "1991-2020"}, TrendQuestion(WHOLE_YEAR, YearSpan(1991, 2020), "mean")),
-        ({"trend": "1991-2020", "month_number": 7}, TrendQuestion(calendar_month(7), YearSpan(1991, 2020), "mean")),
-        ({"trend": "1991-2020", "season_name": "SON"}, TrendQuestion(season("SON"), YearSpan(1991, 2020), "mean")),
+        ({"trend": "1991-2020", "calendar_month": 7}, TrendQuestion(calendar_month(7), YearSpan(1991, 2020), "mean")),
+        ({"trend": "1991-2020", "season": "SON"}, TrendQuestion(season("SON"), YearSpan(1991, 2020), "mean")),
     ],
 )
 def test_options_ask_for_one_map(options: dict[str, Any], question: MapQuestion) -> None:
@@ -88,11 +84,11 @@ def test_options_ask_for_one_map(options: dict[str, Any], question: MapQuestion)
         ({"time": "2023-07-15T12", "statistic": "max"}, "--statistic does not go with --time"),
         ({"day": "2023-07-15", "anomaly": True}, "--anomaly does not go with --day\nIt goes with --month or --year"),
         ({"trend": "1991-2020", "anomaly": True}, "--anomaly does not go with --trend"),
-        ({"month": "2023-07", "season_name": "JJA"}, "--season does not go with --month"),
-        ({"year": "2023", "month_number": 7}, "--calendar-month does not go with --year"),
+        ({"month": "2023-07", "season": "JJA"}, "--season does not go with --month"),
+        ({"year": "2023", "calendar_month": 7}, "--calendar-month does not go with --year"),
         ({"month": "2023-07", "baseline": "1991-2020"}, "--baseline needs --anomaly"),
         (
-            {"trend": "1991-2020", "month_number": 7, "season_name": "JJA"},
+            {"trend": "1991-2020", "calendar_month": 7, "season": "JJA"},
             "--season and --calendar-month cannot be combined",
         ),
         ({"month": "2023-07", "anomaly": True, "baseline": "2015-2020"}, "has 6 years, fewer than 10"),

@@ -58,8 +58,3 @@ def test_a_place_that_cannot_be_written_is_named(loaded: InProcess, tmp_path: Pa
     for path, named in ((tmp_path / "file" / "era5.prom", "file"), (tmp_path, tmp_path.name)):
         assert_explained(loaded.run("metrics", "--output", str(path), code=6), named)
     assert tmp_path.is_dir()
-
-
-def test_an_empty_database_has_metrics(here: InProcess, database_url: str) -> None:
-    here.set(ERA5_DATABASE_URL=database_url)
-    assert "era5_rows 0.0\n" in here.run("metrics").out

@@ -262,24 +262,10 @@ def test_future_months_are_named(here: InProcess) -> None:
 
 
 @pytest.mark.usefixtures("nowhere")
-@pytest.mark.parametrize(
-    ("arguments", "what", "remedy"),
-    [
-        (["--from", "2024", "--calendar-month", "13"], "13 is not a calendar month", "1 to 12"),
-        ([], "no months to plan are given", "--from YYYY-MM"),
-    ],
-    ids=str,
-)
-def test_invalid_options_are_explained(here: InProcess, arguments: list[str], what: str, remedy: str) -> None:
-    printed = here.run("plan", *arguments, code=2)
-    assert_explained(printed, what, remedy)
+def test_a_plan_of_no_months_is_refused(here: InProcess) -> None:
+    printed = here.run("plan", code=2)
+    assert_explained(printed, "no months to plan are given", "--from YYYY-MM")
     assert printed.out == ""
-
-
-def test_home_that_is_a_file_is_refused(here: InProcess) -> None:
-    (here.home / "file").touch()
-    here.set(ERA5_HOME=str(here.home / "file"))
-    assert_explained(here.run("plan", "--from", "2024-01", code=2), f"{here.home / 'file'} is not a folder")
 
 
 def test_plan_follows_what_is_kept_and_where(here: InProcess) -> None:

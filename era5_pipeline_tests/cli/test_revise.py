@@ -14,55 +14,21 @@ from pyiceberg.table import StaticTable
 
 from era5_pipeline.model.errors import MonthFailedError, SourceError
 from era5_pipeline.model.months import Month
-from era5_pipeline_tests.cds_store import CdsServer
+from era5_pipeline_tests.cli.conftest import NOW
 from era5_pipeline_tests.commands import Home, InProcess, ended
-from era5_pipeline_tests.era5_files import without_pictures
-from era5_pipeline_tests.pipelines import dagster_beside
-from era5_pipeline_tests.servers import fresh_warehouse
+from era5_pipeline_tests.warehouse.loads import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-# The newest complete month by the system clock, which the command uses too.
-NOW = datetime.now(tz=UTC)
+    from era5_pipeline_tests.cds_store import CdsServer
+
 NEWEST = Month.from_number(Month.of(NOW - timedelta(days=6)).number - 1)
 
 
-ENV = {"ERA5_AREA": "-6/106/-6.5/106.5", "ERA5_CDS_POLL_SECONDS": "0.05", "ERA5_CDS_RETRY_SECONDS": "0.05"}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdsServer]:
-    with CdsServer(tmp_path_factory.mktemp("cds"), today=NOW) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    return Home(tmp_path_factory.mktemp("home"))
-
-
-@pytest.fixture(scope="module")
-def url(server_url: str) -> Iterator[str]:
-    """A database in which no month is loaded; months that are loaded in this process have no preview map."""
-    with fresh_warehouse(server_url) as warehouse, dagster_beside(server_url, warehouse.url), without_pictures():
-        yield warehouse.url
-
-
 @pytest.fixture
-def env(server: CdsServer, url: str) -> dict[str, str]:
-    server.reset(today=NOW)
-    return {**ENV, "ERA5_DATABASE_URL": url, "CDSAPI_URL": server.url, "CDSAPI_KEY": server.key}
-
-
-@pytest.fixture
-def era5(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Home, env: dict[str, str]
-) -> InProcess:
-    here = InProcess(capsys, monkeypatch, home.path)
-    here.set(**env)
-    return here
+def env(env: dict[str, str]) -> dict[str, str]:
+    return {**env, "ERA5_AREA": "-6/106/-6.5/106.5"}
 
 
 def test_preliminary_month_is_revised_once_it_is_final(
@@ -112,9 +78,11 @@ def test_preliminary_month_is_revised_once_it_is_final(
     assert not first.sort_by(order).equals(last.sort_by(order))
 
 
-def test_loaded_month_is_not_requested_again_without_its_files(home: Home, server: CdsServer, era5: InProcess) -> None:
+def test_loaded_month_is_not_requested_again_without_its_files(
+    cds_home: Home, server: CdsServer, era5: InProcess
+) -> None:
     era5.run("load", "--from", "2020-02")
-    shutil.rmtree(home.path / "raw")
+    shutil.rmtree(cds_home.path / "raw")
     assert era5.run("load", "--from", "2020-02").out.count("unchanged") == 1
     assert len(server.submissions) == 1
     # A smaller area is in the table already, another one is not.
@@ -183,9 +151,9 @@ def test_next_month_is_requested_while_one_is_in_the_queue(server: CdsServer, er
     assert most == 2
 
 
-def test_load_continues_after_its_output_is_closed(home: Home, env: dict[str, str], era5: InProcess) -> None:
+def test_load_continues_after_its_output_is_closed(cds_home: Home, env: dict[str, str], era5: InProcess) -> None:
     """Like `era5 load ... | head -1`."""
-    with home.start("load", "--from", "2004-01", "--to", "2004-02", **env) as process:
+    with cds_home.start("load", "--from", "2004-01", "--to", "2004-02", **env) as process:
         assert process.stdout
         assert process.stderr
         assert process.stdout.readline().startswith("month")
@@ -214,13 +182,13 @@ def test_command_stops_after_several_failed_months_in_a_row(server: CdsServer, e
 
 
 def test_killed_load_continues_the_request_for_several_months(
-    home: Home, server: CdsServer, env: dict[str, str], era5: InProcess, caplog: pytest.LogCaptureFixture
+    cds_home: Home, server: CdsServer, env: dict[str, str], era5: InProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.faults.accepted_polls = 10_000
     months = ("load", "--from", "2005-01", "--to", "2005-03")
-    process = home.start(*months, **env)
+    process = cds_home.start(*months, **env)
     try:
-        until(lambda: any(method == "GET" and "/jobs/" in path for method, path, _ in server.requests))
+        wait_until(lambda: any(method == "GET" and "/jobs/" in path for method, path, _ in server.requests))
     finally:
         process.kill()
     assert ended(process).code == -signal.SIGKILL
@@ -232,10 +200,10 @@ def test_killed_load_continues_the_request_for_several_months(
 
 
 def test_loads_at_the_same_time_share_the_request_for_several_months(
-    home: Home, server: CdsServer, env: dict[str, str], era5: InProcess
+    cds_home: Home, server: CdsServer, env: dict[str, str], era5: InProcess
 ) -> None:
     server.faults.accepted_polls = 5
-    process = home.start("load", "--from", "2006-01", "--to", "2006-04", **env)
+    process = cds_home.start("load", "--from", "2006-01", "--to", "2006-04", **env)
     era5.run("load", "--from", "2006-01", "--to", "2006-03")
     assert ended(process, 300).code == 0
     assert [inputs["month"] for inputs in server.submissions] == [["01", "02", "03"], ["04"]]
@@ -248,17 +216,3 @@ def test_months_that_failed_are_requested_together_again(server: CdsServer, era5
     server.faults.fail_jobs, seen = 0, len(server.submissions)
     assert era5.run("load", "--failed", "--from", "2007-01", "--to", "2007-03").out.count("loaded") == 3
     assert [inputs["month"] for inputs in server.submissions[seen:]] == [["01", "02", "03"]]
-
-
-def until(condition: Callable[[], object], seconds: float = 240.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def test_missing_key_error_says_how_to_get_one(here: InProcess, url: str) -> None:
-    here.set(**ENV, ERA5_DATABASE_URL=url, CDSAPI_RC="/nonexistent")
-    printed = here.run("load", "--from", "1999-01", code=SourceError.exit_code)
-    assert "there is no key for the Climate Data Store" in printed.err
-    assert "https://cds.climate.copernicus.eu" in printed.err

@@ -22,7 +22,7 @@ from era5_pipeline.postgres.embedded.processes import first_number
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline_tests.commands import ERA5, CommandResult, InProcess, assert_explained, ended, new_home
-from era5_pipeline_tests.served import wait_until
+from era5_pipeline_tests.warehouse.loads import wait_until
 
 if TYPE_CHECKING:
     import subprocess
@@ -234,13 +234,6 @@ def test_a_port_in_use_is_named(here: InProcess, database_url: str) -> None:
 def test_a_wrong_host_is_explained(here: InProcess, database_url: str, address: str, what: str) -> None:
     here.set(ERA5_DATABASE_URL=database_url)
     assert_explained(here.run("serve", "--host", address, "--port", "0", code=2), what, "--host 127.0.0.1")
-
-
-def test_no_database_is_explained(here: InProcess, tmp_path: Path) -> None:
-    here.set(ERA5_HOME=str(tmp_path / "nothing"))
-    assert_explained(here.run("serve", "--port", "0", code=5), "there is no database in", "era5 load")
-    here.set(ERA5_DATABASE_URL="postgresql://nobody@127.0.0.1:1/era5?connect_timeout=2")
-    assert_explained(here.run("serve", "--port", "0", code=5), "127.0.0.1:1", "Check that the server is running")
 
 
 # One who may write: test_beyond_this_machine_and_with_a_user_that_may_write_it_warns.

@@ -10,11 +10,11 @@ import urllib.request
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 
+from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.project_files import data_folder
-from era5_pipeline.warehouse.locks import LOCK_CLASS
+from era5_pipeline_tests.backfills import locked, wait_until, waiting_load
 from era5_pipeline_tests.commands import Home, InProcess, assert_explained, ended
 from era5_pipeline_tests.pipelines import SMALL
 from era5_pipeline_tests.stores import free_port
@@ -161,9 +161,9 @@ def test_month_is_launched_from_the_ui_and_everything_stops(home: Home, here: In
         assert (entry["state"], entry["source"], entry["rows"]) == ("loaded", "sample", 696 * 9)
 
         # A run that waits for a locked month, which could take minutes, is terminated.
-        with locked_month(home, 2020 * 12 + 2):
+        with locked(home, Month(2020, 3)):
             run = web.launch("2020-03-01", **SMALL)
-            wait_until_it_waits(home)
+            wait_until("the load waits", lambda: waiting_load(home))
             assert web.ask(TERMINATE, run=run)["terminateRun"]["__typename"] == "TerminateRunSuccess"
             assert web.wait(run, "SUCCESS", "FAILURE", "CANCELED") == "CANCELED"
         assert "2020-03" not in here.months()
@@ -206,20 +206,6 @@ def test_runs_of_era5_load_are_executed_again_from_the_ui(home: Home) -> None:
         ranges = node["assetPartitionStatuses"]["ranges"]
         for key, status in (("2020-04-01", "MATERIALIZED"), ("2023-09-01", "FAILED")):
             assert [r["status"] for r in ranges if r["startKey"] <= key <= r["endKey"]] == [status], ranges
-
-
-@contextmanager
-def locked_month(home: Home, number: int) -> Iterator[None]:
-    with psycopg.connect(home.server.url("era5"), autocommit=True) as connection:
-        connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, number))
-        yield
-
-
-def wait_until_it_waits(home: Home) -> None:
-    deadline = time.monotonic() + 60
-    while not home.ask("era5", "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def test_busy_port_is_refused(here: InProcess) -> None:

@@ -70,9 +70,8 @@ def test_waits_and_their_reasons_are_in_the_run_log(pipeline: Pipeline, server: 
     assert pipeline.attempts(run, "raw") == 1
 
 
-@pytest.mark.parametrize("fault", ["licence", "cost", "invalid"])
-def test_refused_request_is_not_retried(pipeline: Pipeline, server: CdsServer, fault: str) -> None:
-    setattr(server.faults, fault, True)
+def test_refused_request_is_not_retried(pipeline: Pipeline, server: CdsServer) -> None:
+    server.faults.licence = True
     run = pipeline.run("2020-04")
     (error,) = run.errors
     assert error.exit_code == SourceError.exit_code
@@ -109,8 +108,7 @@ def test_months_of_a_small_area_are_requested_together(pipeline: Pipeline, serve
     assert sorted(asked_months(server)) == [["03"], ["04", "05", "06"], ["07"]]
     for month in months_between("2018-03", "2018-07"):
         assert pipeline.rows(str(month)) == month.hours * 9
-        entry = pipeline.entry(str(month))
-        assert entry is not None
+        entry = pipeline.held(str(month))
         assert entry.state == "loaded"
 
 
@@ -132,29 +130,6 @@ def test_the_next_request_for_several_months_is_sent_while_months_of_this_one_ar
     # A month that was removed from the table is loaded from its file.
     assert pipeline.run("2015-02", force=True).errors == ()
     assert len(server.submissions) == 2
-
-
-def test_requests_for_several_months_that_are_refused_are_not_sent_again(
-    pipeline: Pipeline, server: CdsServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    server.faults.max_fields = 4464
-    assert len(in_turn(pipeline, "2017-01", "2017-06")) == 6
-    assert sorted(asked_months(server)) == [[f"{month:02d}"] for month in range(1, 7)]
-    posts = [path for method, path, _ in server.requests if method == "POST"]
-    assert len(posts) == 7
-    (said,) = [record.message for record in caplog.records if "requested alone" in record.message]
-    assert said.startswith("2017-01 to 2017-03: one request for them failed (the request is too large")
-
-
-def test_after_a_request_for_several_months_failed_each_is_requested_alone(
-    pipeline: Pipeline, server: CdsServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    server.faults.failure, server.faults.fail_jobs = "cost limit exceeded", 1
-    # Of the next three months too: test_requests_for_several_months_that_are_refused_are_not_sent_again.
-    assert len(in_turn(pipeline, "2016-01", "2016-03")) == 3
-    assert asked_months(server)[0] == ["01", "02", "03"]
-    assert sorted(asked_months(server)[1:]) == [[f"{month:02d}"] for month in range(1, 4)]
-    assert len([record for record in caplog.records if "requested alone" in record.message]) == 1
 
 
 def test_a_run_names_the_months_of_its_request_and_a_later_attempt_does_not(
@@ -218,8 +193,7 @@ def test_unreadable_file_is_fetched_again(pipeline: Pipeline, server: CdsServer,
     server.faults.answer_with = None
     assert pipeline.run(month, **only).errors == ()
     assert [is_fresh(inputs) for inputs in server.submissions] == [False, True, True]
-    entry = pipeline.entry(month)
-    assert entry is not None
+    entry = pipeline.held(month)
     assert entry.state == "loaded"
 
 
@@ -240,8 +214,7 @@ def test_a_file_that_was_not_read_for_want_of_memory_is_kept(
 def test_first_month_of_era5_is_complete(pipeline: Pipeline, server: CdsServer) -> None:
     run = pipeline.run("1940-01")
     assert run.errors == ()
-    entry = pipeline.entry("1940-01")
-    assert entry is not None
+    entry = pipeline.held("1940-01")
     assert (entry.source, entry.area, entry.state) == ("cds", AREA, "loaded")
     assert pipeline.rows("1940-01") == entry.rows == 744 * 9
     assert entry.hours == 744
@@ -264,8 +237,7 @@ def test_zip_with_real_files(pipeline: Pipeline, server: CdsServer, tmp_path: Pa
     assert "168 of 720 hours" in run.errors[0].message
     run = pipeline.run("2023-09", **wanted, allow_incomplete=True)
     assert run.errors == ()
-    entry = pipeline.entry("2023-09")
-    assert entry is not None
+    entry = pipeline.held("2023-09")
     assert (entry.state, entry.rows) == ("incomplete", 168 * 21 * 21)
 
 

@@ -141,9 +141,11 @@ def test_what_the_map_shows_is_text_beside_it(flat: FlatMonth, preview: Path) ->
         assert "width='360' height='250'" in unquote(markdown)
 
 
-@pytest.mark.parametrize("damage", ["the height of its title", "cut off"])
-def test_damaged_preview_fails_no_load(flat: FlatMonth, preview: Path, damage: str) -> None:
-    if damage == "cut off":
+@pytest.mark.parametrize("damage", ["the height of its title", "cut off", "missing"])
+def test_a_preview_that_is_damaged_or_missing_fails_no_load(flat: FlatMonth, preview: Path, damage: str) -> None:
+    if damage == "missing":
+        preview.unlink()
+    elif damage == "cut off":
         preview.write_bytes(preview.read_bytes()[:1000])
     else:
         texts = PngInfo()
@@ -190,14 +192,6 @@ def test_what_is_plotted_says_what_the_month_cost(flat: FlatMonth) -> None:
     }
     # A month that was left as it was has no rate: a zero would look like a slow load.
     assert "rows per second" not in metadata.weather_metadata(loaded(flat, changed=False, seconds=0.0))
-
-
-def test_missing_preview_is_null(flat: FlatMonth, preview: Path) -> None:
-    with_picture = metadata.flat_metadata(FlatResult(flat, (), preview, reused=False))
-    expected = f"{credit_of_month(flat)}\n\n![preview](data:image/png;base64,"
-    assert str(with_picture["preview"].value).startswith(expected)
-    without = metadata.flat_metadata(FlatResult(flat, (), preview.with_name("none.png"), reused=False))
-    assert (without["map"].value, without["preview"].value) == (None, None)
 
 
 def test_failed_checks_have_a_remedy() -> None:

@@ -107,8 +107,7 @@ def test_a_month_through_the_assets_reads_the_kept_series(pipeline: Pipeline, se
     assert pipeline.rows("2019-02") == 672
     assert len(server.submissions) == asked
     assert set(pipeline.checks(run)) == CHECKS
-    entry = pipeline.entry("2019-02")
-    assert entry is not None
+    entry = pipeline.held("2019-02")
     assert (entry.source, entry.version, entry.area) == ("point", "unknown", None)
     assert "snowfall" not in entry.column_names
     assert entry.warnings == ("the dataset of point series does not have snowfall: it is NULL",)
@@ -133,8 +132,7 @@ def test_a_month_that_cannot_be_loaded_ends_the_run_and_leaves_nothing(pipeline:
 def test_the_first_month_is_loaded_though_its_first_day_has_no_rain(pipeline: Pipeline) -> None:
     (run,) = together(pipeline, "1940-01", "1940-01")
     assert run.errors == ()
-    entry = pipeline.entry("1940-01")
-    assert entry is not None
+    entry = pipeline.held("1940-01")
     assert (entry.state, entry.rows) == ("loaded", 744)
     values = {facts.column: facts.values for facts in entry.columns}
     assert values["temperature_2m"] == 744
@@ -147,8 +145,7 @@ def test_young_months_are_revised_into_months_without_a_version(pipeline: Pipeli
     with time_machine.travel(TODAY, tick=True):
         server.final_until = datetime(2026, 8, 31, 23, tzinfo=UTC)
         assert len(together(pipeline, "2026-08", "2026-09")) == 2
-    entry = pipeline.entry("2026-09")
-    assert entry is not None
+    entry = pipeline.held("2026-09")
     assert entry.version == "preliminary"
     server.final_until, server.today = datetime(2027, 1, 31, 23, tzinfo=UTC), datetime(2027, 4, 2, 12, tzinfo=UTC)
     with time_machine.travel(server.today, tick=True):
@@ -156,8 +153,7 @@ def test_young_months_are_revised_into_months_without_a_version(pipeline: Pipeli
             assert pipeline.run(month, refetch=True).errors == ()
     server.today = TODAY
     for month, changed in (("2026-08", ()), ("2026-09", ("temperature_2m",))):
-        entry = pipeline.entry(month)
-        assert entry is not None
+        entry = pipeline.held(month)
         assert (entry.version, entry.preliminary_hours) == ("unknown", {})
         assert entry.revision is not None
         assert entry.revision.columns_changed == changed
@@ -303,8 +299,7 @@ def records(pipeline: Pipeline, month: str) -> dict[str, Any]:
             if entry.dagster_event is not None
             and (evaluation := entry.dagster_event.asset_check_evaluation_data).partition in (None, f"{month}-01")
         }
-    entry = pipeline.entry(month)
-    assert entry is not None
+    entry = pipeline.held(month)
     found["ledger"] = (entry.fingerprints, entry.rows, entry.state, entry.version, entry.column_names, entry.warnings)
     return found
 

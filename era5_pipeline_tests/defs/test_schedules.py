@@ -115,8 +115,7 @@ def test_preliminary_month_is_loaded_and_later_revised(world: World) -> None:
     ticked = world.tick("monthly_update", "2026-09-07T06:00")
     assert ticked.months == ["2026-08"]
     assert [result.success for result in ticked.results] == [True]
-    entry = world.pipeline.entry("2026-08")
-    assert entry is not None
+    entry = world.pipeline.held("2026-08")
     assert entry.state == "loaded"
     assert entry.expver["temperature_2m"] == {"0005": 744}
     assert entry.expver["total_precipitation"] == {"0001": 7, "0005": 737}
@@ -140,8 +139,7 @@ def test_preliminary_month_is_loaded_and_later_revised(world: World) -> None:
     assert ticked.months == ["2026-08"]
     assert len(world.server.submissions) == asked + 1
     assert is_fresh(world.server.submissions[-1])
-    entry = world.pipeline.entry("2026-08")
-    assert entry is not None
+    entry = world.pipeline.held("2026-08")
     assert (entry.version, entry.revised_at) == ("mixed", None)
     assert world.temperature("2026-08") == preliminary
 
@@ -149,8 +147,7 @@ def test_preliminary_month_is_loaded_and_later_revised(world: World) -> None:
     world.server.final_until = datetime(2026, 9, 30, 23, tzinfo=UTC)
     ticked = world.tick("revise_preliminary", "2026-12-14T07:00")
     assert ticked.months == ["2026-08"]
-    entry = world.pipeline.entry("2026-08")
-    assert entry is not None
+    entry = world.pipeline.held("2026-08")
     assert (entry.version, entry.preliminary_hours, entry.rows) == ("final", {}, 744 * LOCATIONS)
     assert entry.expver["temperature_2m"] == {"0001": 744}
     assert entry.revised_at is not None
@@ -161,38 +158,17 @@ def test_preliminary_month_is_loaded_and_later_revised(world: World) -> None:
     assert "old enough" in str(world.tick("revise_preliminary", "2026-12-21T07:00").skipped)
 
 
-def test_final_data_with_equal_values_replace_no_rows(world: World) -> None:
-    world.server.final_until = datetime(2026, 7, 31, 23, tzinfo=UTC)
-    world.server.preliminary_differs = False
-    world.tick("monthly_update", "2026-09-07T06:00")
-    before = world.pipeline.entry("2026-08")
-    world.server.final_until = datetime(2026, 8, 31, 23, tzinfo=UTC)
-    ticked = world.tick("revise_preliminary", "2026-12-07T07:00")
-    assert [result.success for result in ticked.results] == [True]
-    after = world.pipeline.entry("2026-08")
-    assert before is not None
-    assert after is not None
-    assert after.version == "final"
-    assert after.revised_at is not None
-    assert after.loaded_at == before.loaded_at
-    assert after.revision is not None
-    assert after.revision.columns_changed == ()
-
-
 def test_current_month_is_loaded_daily_until_it_is_complete(world: World) -> None:
     ticked = world.tick("current_month_daily", "2026-09-10T08:00")
     assert ticked.months == ["2026-09"]
-    entry = world.pipeline.entry("2026-09")
-    assert entry is not None
+    entry = world.pipeline.held("2026-09")
     assert (entry.state, entry.hours) == ("incomplete", 4 * 24 + 9)
     world.tick("current_month_daily", "2026-09-11T08:00")
-    entry = world.pipeline.entry("2026-09")
-    assert entry is not None
+    entry = world.pipeline.held("2026-09")
     assert entry.hours == 5 * 24 + 9
     ticked = world.tick("monthly_update", "2026-10-07T06:00")
     assert ticked.months == ["2026-09"]
-    entry = world.pipeline.entry("2026-09")
-    assert entry is not None
+    entry = world.pipeline.held("2026-09")
     assert (entry.state, entry.hours) == ("loaded", 720)
 
 
@@ -203,8 +179,7 @@ def test_unavailable_month_is_skipped_and_tried_again_at_the_next_tick(world: Wo
     assert [result.success for result in ticked.results] == [True]  # skipped, not failed
     assert world.pipeline.entry("2026-09") is None
     ticked = world.tick("current_month_daily", "2026-09-08T08:00")
-    entry = world.pipeline.entry("2026-09")
-    assert entry is not None
+    entry = world.pipeline.held("2026-09")
     assert entry.hours == 2 * 24 + 9
 
 

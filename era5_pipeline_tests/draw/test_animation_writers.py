@@ -25,7 +25,7 @@ PALETTE = np.random.default_rng(0).permutation(256 * 3).astype(np.uint8).reshape
 
 
 def written(path: Path, frames: np.ndarray, fps: int = 12) -> None:
-    with closing(GifFile(path, PALETTE, fps)) as gif:
+    with closing(GifFile(path, PALETTE, fps, frames[0].shape)) as gif:
         for frame in frames:
             gif.add(frame)
         gif.finish()
@@ -84,7 +84,7 @@ SHAPE = (51, 101)
 
 @of_mp4
 def test_frames_come_back_in_order_with_even_sizes(tmp_path: Path) -> None:
-    film = Mp4File(tmp_path / "a.mp4", MP4_PALETTE, 10)
+    film = Mp4File(tmp_path / "a.mp4", MP4_PALETTE, 10, SHAPE)
     greys = [0, 60, 120, 180, 240]
     for grey in greys:
         film.add(np.full(SHAPE, grey, dtype=np.uint8))
@@ -113,21 +113,20 @@ def fill(film: Mp4File, frames: int) -> None:
 @of_mp4
 def test_a_folder_that_is_not_there_is_said_in_its_words(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match=r"writing a\.mp4: ffmpeg failed: .*No such file"):
-        fill(Mp4File(tmp_path / "none" / "a.mp4", MP4_PALETTE, 10), 100)
+        fill(Mp4File(tmp_path / "none" / "a.mp4", MP4_PALETTE, 10, (400, 400)), 100)
 
 
 @of_mp4
 def test_a_full_disk_is_one() -> None:
     with full_disk(200_000) as folder, pytest.raises(LocalDiskError, match=r"a\.mp4: No space left"):
-        fill(Mp4File(folder / "a.mp4", MP4_PALETTE, 10), 60)
+        fill(Mp4File(folder / "a.mp4", MP4_PALETTE, 10, (400, 400)), 60)
 
 
 @of_mp4
 def test_the_program_ends_where_the_film_is_given_up(tmp_path: Path) -> None:
-    film = Mp4File(tmp_path / "a.mp4", MP4_PALETTE, 10)
+    film = Mp4File(tmp_path / "a.mp4", MP4_PALETTE, 10, SHAPE)
     film.add(np.zeros(SHAPE, dtype=np.uint8))
     program = film._program
-    assert program is not None
     assert program.poll() is None
     film.close()
     assert program.poll() is not None

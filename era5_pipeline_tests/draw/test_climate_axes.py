@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from era5_pipeline.climate.answer import Trend, YearSpan
+from era5_pipeline.climate.answer import Trend
 from era5_pipeline.climate.trends import trend_of
 from era5_pipeline.draw.climate_axes import DrawnYears, TrendLine, complete_years, reference_of, signed, trend_line
 from era5_pipeline_tests.climate.tamar import MEAN_TEMPERATURE
@@ -50,22 +50,6 @@ def test_the_reference_is_the_baseline_or_else_all_complete_years() -> None:
     reference = reference_of(mekong_answer(), few)
     assert reference.value == pytest.approx(few.values.mean(), abs=1e-9)
     assert reference.words == "the complete years 2020\u20132024"
-
-
-def test_the_line_of_a_trend_passes_through_the_middle_with_its_slope() -> None:
-    answer = answer_of(made_hours(range(1990, 2024), without=[1995]))
-    drawn = complete_years(answer, "mean_temperature")
-    trend = answer.trend_of("mean_temperature")
-    assert drawn is not None
-    assert isinstance(trend, Trend)
-    assert trend.years == YearSpan(1990, 2023)
-    fitted = trend_line(drawn, trend)
-    assert fitted.years.tolist() == [float(year) for year in range(1990, 2024)]
-    years = np.array([year for year, _ in drawn.pairs()], dtype=np.float64)
-    values = np.array([value for _, value in drawn.pairs()])
-    expected = np.polyval(np.polyfit(years - 2000, values, 1), fitted.years - 2000)
-    np.testing.assert_allclose(fitted.line, expected, atol=1e-6)
-    assert ((fitted.low < fitted.line) & (fitted.line < fitted.high)).all()
 
 
 def band_of(values: pd.Series) -> tuple[DrawnYears, Trend, TrendLine]:

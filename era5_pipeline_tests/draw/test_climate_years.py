@@ -20,12 +20,12 @@ from era5_pipeline.draw.climate_years import (
     climate_picture,
     counted_days,
     day_count_figure,
-    draw_climate,
     precipitation_figure,
     stripes_figure,
     stripes_limit,
     trends_drawn,
 )
+from era5_pipeline.draw.figures import save_figure
 from era5_pipeline.model.errors import NoDataError, UsageError
 from era5_pipeline_tests.climate_answers import BASELINE, CREDIT, answer_of, made_hours, mekong_answer
 
@@ -162,7 +162,7 @@ def test_without_a_complete_year_there_are_no_stripes_and_nothing_is_counted() -
 
 def test_a_picture_has_the_reds_of_a_stripe_and_of_a_bar(tmp_path: Path) -> None:
     path = tmp_path / "picture.png"
-    draw_climate(mekong_answer(), path)
+    save_figure(climate_picture(mekong_answer()), path)
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
     with Image.open(path) as picture:
         colours = picture.convert("RGB").getcolors(1 << 20)
@@ -273,8 +273,8 @@ def test_stripes_stand_above_their_bars_on_the_page_and_in_the_picture() -> None
 def test_without_a_complete_year_it_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     hours = made_hours([2001])
     with pytest.raises(NoDataError, match="no year has all of its hours") as refused:
-        draw_climate(answer_of(hours[hours.index < "2001-05-01"]), tmp_path / "picture.png")
+        save_figure(climate_picture(answer_of(hours[hours.index < "2001-05-01"])), tmp_path / "picture.png")
     assert "era5 load" in refused.value.remedy
     with pytest.raises(UsageError, match="PNG, PDF or SVG"):
-        draw_climate(mekong_answer(), tmp_path / "picture.bmp")
+        save_figure(climate_picture(mekong_answer()), tmp_path / "picture.bmp")
     assert not list(tmp_path.iterdir())

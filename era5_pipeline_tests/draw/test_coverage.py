@@ -11,7 +11,8 @@ import pytest
 from matplotlib.colors import to_rgb
 from PIL import Image
 
-from era5_pipeline.draw.coverage import COLOURS, coverage_figure, plot_coverage
+from era5_pipeline.draw.coverage import COLOURS, coverage_figure
+from era5_pipeline.draw.figures import save_figure
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.location_set import LocationSet
@@ -60,7 +61,7 @@ def test_every_state_has_its_colour(tmp_path: Path) -> None:
             Month(2023, 5): "incomplete and preliminary",
         }
     }
-    plot_coverage([area_of("26.5/50.5/24.5/52", states)], tmp_path / "a.png", credit="a credit line")
+    save_figure(coverage_figure([area_of("26.5/50.5/24.5/52", states)], credit="a credit line"), tmp_path / "a.png")
     sizes = [pixels_of(tmp_path / "a.png", colour) for colour in COLOURS.values()]
     # One month each, besides the patch in the legend.
     assert min(sizes) > 3000
@@ -84,7 +85,7 @@ def test_labels_legend_title_and_credit() -> None:
 
 
 def test_single_months_of_85_years_and_20_variables_can_be_seen(tmp_path: Path) -> None:
-    plot_coverage(large(), tmp_path / "a.png")
+    save_figure(coverage_figure(large()), tmp_path / "a.png")
     with Image.open(tmp_path / "a.png") as picture:
         assert picture.width < 3000
         assert picture.height < 3000

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 import time_machine
 
-from era5_pipeline.draw.climate_years import draw_climate
-from era5_pipeline.draw.figures import new_figure, print_credit, print_notes, require_drawable
-from era5_pipeline.draw.maps import map_figure, plot_map
+from era5_pipeline.draw.climate_years import climate_picture
+from era5_pipeline.draw.figures import new_figure, print_credit, print_notes, require_drawable, save_figure
+from era5_pipeline.draw.maps import draw_map
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline_tests.climate_answers import mekong_answer
 from era5_pipeline_tests.draw.variables_of_each_kind import KINDS, usual_field
@@ -31,7 +31,7 @@ def test_the_suffix_is_the_format_and_files_are_the_same_on_another_day(suffix: 
         path = tmp_path / f"{number}" / f"map.{suffix}"
         path.parent.mkdir()
         with time_machine.travel(day, tick=False):
-            plot_map(shown, path, credit="a credit line")
+            save_figure(draw_map(shown, credit="a credit line").figure, path)
         written.append(path.read_bytes())
     assert written[0].startswith(BEGINNINGS[suffix.lower()])
     assert written[0] == written[1]
@@ -41,8 +41,8 @@ def test_the_suffix_is_the_format_and_files_are_the_same_on_another_day(suffix: 
 
 def test_letters_of_a_pdf_are_truetype(tmp_path: Path) -> None:
     field = usual_field(KINDS["k_index"], "60/-5/50/10", TIME)
-    plot_map(field, tmp_path / "map.pdf", credit="a credit line, 10⁶ m s⁻¹")
-    draw_climate(mekong_answer(), tmp_path / "climate.pdf")
+    save_figure(draw_map(field, credit="a credit line, 10⁶ m s⁻¹").figure, tmp_path / "map.pdf")
+    save_figure(climate_picture(mekong_answer()), tmp_path / "climate.pdf")
     for path in tmp_path.iterdir():
         fonts = re.findall(rb"/Type /Font\b[^>]*/Subtype /(\w+)|/Subtype /(\w+)[^>]*/Type /Font\b", path.read_bytes())
         found = {first or second for first, second in fonts}
@@ -57,13 +57,13 @@ def test_another_suffix_writes_nothing(tmp_path: Path) -> None:
         with pytest.raises(
             UsageError, match=r"PNG, PDF or SVG files\nGive a file name that ends with \.png, \.pdf, \.svg"
         ):
-            plot_map(shown, tmp_path / name)
+            save_figure(draw_map(shown).figure, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("length", [60, 100, 2000])
 def test_a_long_title_is_made_to_fit(length: int) -> None:
-    figure = map_figure(usual_field(KINDS["k_index"], "60/-5/50/10", TIME), title="Thunder " * (length // 8))
+    figure = draw_map(usual_field(KINDS["k_index"], "60/-5/50/10", TIME), title="Thunder " * (length // 8)).figure
     figure.canvas.draw()
     assert figure.texts[0].get_window_extent().x1 <= figure.get_window_extent().width
     assert float(figure.texts[0].get_fontsize()) >= 7.0

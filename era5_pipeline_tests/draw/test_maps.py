@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from PIL import Image
 
-from era5_pipeline.draw.maps import map_figure, preview_map
+from era5_pipeline.draw.maps import draw_map, preview_map
 from era5_pipeline.maps.styles import NO_DATA, NO_DATA_ON_LAND, TEXT_OF_PREVIEW, style_of, variable_title
 from era5_pipeline_tests.draw.test_projected_map import field_of
 from era5_pipeline_tests.draw.variables_of_each_kind import KINDS, USUAL, usual_field
@@ -28,7 +28,7 @@ TIME = datetime(2018, 12, 4, 4, tzinfo=UTC)
 
 @pytest.mark.parametrize("variable", USUAL, ids=lambda variable: variable.column)
 def test_labels_of_the_colour_bar_are_short(variable: Variable) -> None:
-    figure = map_figure(usual_field(variable, "10/90/-10/120", TIME))
+    figure = draw_map(usual_field(variable, "10/90/-10/120", TIME)).figure
     figure.canvas.draw()
     bar = figure.axes[1]
     labels = [label.get_text() for label in bar.get_xticklabels()]
@@ -52,7 +52,7 @@ def test_a_preview_of_any_variable_is_small(variable: Variable) -> None:
 
 
 def test_a_title_stands_above_the_variables_name() -> None:
-    figure = map_figure(usual_field(KINDS["k_index"], "10/90/-10/120", TIME), title="Storms, $5 and $6")
+    figure = draw_map(usual_field(KINDS["k_index"], "10/90/-10/120", TIME), title="Storms, $5 and $6").figure
     assert [text.get_text() for text in figure.texts][:2] == [
         "Storms, $5 and $6",
         "K index, Tue 04 Dec 2018, 04:00 UTC",
@@ -69,9 +69,9 @@ def legends_of(figure: Figure) -> list[str]:
 )
 def test_grey_is_in_the_legend_exactly_if_there_is_grey(area: str) -> None:
     field = field_of(area)
-    assert legends_of(map_figure(field)) == []
+    assert legends_of(draw_map(field).figure) == []
     field.values[0, 0] = np.nan
-    figure = map_figure(field, credit="a credit line", notes=["a note", "another"])
+    figure = draw_map(field, credit="a credit line", notes=["a note", "another"]).figure
     assert legends_of(figure) == ["no data"]
     (legend,) = figure.legends
     colours = {to_hex(patch.get_facecolor()) for patch in legend.findobj(Rectangle)}
@@ -83,12 +83,12 @@ def test_grey_is_in_the_legend_exactly_if_there_is_grey(area: str) -> None:
 
 
 def test_the_surroundings_of_a_place_are_no_data() -> None:
-    assert legends_of(map_figure(field_of("-6.25/106.75/-6.25/106.75"))) == ["no data"]
+    assert legends_of(draw_map(field_of("-6.25/106.75/-6.25/106.75")).figure) == ["no data"]
 
 
 @pytest.mark.parametrize("area", ["global", "-60/-180/-90/180", "60/-120/-60/-30"])
 def test_the_bar_of_a_large_map_ends_with_the_map(area: str) -> None:
-    axes, bar = (one.get_window_extent() for one in map_figure(field_of(area)).axes)
+    axes, bar = (one.get_window_extent() for one in draw_map(field_of(area)).figure.axes)
     if bar.width > bar.height:
         assert (bar.x0, bar.x1) == pytest.approx((axes.x0, axes.x1))
     else:

@@ -12,9 +12,9 @@ from matplotlib import dates
 from matplotlib.collections import LineCollection
 from PIL import Image
 
-from era5_pipeline.draw.figures import latitude_label, longitude_label
-from era5_pipeline.draw.maps import map_figure, preview_map
-from era5_pipeline.draw.series import plot_series, series_figure
+from era5_pipeline.draw.figures import latitude_label, longitude_label, save_figure
+from era5_pipeline.draw.maps import draw_map, preview_map
+from era5_pipeline.draw.series import series_figure
 from era5_pipeline.maps.fields import FieldMap
 from era5_pipeline.maps.styles import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
 from era5_pipeline.model import grid
@@ -114,7 +114,7 @@ def pixel_at(figure: Figure, axes: Axes, longitude: float, latitude: float) -> t
 
 
 def test_map_names_variable_time_and_credit() -> None:
-    figure = map_figure(field_in("-5/105/-8/109"), credit="a credit line")
+    figure = draw_map(field_in("-5/105/-8/109"), credit="a credit line").figure
     assert texts_of(figure) == ["2 m temperature", "Tue 04 Dec 2018, 04:00 UTC", "a credit line"]
     axes, bar, _ = figure.axes
     assert degree_labels(axes, "x") == [f"{degrees:g}°E" for degrees in np.arange(105.0, 109.1, 0.5)]
@@ -125,18 +125,18 @@ def test_map_names_variable_time_and_credit() -> None:
 
 def test_map_shows_time_in_utc() -> None:
     shown = field_in("-5/105/-8/109", time=datetime.fromisoformat("2018-12-04T11:00+07:00"))
-    assert "Tue 04 Dec 2018, 04:00 UTC" in texts_of(map_figure(shown))
+    assert "Tue 04 Dec 2018, 04:00 UTC" in texts_of(draw_map(shown).figure)
 
 
 def test_cells_are_centred_on_grid_points() -> None:
-    figure = map_figure(field_in("-5/105/-8/109"))
+    figure = draw_map(field_in("-5/105/-8/109")).figure
     axes = figure.axes[0]
     assert (*axes.get_xlim(), *axes.get_ylim()) == (104.875, 109.125, -8.125, -4.875)
     assert tuple(axes.images[0].get_extent()) == (104.875, 109.125, -8.125, -4.875)
 
 
 def test_map_has_true_proportions_at_its_middle_latitude() -> None:
-    axes = map_figure(field_in("61/-11/49/3")).axes[0]
+    axes = draw_map(field_in("61/-11/49/3")).figure.axes[0]
     box = axes.get_window_extent()
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
     stretch = (box.height / (north - south)) / (box.width / (east - west))
@@ -144,7 +144,7 @@ def test_map_has_true_proportions_at_its_middle_latitude() -> None:
 
 
 def test_global_map_fills_the_frame_from_180_west_to_180_east() -> None:
-    figure = map_figure(field_in("global"), projection="plate-carree")
+    figure = draw_map(field_in("global"), projection="plate-carree").figure
     axes = figure.axes[0]
     assert axes.get_xlim() == (-180.0, 180.0)
     assert axes.get_ylim() == (-90.0, 90.0)
@@ -162,7 +162,7 @@ def test_map_across_the_antimeridian_has_west_on_the_left() -> None:
     shown = field_in("-10/170/-25/-170", BY_COLUMN["zonal_wind_10m"])
     # A mark in the southwest, at 170 E.
     shown.values[:4, :4] = 50.0
-    figure = map_figure(shown)
+    figure = draw_map(shown).figure
     axes = figure.axes[0]
     assert axes.get_xlim() == (169.875, 190.125)
     labels = degree_labels(axes, "x")
@@ -175,7 +175,7 @@ def test_map_across_the_antimeridian_has_west_on_the_left() -> None:
 
 
 def test_single_point_is_drawn_with_surroundings() -> None:
-    figure = map_figure(field_in("-6.25/106.75/-6.25/106.75"))
+    figure = draw_map(field_in("-6.25/106.75/-6.25/106.75")).figure
     axes = figure.axes[0]
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
     assert east - west >= 2.0
@@ -187,7 +187,7 @@ def test_single_point_is_drawn_with_surroundings() -> None:
 
 @pytest.mark.parametrize("area", ["90/-180/85/180", "-89/0/-90/1", "-6.25/90/-6.25/140", "60/10/-60/10.5", "90/0/90/0"])
 def test_extreme_areas_give_maps_of_limited_size_and_shape(area: str) -> None:
-    figures = [map_figure(field_in(area)), map_figure(field_in(area), projection="plate-carree")]
+    figures = [draw_map(field_in(area)).figure, draw_map(field_in(area), projection="plate-carree").figure]
     for figure in figures:
         width, height = figure.get_size_inches()
         assert 5.0 <= width <= 11.0
@@ -200,7 +200,9 @@ def test_extreme_areas_give_maps_of_limited_size_and_shape(area: str) -> None:
 def test_missing_values_are_grey_and_said_below_the_map() -> None:
     shown = field_in("-5/105/-8/109")
     shown.values[:6] = np.nan
-    figure = map_figure(shown, credit="a credit line", notes=["Grey: no data; no temperature_2m at 102 of 221 places"])
+    figure = draw_map(
+        shown, credit="a credit line", notes=["Grey: no data; no temperature_2m at 102 of 221 places"]
+    ).figure
     assert pixel_at(figure, figure.axes[0], 105.3, -7.7) == GREY_SEA
     assert pixel_at(figure, figure.axes[0], 105.3, -5.3) != GREY_SEA
     assert "Grey: no data; no temperature_2m at 102 of 221 places" in texts_of(figure)
@@ -210,7 +212,7 @@ def test_borders_are_thin_lines_over_the_cells() -> None:
     # Within Africa, whose interior has no coast: Egypt and Sudan at 22 N.
     shown = field_in("24/26/20.5/29")
     shown.values[:] = 20.0
-    figure = map_figure(shown)
+    figure = draw_map(shown).figure
     picture = picture_of(figure).astype(int).sum(axis=2)
     across, up = figure.axes[0].transData.transform((27.37, 22.0))
     row = picture.shape[0] - int(up)
@@ -225,7 +227,7 @@ def test_a_map_without_a_value_is_an_error_and_its_preview_says_so() -> None:
     with pytest.raises(
         NoDataError, match=r"temperature_2m has no value anywhere.*Tue 04 Dec 2018, 04:00 UTC.*\nChoose"
     ):
-        map_figure(shown)
+        draw_map(shown)
     assert preview_map(shown)
 
 
@@ -286,7 +288,7 @@ def test_short_series_is_drawn_by_the_hour(tmp_path: Path) -> None:
     assert "12:00" in tick_labels(axes, "x")
     assert axes.get_legend() is None
     assert max(np.size(line.get_xdata()) for line in axes.lines) == 48
-    plot_series(series_of(48), TEMPERATURE, DOHA, tmp_path / "series.png")
+    save_figure(series_figure(series_of(48), (TEMPERATURE,), DOHA), tmp_path / "series.png")
     with Image.open(tmp_path / "series.png") as picture:
         assert picture.size == (1600, 768)
     assert colours_in((tmp_path / "series.png").read_bytes()) > 20
@@ -482,5 +484,5 @@ def test_failed_plot_keeps_the_existing_file(tmp_path: Path) -> None:
     path.write_bytes(b"before")
     broken = Series(np.zeros(0, dtype="datetime64[s]"), {"temperature_2m": np.zeros(0, dtype=np.float32)})
     with pytest.raises(NoDataError):
-        plot_series(broken, TEMPERATURE, DOHA, path)
+        save_figure(series_figure(broken, (TEMPERATURE,), DOHA), path)
     assert path.read_bytes() == b"before"

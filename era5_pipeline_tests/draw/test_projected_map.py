@@ -11,7 +11,8 @@ import pyproj
 import pytest
 from PIL import Image
 
-from era5_pipeline.draw.maps import draw_map, plot_map
+from era5_pipeline.draw.figures import save_figure
+from era5_pipeline.draw.maps import draw_map
 from era5_pipeline.draw.projected_map import Graticule, projected_borders, projected_coastlines, projected_land
 from era5_pipeline.draw.projections import MapProjection, choose_projection
 from era5_pipeline.maps.fields import FieldMap
@@ -288,7 +289,7 @@ def test_cells_without_a_value_are_no_paler_than_elsewhere(name: ProjectionChoic
 def test_files_of_vectors_have_the_cells_as_an_image_and_lines_as_lines(
     suffix: str, image: bytes, tmp_path: Path
 ) -> None:
-    plot_map(field_of("global"), tmp_path / f"map.{suffix}")
+    save_figure(draw_map(field_of("global")).figure, tmp_path / f"map.{suffix}")
     written = (tmp_path / f"map.{suffix}").read_bytes()
     assert written.count(image) <= 3
     assert image in written
@@ -298,7 +299,7 @@ def test_files_of_vectors_have_the_cells_as_an_image_and_lines_as_lines(
 
 
 def test_the_picture_is_small_and_of_the_usual_size(tmp_path: Path) -> None:
-    plot_map(field_of("global"), tmp_path / "map.png", credit="a credit line", notes=["a note"])
+    save_figure(draw_map(field_of("global"), credit="a credit line", notes=["a note"]).figure, tmp_path / "map.png")
     with Image.open(tmp_path / "map.png") as picture:
         assert 2000 < picture.width < 2400
         assert 1200 < picture.height < 1700

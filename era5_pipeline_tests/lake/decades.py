@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from benchmarks.engines import Subject
-from era5_pipeline.flat.formats import ParquetSink, schema_of
+from era5_pipeline.flat.formats import parquet_sink, schema_of
 from era5_pipeline.lake.catalog import WarehouseCatalog
 from era5_pipeline.lake.commits import commit_files
 from era5_pipeline.model.grid import location_of
@@ -43,7 +43,7 @@ def decades(lake: Lake, warehouse: Warehouse, folder: Path) -> Subject:
                 for month in (Month(year, number) for number in range(1, 13)):
                     rows = _month(month, schema)
                     path = folder / f"{month}.parquet"
-                    with ParquetSink(path, schema, for_lake=True) as sink:
+                    with parquet_sink(path, schema, for_lake=True) as sink:
                         sink.write(rows)
                     staged += lake.upload(month, f"{month.number:012x}", [path])
                     path.unlink()

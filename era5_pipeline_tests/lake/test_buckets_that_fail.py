@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from era5_pipeline.lake.read import list_files, read_rows
-from era5_pipeline.lake.upkeep import clean, read_both, verify_month
+from era5_pipeline.lake.upkeep import LakeVerifier, clean, read_both
 from era5_pipeline.model.errors import Era5Error, StoreError, TransientError
 from era5_pipeline.runtime import stores
 from era5_pipeline.warehouse.ledger import read_ledger
@@ -99,10 +99,10 @@ def test_verify_of_a_bucket_that_fails_says_so(
         ):
             table, (contents,) = read_both(connection, behind)
             if ends_well:
-                assert verify_month(behind, table, contents) == ()
+                assert LakeVerifier(behind, table).differences(contents) == ()
             else:
                 with pytest.raises(TransientError, match="the lake s3://"):
-                    verify_month(behind, table, contents)
+                    LakeVerifier(behind, table).differences(contents)
 
 
 def test_a_large_file_that_is_cut_off_is_not_taken_for_whole(
@@ -197,7 +197,7 @@ def test_a_server_whose_certificate_is_of_an_own_authority(
             assert_same(lake, embedded_warehouse)
             with embedded_warehouse.connect() as connection:
                 (contents,) = read_ledger(connection)
-                assert verify_month(lake, lake.open(connection), contents) == ()
+                assert LakeVerifier(lake, lake.open(connection)).differences(contents) == ()
                 files = list_files(lake, connection)
             read = read_rows(lake.place.address, files, 1, 1_038_240, ["temperature_2m"])
             assert sum(rows.num_rows for _, rows in read) == flat_months().rows

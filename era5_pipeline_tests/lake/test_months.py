@@ -19,7 +19,7 @@ import pytest
 from era5_pipeline.flat.bands import BAND_LOCATIONS
 from era5_pipeline.lake.catalog import LakePlace
 from era5_pipeline.lake.months import Lake, files_of
-from era5_pipeline.lake.upkeep import LakeVerifier, clean, read_both, verify_month
+from era5_pipeline.lake.upkeep import LakeVerifier, clean, read_both
 from era5_pipeline.model.errors import RefusedError, StoreError, TransientError
 from era5_pipeline.model.grid import Shift
 from era5_pipeline.model.location_set import LocationSet
@@ -265,7 +265,7 @@ def test_a_lost_file_that_had_other_places_too(
     assert all("was lost or damaged" in note and "era5 lake verify --from 2023-07" in note for note in waiting.notes)
     with embedded_warehouse.connect() as connection:
         table, (contents,) = read_both(connection, local_lake)
-        assert verify_month(local_lake, table, contents) != ()
+        assert LakeVerifier(local_lake, table).differences(contents) != ()
     # As verify advises, both.
     load(local_lake, embedded_warehouse, west, force=True, replace_more=True)
     load(local_lake, embedded_warehouse, east, force=True, replace_more=True)
@@ -302,7 +302,7 @@ def test_verify_sees_ledger_and_lake_of_one_moment(
     monkeypatch.setattr(Lake, "open", open_and_load)
     with embedded_warehouse.connect() as connection:
         table, (contents,) = read_both(connection, local_lake)
-    assert verify_month(local_lake, table, contents) == ()
+    assert LakeVerifier(local_lake, table).differences(contents) == ()
 
 
 def test_dropped_rows(local_lake: Lake, warehouse: Warehouse, flat_months: FlatMonths) -> None:
@@ -424,7 +424,7 @@ def test_a_load_that_is_killed_between_files_and_commit(
             clean(connection, local_lake, keep=timedelta(days=1), orphans_after=timedelta())
         cleaned = clean(connection, local_lake, keep=timedelta(days=1), orphans_after=timedelta(), remove_newer=True)
         (contents,) = read_ledger(connection)
-        assert verify_month(local_lake, local_lake.open(connection), contents) == ()
+        assert LakeVerifier(local_lake, local_lake.open(connection)).differences(contents) == ()
     # The data file, a manifest of what comes and one of what goes, their list, and the new metadata.
     assert (cleaned.snapshots, cleaned.files) == (0, 5)
     assert rows_of_lake(local_lake, warehouse) == before

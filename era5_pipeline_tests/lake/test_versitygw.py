@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from era5_pipeline.lake.upkeep import clean, verify_month
+from era5_pipeline.lake.upkeep import LakeVerifier, clean
 from era5_pipeline.model.errors import StoreError
 from era5_pipeline.runtime.stores import open_store
 from era5_pipeline.warehouse.ledger import read_ledger
@@ -38,7 +38,7 @@ def test_months_are_loaded_replaced_compared_and_cleaned_up(
             assert done.snapshots == 2
             assert done.files > 0
             table = table_of(lake, embedded_warehouse)
-            assert [verify_month(lake, table, contents) for contents in read_ledger(connection)] == [(), ()]
+            assert [LakeVerifier(lake, table).differences(contents) for contents in read_ledger(connection)] == [(), ()]
         assert_same(lake, embedded_warehouse)
 
 

@@ -15,7 +15,8 @@ from era5_pipeline.climate.answer import Trend, YearSpan
 from era5_pipeline.climate.cells import CellValues
 from era5_pipeline.climate.question import WHOLE_YEAR, CellStatistic, YearPart, calendar_month, season
 from era5_pipeline.climate.trends import trend_of
-from era5_pipeline.draw.maps import map_figure, plot_map
+from era5_pipeline.draw.figures import save_figure
+from era5_pipeline.draw.maps import draw_map
 from era5_pipeline.maps.fields import FieldMap
 from era5_pipeline.maps.question import (
     AnomalyQuestion,
@@ -333,7 +334,7 @@ def test_each_kind_is_a_picture_in_its_colours(connection: Connection, made: Any
     question, variable, area = QUESTIONS[name]
     reading = read_map(connection, question, variable, area)
     assert reading.field.kind == name.rsplit(maxsplit=1)[-1].replace("rain", "month")
-    figure = map_figure(reading.field, credit="a credit line", notes=reading.notes)
+    figure = draw_map(reading.field, credit="a credit line", notes=reading.notes).figure
     low, high = figure.axes[0].images[0].get_clim()
     assert low < high
     assert (low == -high) == reading.field.is_difference == ("anomaly" in name or name == "trend")
@@ -343,7 +344,7 @@ def test_each_kind_is_a_picture_in_its_colours(connection: Connection, made: Any
     # Vectors of each kind in one of two formats.
     for suffix in ("png", "pdf" if list(QUESTIONS).index(name) % 2 else "svg"):
         path = tmp_path / f"map.{suffix}"
-        plot_map(reading.field, path, credit="a credit line", notes=reading.notes)
+        save_figure(draw_map(reading.field, credit="a credit line", notes=reading.notes).figure, path)
         assert 3_000 < path.stat().st_size < 1_500_000
     with Image.open(tmp_path / "map.png") as picture:
         pixels = np.asarray(picture.convert("RGB")).astype(int)
@@ -366,7 +367,7 @@ def test_totals_have_the_steps_of_their_period(connection: Connection, made: Any
     assert len(made)
     month = read_map(connection, PeriodQuestion(JULY, 2020, "sum"), RAIN, MADE)
     year = read_map(connection, PeriodQuestion(WHOLE_YEAR, 2020, "sum"), RAIN, MADE)
-    norms: list[Any] = [map_figure(one.field).axes[0].images[0].norm for one in (month, year)]
+    norms: list[Any] = [draw_map(one.field).figure.axes[0].images[0].norm for one in (month, year)]
     of_month, of_year = norms
     assert list(of_month.boundaries)[:4] == [0.0, 5.0, 10.0, 25.0]
     assert list(of_year.boundaries)[:4] == [0.0, 50.0, 100.0, 250.0]

@@ -239,7 +239,7 @@ def test_points_are_the_nearest_of_the_grid_each_once() -> None:
 
 @pytest.mark.parametrize("text", ["Jakarta", "1", "1/2/3", "1/x", "1 / 2", "nan/0"])
 def test_an_invalid_point_is_refused(text: str) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match=r"is not a point\nA point is LAT/LON|latitude nan is out of range"):
         parse_points(text)
 
 

@@ -10,14 +10,12 @@ import pytest
 from era5_pipeline.model.errors import StoreError
 from era5_pipeline.runtime.file_store import FileStore
 from era5_pipeline.runtime.files import read_json, write_json
-from era5_pipeline.runtime.stores import open_store
+from era5_pipeline.runtime.stores import ObjectStore, open_store
 from era5_pipeline.sources.source import RawFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from era5_pipeline.runtime.object_store import ObjectStore
 
     Homes = Callable[[str], FileStore]
 

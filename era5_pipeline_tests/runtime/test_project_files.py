@@ -22,6 +22,6 @@ def test_the_folder_in_an_installed_package_comes_first(tmp_path: Path, monkeypa
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "first_folder.sql").write_text(text)
     (tmp_path / "sql" / "second_folder.sql").write_text("SELECT 3")
-    monkeypatch.setattr(sqlfiles, "_FOLDERS", (tmp_path / "package" / "sql", tmp_path / "sql"))
+    monkeypatch.setattr(sqlfiles, "_FOLDERS", (tmp_path / "package", tmp_path))
     assert read_sql("first_folder") == "SELECT 1"
     assert read_sql("second_folder.sql") == read_sql("second_folder") == "SELECT 3"

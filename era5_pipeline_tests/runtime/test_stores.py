@@ -19,7 +19,7 @@ from era5_pipeline.model.errors import Era5Error, StoreError, StoreUnreachableEr
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.runtime import stores
 from era5_pipeline.runtime.object_store import S3Address, require_folder_or_s3
-from era5_pipeline.runtime.stores import open_store
+from era5_pipeline.runtime.stores import ObjectStore, open_store
 from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.failing_proxy import FailingProxy, failing_proxy
 from era5_pipeline_tests.stores import aws_environment, free_port, new_user
@@ -27,7 +27,6 @@ from era5_pipeline_tests.stores import aws_environment, free_port, new_user
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from era5_pipeline.runtime.object_store import ObjectStore
     from era5_pipeline_tests.stores import S3Server
 
 

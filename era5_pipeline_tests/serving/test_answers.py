@@ -22,7 +22,8 @@ from era5_pipeline.serving.answers import AnswerOrigin, encoded_answer, read_ver
 from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI evaluates it
 from era5_pipeline.warehouse.drop_month import drop_month
 from era5_pipeline.warehouse.load_month import load_month
-from era5_pipeline_tests.served import served, wait_until
+from era5_pipeline_tests.served import served
+from era5_pipeline_tests.warehouse.loads import wait_until
 from era5_pipeline_tests.warehouse.versioned_months import VersionedMonths
 
 if TYPE_CHECKING:

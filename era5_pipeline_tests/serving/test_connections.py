@@ -16,7 +16,7 @@ from uvicorn import Server
 from era5_pipeline.serving import connections
 from era5_pipeline.serving.connections import most_connections, raise_file_limit
 from era5_pipeline.serving.server import bound_socket, server_config
-from era5_pipeline_tests.served import SECONDS, wait_until
+from era5_pipeline_tests.warehouse.loads import SECONDS, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

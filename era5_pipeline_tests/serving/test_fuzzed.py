@@ -21,7 +21,8 @@ from schemathesis.specs.openapi.checks import (
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.serving.application import make_app
 from era5_pipeline.warehouse.load_month import load_month
-from era5_pipeline_tests.served import SECONDS, served
+from era5_pipeline_tests.served import served
+from era5_pipeline_tests.warehouse.loads import SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

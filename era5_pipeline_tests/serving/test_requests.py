@@ -20,8 +20,9 @@ from era5_pipeline.serving.requests import (
     Reader,  # FastAPI evaluates it
     ServingLimits,
 )
-from era5_pipeline_tests.served import SECONDS, served, wait_until
+from era5_pipeline_tests.served import served
 from era5_pipeline_tests.servers import fresh_database
+from era5_pipeline_tests.warehouse.loads import SECONDS, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -588,15 +588,6 @@ def test_the_only_value_of_a_month_at_its_first_hour_may_be_its_mean(tmp_path: P
     assert source_of(tmp_path / "era5").problems() == ()
 
 
-def test_months_without_such_values_are_loaded(tmp_path: Path) -> None:
-    write_netcdf(tmp_path / "era5.nc", weather(OF_JUNE), LEGACY)
-    write_netcdf(tmp_path / "noons.nc", NOONS, LEGACY)
-    source = FilesSource((tmp_path,), tmp_path / "home")
-    assert names(source, JUNE) == ["era5.nc"]
-    with pytest.raises(BadFileError, match=r"noons\.nc"):
-        source.fetch(JULY)
-
-
 def test_means_are_refused_although_incomplete_months_are_allowed(tmp_path: Path) -> None:
     path = write_netcdf(tmp_path / "era5.nc", MONTHS, replace(CURRENT, attributes={"GRIB_stepType": "avgua"}))
     source = FilesSource((path,), tmp_path / "home", sparse_hours=True)

@@ -25,6 +25,7 @@ from era5_pipeline.netcdf import grib
 from era5_pipeline.planning.current_contents import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.stores import open_store
+from era5_pipeline.sources import files_catalogue
 from era5_pipeline.sources.files import FilesSource
 from era5_pipeline.sources.files_catalogue import Catalogue, CatalogueEntry
 from era5_pipeline.sources.open_source import source_of
@@ -299,7 +300,7 @@ def test_entries_survive_json(home: Path, tmp_path: Path) -> None:
     bad = write_netcdf(tmp_path / "bad.nc", weather(JULY, latitudes=[10.1]))
     made = entry_of(home, bad)
     assert made.problems[0].months == ("2023-07",)
-    assert entry_of(home, bad) == made == CatalogueEntry.from_json(json.loads(json.dumps(made.to_json())))
+    assert entry_of(home, bad) == made == files_catalogue.entry_of(json.loads(json.dumps(made.to_json())))
 
 
 @pytest.mark.parametrize("name", ["notes.md", "download.py", "era5.csv", "request.json", "era5.nc.part"])

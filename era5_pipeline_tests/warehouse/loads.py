@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 import psycopg
 
 from era5_pipeline.runtime.progress import listening
-from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable
+from era5_pipeline.warehouse.layouts.hypertable import CALENDAR_HYPERTABLE
 from era5_pipeline.warehouse.load_month import Loaded, load_month
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def make_heap_hypertable(warehouse: Warehouse) -> None:
     """Create the table as the Community edition has it if it was created without a columnstore."""
     with warehouse.connect() as connection:
         connection.execute("CREATE EXTENSION IF NOT EXISTS timescaledb")
-        CalendarHypertable().create(connection)
+        CALENDAR_HYPERTABLE.create(connection)
 
 
 def copying_sessions(warehouse: Warehouse) -> list[int]:

@@ -14,7 +14,7 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.era5_files import flatten
-from era5_pipeline_tests.flat_months import assert_holds, rows_of_file, rows_of_table
+from era5_pipeline_tests.flat_months import assert_holds, rows_of_file
 from era5_pipeline_tests.warehouse.loads import ask, loading, rows_in
 
 if TYPE_CHECKING:
@@ -138,30 +138,6 @@ def test_adjacent_months_are_not_changed(
     batches = host.layout == "columnstore"  # one per location
     assert len(kept) == sum(flat.locations if batches else flat.rows for flat in untouched)
     assert states(warehouse) == {"2023-12": "loaded", "2024-01": "loaded", "2024-02": "loaded"}
-
-
-def test_january_1940_is_loaded(warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    """Accumulations begin at 07:00; times before 1970 are negative."""
-    flat = flat_months("1940-01")
-    load_month(warehouse, flat)
-    assert_holds(warehouse, flat)
-    assert str(rows_of_table(warehouse)[0][0]) == "1940-01-01 00:00:00+00:00"
-
-
-def test_an_incomplete_month_has_state_incomplete_until_it_is_complete(
-    warehouse: Warehouse, flat_months: FlatMonths
-) -> None:
-    flat = flat_months(hours=168)
-    load_month(warehouse, flat)
-    assert_holds(warehouse, flat)
-    entry = entry_of(warehouse, "2023-07")
-    assert (entry.state, entry.hours, entry.hours_expected) == ("incomplete", 168, 744)
-    assert set(entry.missing_hours.values()) == {("2023-07-08T00 to 2023-07-31T23",)}
-    # The complete month replaces it.
-    whole = flat_months()
-    load_month(warehouse, whole)
-    assert_holds(warehouse, whole)
-    assert states(warehouse) == {"2023-07": "loaded"}
 
 
 def sampled(flat: FlatMonth) -> FlatMonth:

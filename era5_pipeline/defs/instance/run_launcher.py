@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -26,7 +27,14 @@ from era5_pipeline.defs.instance.dagster_internals import (
     WorkerStatus,
     instance_of,
 )
-from era5_pipeline.defs.instance.lost_runs import fail_run, is_alive, is_here, note_lost, process_of
+from era5_pipeline.defs.instance.lost_runs import (
+    fail_run,
+    is_alive,
+    is_here,
+    is_lost_connection,
+    note_lost,
+    process_of,
+)
 from era5_pipeline.defs.instance.services import DEFINITIONS
 from era5_pipeline.defs.run_tags import HERE
 
@@ -49,6 +57,8 @@ _PACKAGE = Path(__file__).parents[2]
 # On other systems, system libraries do not survive a fork.
 _CAN_FORK = sys.platform == "linux"
 _LOST = "The process of this run ended without recording a result; the system may have ended it to free memory."
+# Between two attempts to record the end of a run while Dagster's database does not answer.
+_PAUSE_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 
 
@@ -132,7 +142,8 @@ class ForkingRunLauncher(dg.DefaultRunLauncher):
             _log.warning("run %s is started by the code server: %s", run.run_id, error or type(error).__name__)
             super().launch_run(context)
             return
-        threading.Thread(target=self._watch, args=(pid, run.run_id), name="watch-run", daemon=True).start()
+        watching = (instance_of(self), pid, run.run_id)
+        threading.Thread(target=watch_run, args=watching, name="watch-run", daemon=True).start()
 
     def terminate(self, run_id: str) -> bool:
         """Interrupt the run's process; False if the run has ended, or its process is out of reach."""
@@ -191,18 +202,25 @@ class ForkingRunLauncher(dg.DefaultRunLauncher):
             process.join()
         return pid
 
-    def _watch(self, pid: int, run_id: str) -> None:
-        """Wait for the end of the process, and mark the run as failed if it has not recorded its end."""
-        with suppress(psutil.NoSuchProcess):
-            psutil.Process(pid).wait()  # no child of this process: it has no exit code here
+
+def watch_run(instance: dg.DagsterInstance, pid: int, run_id: str) -> None:
+    """Wait for the end of the run's process, and mark the run as failed if it has not recorded its end.
+
+    A run that was about to start has nobody else who looks at it for minutes: if Dagster's database does not answer, as
+    after a crash that the process ended with, it is asked again.
+    """
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(pid).wait()  # no child of this process: it has no exit code here
+    while True:
         try:
-            instance = instance_of(self)
             run = instance.get_run_by_id(run_id)
-            if run is None:
-                return
-            if not run.is_finished:
+            if run is not None and not run.is_finished:
                 fail_run(instance, run, _LOST)
-            elif run.is_failure:
+            elif run is not None and run.is_failure:
                 note_lost(instance, run)
-        except Exception as error:  # noqa: BLE001  # such as a database that is down: run monitoring checks again
+        except Exception as error:  # noqa: BLE001  # reported here: this is a thread of its own
             _log.warning("run %s: its process has ended, and that was not recorded: %s", run_id, error)
+            if is_lost_connection(error):
+                time.sleep(_PAUSE_SECONDS)
+                continue
+        return

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.postgres.doctor.server_facts import Machine, ServerFacts, ServerSetting
 
-# --- Settings: what each should be, why, and where that comes from ---
-
-
 MachineFact = Literal["memory", "disk"]
 _MB, _GB = 1 << 20, 1 << 30
 
@@ -142,9 +139,6 @@ def _shown(value: str | int) -> str:
     return size(value) if isinstance(value, int) and value >= _MB else str(value)
 
 
-# --- A server's settings compared with the advice, and the statements that apply it and go back ---
-
-
 # ok: as advised or as good. change: ALTER SYSTEM sets it. for one load: it may, see `Advice`. restart: it was set, and
 # waits for a restart. unknown: the advice depends on an unknown fact of the machine. elsewhere: its source overrides
 # ALTER SYSTEM. held back: it would end replication, or the server would not start.
@@ -234,9 +228,6 @@ def script(rows: Sequence[JudgedSetting]) -> list[str]:
 def _may_be_undone(row: JudgedSetting) -> bool:
     by_alter_system = row.verdict == "ok" and (row.setting.sourcefile or "").endswith("postgresql.auto.conf")
     return row.advice.for_one_load and (row.verdict in ("for one load", "restart") or by_alter_system)
-
-
-# --- Findings besides single settings, each with its remedy ---
 
 
 class Finding(NamedTuple):

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.postgres.server_version import Server
 
-# --- Memory, cores and disk of the server's machine: measured if it is this machine, else unknown ---
-
-
 psutil: Any = _psutil  # psutil has no type annotations
 
 
@@ -81,9 +78,6 @@ def _cgroup_memory_limits() -> list[int]:
         with suppress(OSError, ValueError):  # not there, or "max"
             limits.append(int(Path("/sys/fs/cgroup", name).read_text(encoding="ascii")))
     return limits
-
-
-# --- A server's settings and other facts: read once, without changing anything ---
 
 
 _CHECKPOINTER_VERSION = 17  # since then, checkpoints have their own view

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.postgres.embedded.processes import Account
 
-# --- Settings of the embedded PostgreSQL, and writing them ---
-
-
 _MB, _GB = 1 << 20, 1 << 30
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from era5_pipeline.model.errors import ServerUnsuitableError, WarehouseError
 from era5_pipeline.postgres.embedded.processes import MAJOR_VERSION
-from era5_pipeline.runtime.files import read_json, sync_folder, write_json
+from era5_pipeline.runtime.files import read_json, sync, write_json
 
 if TYPE_CHECKING:
     from era5_pipeline.postgres.embedded.processes import Account
@@ -73,7 +73,7 @@ def initialize(folder: Path, account: Account, log: LogFile) -> bool:
         if not account.run(("initdb", *_INITDB_OPTIONS), fresh, log):
             return False
         fresh.rename(folder)
-        sync_folder(parent)
+        sync(parent)
         _note_home(parent)
         return True
     finally:
@@ -122,9 +122,6 @@ def _noted_homes() -> list[Path]:
 def _homes_file() -> Path:
     """The user's file of homes, a JSON list, in the XDG state folder."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "era5-pipeline" / "homes.json"
-
-
-# --- The folder of the embedded server's Unix socket: the data folder, or a private folder with a shorter path ---
 
 
 # Part of the socket's name. A server that also listens on another port names its socket after that port, with a link

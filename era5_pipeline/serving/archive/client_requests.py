@@ -55,7 +55,7 @@ class ClientRequests:
                 refusal = error
         pairs = [*parse_qsl(scope["query_string"].decode("latin-1")), *(form or ())]
         if ("format", "flatbuffers") in pairs:
-            send = _Understood(send)
+            send = _understood(send)
         if refusal is not None:
             # The rest of the body stays unread.
             await error_answer(refusal.status, str(refusal), {"Connection": "close"})(scope, receive, send)
@@ -71,16 +71,15 @@ class _RefusedBodyError(Exception):
         self.status = status
 
 
-class _Understood:
-    """Sends an answer with a status that the clients understand."""
+def _understood(send: Send) -> Send:
+    """Send an answer with a status that the clients understand."""
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
-
-    async def __call__(self, message: Message) -> None:
+    async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "status": _UNDERSTOOD.get(message["status"], message["status"])}
-        await self._send(message)
+        await send(message)
+
+    return sending
 
 
 async def _body(receive: Receive) -> bytes:

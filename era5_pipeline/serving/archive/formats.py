@@ -10,17 +10,8 @@ import flatbuffers
 import numpy as np
 import orjson
 
-from era5_pipeline.serving.archive.names import ERA5, unit_number, variable_fields
-from era5_pipeline.serving.archive.times import (
-    GMT,
-    SECONDS,
-    days_as_json,
-    days_as_text,
-    hours_as_json,
-    hours_as_text,
-    moments_as_json,
-    moments_as_text,
-)
+from era5_pipeline.serving.archive.names import ERA5, variable_fields
+from era5_pipeline.serving.archive.times import GMT, SECONDS, moments_as_json, texts_of, times_as_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,8 +76,7 @@ def _header(section: AnswerSection, time_format: TimeFormat) -> str:
 
 def _blocks(answer: PointAnswer, section: AnswerSection, time_format: TimeFormat, *, several: bool) -> Iterator[bytes]:
     """The lines of a section, some thousand at a time: as text, all of them would take ten times their bytes."""
-    write = hours_as_text if section.kind == "hourly" else days_as_text
-    times = write(answer.point.days, answer.point.zone, time_format)
+    times = texts_of(times_as_json(section.kind, answer.point.days, answer.point.zone, time_format))
     before = f"{answer.point.number}," if several else ""
     columns = [column if column.is_time else replace(column, values=column.rounded) for column in section.columns]
     for first in range(0, len(times), _LINES_AT_ONCE):
@@ -98,7 +88,7 @@ def _blocks(answer: PointAnswer, section: AnswerSection, time_format: TimeFormat
 
 def _texts(column: AnswerColumn, block: slice, zone: AnswerZone, time_format: TimeFormat) -> list[str]:
     if column.is_time:
-        return moments_as_text(column.values[block], zone, time_format)
+        return texts_of(moments_as_json(column.values[block], zone, time_format))
     form = f"%.{column.unit.decimals}f"
     return [form % value if isfinite(value) else "NaN" for value in column.values[block].tolist()]
 
@@ -142,7 +132,7 @@ def _object(answer: PointAnswer, time_format: TimeFormat, milliseconds: float) -
         units = {column.name: column.unit_in(time_format).name for column in section.columns}
         found[f"{section.kind}_units"] = {"time": time_format, **units}
         found[section.kind] = {
-            "time": _times(answer, section, time_format),
+            "time": orjson.Fragment(times_as_json(section.kind, point.days, point.zone, time_format)),
             **{column.name: _values(column, point.zone, time_format) for column in section.columns},
         }
     if answer.missing_months:
@@ -150,11 +140,6 @@ def _object(answer: PointAnswer, time_format: TimeFormat, milliseconds: float) -
     if answer.missing_hours:
         found["missing_hours"] = answer.missing_hours
     return found
-
-
-def _times(answer: PointAnswer, section: AnswerSection, time_format: TimeFormat) -> orjson.Fragment:
-    write = hours_as_json if section.kind == "hourly" else days_as_json
-    return orjson.Fragment(write(answer.point.days, answer.point.zone, time_format))
 
 
 def _values(
@@ -229,11 +214,10 @@ def _section(builder: flatbuffers.Builder, answer: PointAnswer, section: AnswerS
 
 def _column(builder: flatbuffers.Builder, column: AnswerColumn, kind: str, time_format: TimeFormat) -> int:
     fields = variable_fields(column.name, kind)
-    unit = unit_number(column.unit_in(time_format))
     values = builder.CreateNumpyVector(column.values if column.is_time else column.values.astype(np.float32))
     builder.StartObject(13)
     builder.PrependUint8Slot(0, fields.variable, 0)
-    builder.PrependUint8Slot(1, unit, 0)
+    builder.PrependUint8Slot(1, column.unit_in(time_format).number, 0)
     builder.PrependUOffsetTRelativeSlot(4 if column.is_time else 3, values, 0)
     builder.PrependInt16Slot(5, fields.altitude, 0)
     builder.PrependUint8Slot(6, fields.aggregation, 0)

@@ -6,24 +6,16 @@ import difflib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.serving.archive.daily import DAILY
 from era5_pipeline.serving.archive.hourly import HOURLY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from era5_pipeline.serving.archive.hourly import ArchiveVariable
+    from era5_pipeline.serving.archive.times import Kind
 
-    from era5_pipeline.serving.archive.daily import DailyVariable
-    from era5_pipeline.serving.archive.hourly import HourlyVariable
-    from era5_pipeline.serving.archive.units import Unit
-
-# --- Variables of an answer by name: Open-Meteo's current names, earlier ones, and why others are refused ---
-
-
-_Kind = TypeVar("_Kind")
 
 # Spellings before 2024; an answer repeats the requested name.
 _EARLIER = (
@@ -55,16 +47,7 @@ _NOT_HERE = (
     (r".*_(80|120|180|200)m.*", "is at a height that ERA5's single levels lack: there are 2, 10 and 100 m"),
 )
 _SHOWN = 3
-
-
-def find_hourly(name: str) -> HourlyVariable:
-    """The hourly variable of this name."""
-    return _find(name, HOURLY, DAILY, "hourly")
-
-
-def find_daily(name: str) -> DailyVariable:
-    """The daily variable of this name."""
-    return _find(name, DAILY, HOURLY, "daily")
+_OFFERED: dict[Kind, dict[str, ArchiveVariable]] = {"hourly": HOURLY, "daily": DAILY}
 
 
 def current_name(name: str) -> str:
@@ -74,70 +57,35 @@ def current_name(name: str) -> str:
     return name
 
 
-def _find(name: str, known: Mapping[str, _Kind], others: Mapping[str, object], kind: str) -> _Kind:
+def find_variable(name: str, kind: Kind) -> ArchiveVariable:
+    """The variable of hours or of days of this name."""
     today = current_name(name)
-    if today in known:
-        return known[today]
+    if today in _OFFERED[kind]:
+        return _OFFERED[kind][today]
+    why = next((f": {today} {why}" for pattern, why in _NOT_HERE if re.fullmatch(pattern, today)), "")
     raise UsageError(
-        f"Cannot initialize {kind} variable from invalid String value {name}{_why(today)}",
-        remedy=_remedy(today, known, others, kind),
+        f"Cannot initialize {kind} variable from invalid String value {name}{why}", remedy=_remedy(today, kind)
     )
 
 
-def _why(name: str) -> str:
-    for pattern, why in _NOT_HERE:
-        if re.fullmatch(pattern, name):
-            return f": {name} {why}"
-    return ""
-
-
-def _remedy(name: str, known: Mapping[str, object], others: Mapping[str, object], kind: str) -> str:
-    if name in others:
+def _remedy(name: str, kind: Kind) -> str:
+    known = _OFFERED[kind]
+    if any(name in others for others in _OFFERED.values()):
         return f"It is {'a daily' if kind == 'hourly' else 'an hourly'} variable: ask for it there."
-    near = difflib.get_close_matches(name, known, n=_SHOWN, cutoff=0.7)
-    if near:
+    if near := difflib.get_close_matches(name, known, n=_SHOWN, cutoff=0.7):
         return f"Did you mean {' or '.join(near)}?"
-    if name in BY_COLUMN:
-        made = [one for one, variable in known.items() if name in getattr(variable, "columns", ())]
-        if made:
-            return f"The column {name} answers {', '.join(made[:_SHOWN])}."
+    if made := [one for one, variable in known.items() if name in variable.columns]:
+        return f"The column {name} answers {', '.join(made[:_SHOWN])}."
     return f"Leave it out; docs/http.md lists the {len(known)} {kind} variables."
 
 
-# --- The numbers of our variables and units in Open-Meteo's FlatBuffers ---
+# --- The numbers of our variables in Open-Meteo's FlatBuffers ---
 #
-# They are those of the published schema, `flatbuffers/weather_api.fbs` of github.com/open-meteo/sdk at f6513f45.
+# They, and those of units, are those of the published schema: `flatbuffers/weather_api.fbs` of
+# github.com/open-meteo/sdk at f6513f45.
 
 
 ERA5 = 27
-_UNITS = {
-    "°C": 1,
-    "cm": 2,
-    "m³/m³": 3,
-    "°": 5,
-    "": 6,
-    "°F": 9,
-    "ft": 10,
-    "GGDc": 12,
-    "hPa": 16,
-    "h": 17,
-    "inch": 18,
-    "iso8601": 19,
-    "kPa": 22,
-    "kg/m²": 23,
-    "km/h": 24,
-    "kn": 25,
-    "MJ/m²": 26,
-    "m/s": 28,
-    "m": 29,
-    "mp/h": 31,
-    "mm": 32,
-    "%": 35,
-    "s": 36,
-    "unixtime": 37,
-    "W/m²": 39,
-    "wmo code": 40,
-}
 _VARIABLES = {
     "apparent_temperature": 1,
     "cloud_cover": 3,
@@ -199,27 +147,13 @@ class VariableFields:
 
 
 @lru_cache(maxsize=512)
-def variable_fields(name: str, kind: str) -> VariableFields:
-    """The fields of a variable of hours or days (`kind`: hourly, daily), by its requested name."""
+def variable_fields(name: str, kind: Kind) -> VariableFields:
+    """The fields of a variable of hours or days, by its requested name."""
     today = current_name(name)
     found = _NAME.fullmatch(today)
     parts = found.groupdict() if found and today not in _VARIABLES else {"variable": today}
-    number = _VARIABLES.get(str(parts["variable"]))
-    if number is None:
-        raise UsageError(
-            f"FlatBuffers of Open-Meteo have no variable {name}", remedy="Leave it out, or ask with format=json."
-        )
     aggregation = _AGGREGATIONS.get(parts.get("aggregation") or "", 0)
     if kind == "daily" and today in _SUMS:
         aggregation = _AGGREGATIONS["sum"]
     altitude, depth, depth_to = (int(parts.get(part) or 0) for part in ("altitude", "depth", "depth_to"))
-    return VariableFields(number, altitude, depth, depth_to, aggregation)
-
-
-def unit_number(unit: Unit) -> int:
-    """The number of a unit in the schema."""
-    if unit.name not in _UNITS:
-        raise UsageError(
-            f"FlatBuffers of Open-Meteo have no unit {unit.name}", remedy="Ask for another, or with format=json."
-        )
-    return _UNITS[unit.name]
+    return VariableFields(_VARIABLES[str(parts["variable"])], altitude, depth, depth_to, aggregation)

@@ -17,15 +17,14 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.serving.archive.client_requests import FORM_TYPE, JSON_TYPE
 from era5_pipeline.serving.archive.daily import DAILY
 from era5_pipeline.serving.archive.hourly import HOURLY
-from era5_pipeline.serving.archive.names import find_daily, find_hourly, variable_fields
+from era5_pipeline.serving.archive.names import find_variable
 from era5_pipeline.serving.archive.times import GMT, AnswerZone, Days, TimeFormat, answer_zone
 from era5_pipeline.serving.archive.units import PrecipitationUnit, TemperatureUnit, UnitChoice, WindSpeedUnit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from era5_pipeline.serving.archive.daily import DailyVariable
-    from era5_pipeline.serving.archive.hourly import HourlyVariable
+    from era5_pipeline.serving.archive.hourly import ArchiveVariable
 
 # --- The parameters of a request as Open-Meteo reads them: lists, one of several words, numbers ---
 #
@@ -82,12 +81,12 @@ class AskedParameters:
         """The parts of a list, without empty ones."""
         return [part for value in self._given.get(name, ()) for part in _SEPARATOR.split(value) if part]
 
-    def choice(self, name: str, kind: str, default: str, choices: object) -> Any:  # noqa: ANN401
-        """The value, one of the `choices`, which is a `Literal`; `kind` names them in Open-Meteo's reason."""
+    def choice(self, name: str, kind: str, choices: object, default: str | None = None) -> Any:  # noqa: ANN401
+        """The value, one of a `Literal`, by default its first; `kind` names them in Open-Meteo's reason."""
         allowed = get_args(choices)
         found = self.one(name)
         if found is None:
-            found = default
+            found = default or allowed[0]
         if found not in allowed:
             raise UsageError(
                 f"Data corrupted at path '{name}'. Cannot initialize {kind} from invalid String value {found}.",
@@ -114,6 +113,11 @@ def _plain(name: str) -> str:
 # --- The description of the parameters, for OpenAPI and the page of the routes ---
 
 
+AnswerFormat = Literal["json", "csv", "flatbuffers"]
+CellSelection = Literal["nearest", "land", "sea"]
+LocationInformation = Literal["section", "omit"]
+
+
 def _parameter(name: str, description: str, schema: dict[str, Any], *, required: bool = False) -> dict[str, Any]:
     is_list = {"style": "form", "explode": False} if schema["type"] == "array" else {}
     return {
@@ -126,9 +130,9 @@ def _parameter(name: str, description: str, schema: dict[str, Any], *, required:
     }
 
 
-def _one_of(*names: str) -> dict[str, Any]:
-    """One of several words; the first is the default."""
-    return {"type": "string", "enum": list(names), "default": names[0]}
+def _one_of(choices: object) -> dict[str, Any]:
+    """One of the words of a `Literal`; the first is the default."""
+    return {"type": "string", "enum": list(get_args(choices)), "default": get_args(choices)[0]}
 
 
 def _list_of(items: dict[str, Any], *, least: int = 0) -> dict[str, Any]:
@@ -150,8 +154,10 @@ ARCHIVE_PARAMETERS: list[dict[str, Any]] = [
         _list_of({"type": "number", "minimum": -180, "maximum": 180}, least=1),
         required=True,
     ),
-    _parameter("start_date", "The first day, in the time zone: 2022-01-01. One, or one for each place.", _DAYS),
-    _parameter("end_date", "The last day, included.", _DAYS),
+    _parameter(
+        "start_date", "The first day, in the time zone: 2022-01-01. One, or one for each place.", _DAYS, required=True
+    ),
+    _parameter("end_date", "The last day, included.", _DAYS, required=True),
     _parameter("hourly", "Variables of each hour.", _list_of({"type": "string", "enum": sorted(HOURLY)})),
     _parameter("daily", "Variables of each day.", _list_of({"type": "string", "enum": sorted(DAILY)})),
     _parameter(
@@ -159,23 +165,20 @@ ARCHIVE_PARAMETERS: list[dict[str, Any]] = [
         "GMT; a name such as Asia/Jakarta, or auto for that of the place. Times have its standard offset.",
         _list_of({"type": "string"}),
     ),
-    _parameter("temperature_unit", "Of temperatures.", _one_of("celsius", "fahrenheit")),
-    _parameter("wind_speed_unit", "Unit of wind speeds.", _one_of("kmh", "ms", "mph", "kn")),
-    _parameter("precipitation_unit", "Unit of precipitation, snow and heights.", _one_of("mm", "inch")),
-    _parameter("timeformat", "How times are written.", _one_of("iso8601", "unixtime")),
-    _parameter("format", "Format of the answer.", _one_of("json", "csv", "flatbuffers")),
-    _parameter("location_information", "Whether CSV begins with the places.", _one_of("section", "omit")),
+    _parameter("temperature_unit", "Of temperatures.", _one_of(TemperatureUnit)),
+    _parameter("wind_speed_unit", "Unit of wind speeds.", _one_of(WindSpeedUnit)),
+    _parameter("precipitation_unit", "Unit of precipitation, snow and heights.", _one_of(PrecipitationUnit)),
+    _parameter("timeformat", "How times are written.", _one_of(TimeFormat)),
+    _parameter("format", "Format of the answer.", _one_of(AnswerFormat)),
+    _parameter("location_information", "Whether CSV begins with the places.", _one_of(LocationInformation)),
     _parameter(
         "cell_selection",
         "The cell of the grid that stands for a place: the nearest, or the nearest that is mostly land or sea.",
-        _one_of("nearest", "land", "sea"),
+        _one_of(CellSelection),
     ),
     _parameter("models", "Only ERA5 is available.", _list_of({"type": "string", "enum": ["era5", "best_match"]})),
     _parameter("location_id", "A number for each place, in the answer.", _list_of({"type": "integer"})),
 ]
-# Required parameters in OpenAPI 3.1 that FastAPI does not check here: the reasons for refusals are Open-Meteo's.
-for _required in ("start_date", "end_date"):
-    next(one for one in ARCHIVE_PARAMETERS if one["name"] == _required)["required"] = True
 
 _BODY = {
     "type": "object",
@@ -196,35 +199,30 @@ ARCHIVE_BODY: dict[str, Any] = {
 # refused by name.
 
 
-AnswerFormat = Literal["json", "csv", "flatbuffers"]
-CellSelection = Literal["nearest", "land", "sea"]
-LocationInformation = Literal["section", "omit"]
-
 FIRST_DAY = date(1940, 1, 1)
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,9}", re.ASCII)
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
 _MODELS = ("era5", "copernicus_era5", "best_match")
 # Parameters of Open-Meteo that change an answer there but cannot here, with the values that are allowed.
 _REFUSED = {
-    "minutely_15": "ERA5 is hourly",
-    "six_hourly": "ask for hourly values",
-    "current": "ERA5 covers only the past",
-    "current_weather": "ERA5 covers only the past",
-    "weekly": "ask for daily values",
-    "monthly": "ask for daily values",
-    "past_days": "give start_date and end_date",
-    "past_hours": "give start_date and end_date",
-    "past_minutely_15": "give start_date and end_date",
-    "forecast_days": "ERA5 covers only the past: give start_date and end_date",
-    "forecast_hours": "ERA5 covers only the past: give start_date and end_date",
-    "forecast_minutely_15": "ERA5 covers only the past: give start_date and end_date",
-    "start_hour": "give start_date and end_date",
-    "end_hour": "give start_date and end_date",
-    "start_minutely_15": "give start_date and end_date",
-    "end_minutely_15": "give start_date and end_date",
-    "run": "ERA5 has no runs of forecasts",
-    "bounding_box": "give latitude and longitude of each point",
-    "temporal_resolution": "values are hourly",
+    name: instead
+    for instead, names in {
+        "ERA5 is hourly": ("minutely_15",),
+        "ask for hourly values": ("six_hourly",),
+        "ERA5 covers only the past": ("current", "current_weather"),
+        "ask for daily values": ("weekly", "monthly"),
+        "give start_date and end_date": (
+            *("past_days", "past_hours", "past_minutely_15"),
+            *("start_hour", "end_hour", "start_minutely_15", "end_minutely_15"),
+        ),
+        "ERA5 covers only the past: give start_date and end_date": (
+            *("forecast_days", "forecast_hours", "forecast_minutely_15"),
+        ),
+        "ERA5 has no runs of forecasts": ("run",),
+        "give latitude and longitude of each point": ("bounding_box",),
+        "values are hourly": ("temporal_resolution",),
+    }.items()
+    for name in names
 }
 _ALLOWED = {"temporal_resolution": {"native", "hourly", "hourly_1"}}
 _NOTHING = {"", "0", "false"}
@@ -251,8 +249,8 @@ class ArchiveQuestion:
     """A checked question: points, variables with their requested names, and the format of values and times."""
 
     points: tuple[ArchivePoint, ...]
-    hourly: dict[str, HourlyVariable]
-    daily: dict[str, DailyVariable]
+    hourly: dict[str, ArchiveVariable]
+    daily: dict[str, ArchiveVariable]
     units: UnitChoice
     time_format: TimeFormat
     answer_format: AnswerFormat
@@ -261,7 +259,7 @@ class ArchiveQuestion:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the table behind the variables."""
-        variables: tuple[HourlyVariable | DailyVariable, ...] = (*self.hourly.values(), *self.daily.values())
+        variables: tuple[ArchiveVariable, ...] = (*self.hourly.values(), *self.daily.values())
         return tuple(dict.fromkeys(column for variable in variables for column in variable.columns))
 
     @property
@@ -275,32 +273,19 @@ def read_question(given: Iterable[tuple[str, str]], today: date) -> ArchiveQuest
     """Read the parameters of a request, as pairs of name and value; `today` is the last day that may be requested."""
     asked = AskedParameters(given)
     asked.require_known(_KNOWN, _IGNORED)
+    wind_speed = "windspeed_unit" if asked.has("windspeed_unit") else "wind_speed_unit"
+    length = "inch" if asked.one("length_unit") == "imperial" else None
     units = UnitChoice(
-        asked.choice("temperature_unit", "TemperatureUnit", "celsius", TemperatureUnit),
-        asked.choice(
-            "windspeed_unit" if asked.has("windspeed_unit") else "wind_speed_unit",
-            "WindspeedUnit",
-            "kmh",
-            WindSpeedUnit,
-        ),
-        asked.choice(
-            "precipitation_unit",
-            "PrecipitationUnit",
-            "inch" if asked.one("length_unit") == "imperial" else "mm",
-            PrecipitationUnit,
-        ),
+        asked.choice("temperature_unit", "TemperatureUnit", TemperatureUnit),
+        asked.choice(wind_speed, "WindspeedUnit", WindSpeedUnit),
+        asked.choice("precipitation_unit", "PrecipitationUnit", PrecipitationUnit, length),
     )
-    time_format = asked.choice("timeformat", "Timeformat", "iso8601", TimeFormat)
-    answer_format = asked.choice("format", "ForecastResultFormat", "json", AnswerFormat)
-    information = asked.choice("location_information", "OutputLocationInformation", "section", LocationInformation)
+    time_format = asked.choice("timeformat", "Timeformat", TimeFormat)
+    answer_format = asked.choice("format", "ForecastResultFormat", AnswerFormat)
+    information = asked.choice("location_information", "OutputLocationInformation", LocationInformation)
     _refuse_unsupported(asked)
-    hourly = {name: find_hourly(name) for name in asked.all("hourly")}
-    daily = {name: find_daily(name) for name in asked.all("daily")}
-    if answer_format == "flatbuffers":
-        # Before reading anything, refuse variables that have no number there.
-        for kind, names in (("hourly", hourly), ("daily", daily)):
-            for name in names:
-                variable_fields(name, kind)
+    hourly = {name: find_variable(name, "hourly") for name in asked.all("hourly")}
+    daily = {name: find_variable(name, "daily") for name in asked.all("daily")}
     points = _points(asked, _ranges(asked), today)
     return ArchiveQuestion(points, hourly, daily, units, time_format, answer_format, information)
 
@@ -359,7 +344,7 @@ def _points(asked: AskedParameters, ranges: list[Days], today: date) -> tuple[Ar
     for name, day in [(name, day) for days in ranges for name, day in (("start", days.first), ("end", days.last))]:
         if not FIRST_DAY <= day <= today:
             raise UsageError(f"Parameter '{name}_date' is out of allowed range from {FIRST_DAY} to {today}", remedy="")
-    selection = asked.choice("cell_selection", "GridSelectionMode", "nearest", CellSelection)
+    selection = asked.choice("cell_selection", "GridSelectionMode", CellSelection)
     count = max(len(places), len(ranges))
     if len(numbers) != count:
         raise UsageError("Parameter 'location_id' and coordinates must have the same number of elements", remedy="")

@@ -16,17 +16,18 @@ import numpy as np
 from era5_pipeline.model.cells import last_full_year, standard_offset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
     import numpy.typing as npt
 
 TimeFormat = Literal["iso8601", "unixtime"]
+# The sections of an answer.
+Kind = Literal["hourly", "daily"]
 
 # Seconds between the values of a section.
-SECONDS = {"hourly": 3600, "daily": 86_400}
-_HOUR_SECONDS, _DAY_SECONDS = SECONDS.values()
-# Bytes of `"2022-01-01T00:00",` and `"2022-01-01",`.
-_HOUR_BYTES, _DAY_BYTES = 19, 13
+SECONDS: dict[Kind, int] = {"hourly": 3600, "daily": 86_400}
+# Bytes of a day, by those of `"2022-01-01T00:00",` and `"2022-01-01",`.
+_DAY_BYTES: dict[Kind, int] = {"hourly": 24 * 19, "daily": 13}
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class AnswerZone:
     @property
     def whole_hours_seconds(self) -> int:
         """The offset without its fraction of an hour, which hourly values cannot follow."""
-        hours = abs(self.offset_seconds) // _HOUR_SECONDS * _HOUR_SECONDS
+        hours = abs(self.offset_seconds) // SECONDS["hourly"] * SECONDS["hourly"]
         return hours if self.offset_seconds >= 0 else -hours
 
 
@@ -57,11 +58,7 @@ GMT = AnswerZone("GMT", 0)
 
 @lru_cache(maxsize=1024)
 def answer_zone(name: str, first_year: int, last: date) -> AnswerZone:
-    """The zone of this name for days of these years, up to `last`.
-
-    Raises:
-        UsageError: if the zone is unknown.
-    """
+    """The zone of this name for days of these years, up to `last`; a `UsageError` if it is unknown."""
     last_year = last_full_year(first_year, last + timedelta(days=1))
     return AnswerZone(name, standard_offset(name, last_year, last_year).minutes * 60)
 
@@ -90,64 +87,39 @@ class Days:
         return int(datetime.combine(self.first, time(), UTC).timestamp()) - zone.offset_seconds
 
 
-def hours_as_json(days: Days, zone: AnswerZone, form: TimeFormat) -> bytes:
-    """The hours as a JSON list: local times without a zone, or seconds since 1970 in UTC."""
+def times_as_json(kind: Kind, days: Days, zone: AnswerZone, form: TimeFormat) -> bytes:
+    """The hours or days as a JSON list: local times without a zone and dates, or seconds since 1970 in UTC."""
     if form == "unixtime":
-        return _unix_list(days.first_second(zone), days.hours, _HOUR_SECONDS)
-    return _list_of(days, _hours_of_year, 24 * _HOUR_BYTES)
+        start, step = days.first_second(zone), SECONDS[kind]
+        return _as_list(str(second) for second in range(start, start + len(days) * SECONDS["daily"], step))
+    parts = []
+    for year in range(days.first.year, days.last.year + 1):
+        begin = (max(days.first, date(year, 1, 1)) - date(year, 1, 1)).days
+        after = (min(days.last, date(year, 12, 31)) - date(year, 1, 1)).days + 1
+        parts.append(_times_of_year(kind, year)[begin * _DAY_BYTES[kind] : after * _DAY_BYTES[kind]])
+    return b"[" + b"".join(parts)[:-1] + b"]"
 
 
-def days_as_json(days: Days, zone: AnswerZone, form: TimeFormat) -> bytes:
-    """The days as a JSON list: dates, or seconds since 1970 of their local midnights."""
-    if form == "unixtime":
-        return _unix_list(days.first_second(zone), len(days), _DAY_SECONDS)
-    return _list_of(days, _days_of_year, _DAY_BYTES)
-
-
-def hours_as_text(days: Days, zone: AnswerZone, form: TimeFormat) -> list[str]:
-    """The hours, as `hours_as_json` writes them."""
-    return hours_as_json(days, zone, form)[1:-1].decode().replace('"', "").split(",")
-
-
-def days_as_text(days: Days, zone: AnswerZone, form: TimeFormat) -> list[str]:
-    """The days, as `days_as_json` writes them."""
-    return days_as_json(days, zone, form)[1:-1].decode().replace('"', "").split(",")
+@lru_cache(maxsize=400)
+def _times_of_year(kind: Kind, year: int) -> bytes:
+    """All times of a year, kept: writing a year of hours takes milliseconds."""
+    hours = np.arange(f"{year}-01-01", f"{year + 1}-01-01", dtype="datetime64[h]")
+    times = np.datetime_as_string(hours, "m") if kind == "hourly" else np.datetime_as_string(hours[::24], "D")
+    return "".join(f'"{time}",' for time in times.tolist()).encode()
 
 
 def moments_as_json(seconds: npt.NDArray[np.int64], zone: AnswerZone, form: TimeFormat) -> bytes:
     """Moments (n,), seconds since 1970 in UTC, as a JSON list: the nearest local minutes, or the seconds."""
     if form == "unixtime":
-        return b"[" + ",".join(map(str, seconds.tolist())).encode() + b"]"
+        return _as_list(map(str, seconds.tolist()))
     local = (seconds + zone.offset_seconds + 30).astype("datetime64[s]").astype("datetime64[m]")
-    return b"[" + ",".join(f'"{time}"' for time in np.datetime_as_string(local).tolist()).encode() + b"]"
+    return _as_list(f'"{time}"' for time in np.datetime_as_string(local).tolist())
 
 
-def moments_as_text(seconds: npt.NDArray[np.int64], zone: AnswerZone, form: TimeFormat) -> list[str]:
-    """The moments, as `moments_as_json` writes them."""
-    return moments_as_json(seconds, zone, form)[1:-1].decode().replace('"', "").split(",")
+def texts_of(listed: bytes) -> list[str]:
+    """The times of such a list, as they are in CSV."""
+    return listed[1:-1].decode().replace('"', "").split(",")
 
 
-def _list_of(days: Days, of_year: Callable[[int], bytes], day_bytes: int) -> bytes:
-    """Join slices of whole years that are cached: writing a year of hours takes milliseconds."""
-    parts = []
-    for year in range(days.first.year, days.last.year + 1):
-        begin = (max(days.first, date(year, 1, 1)) - date(year, 1, 1)).days
-        after = (min(days.last, date(year, 12, 31)) - date(year, 1, 1)).days + 1
-        parts.append(of_year(year)[begin * day_bytes : after * day_bytes])
-    return b"[" + b"".join(parts)[:-1] + b"]"
-
-
-@lru_cache(maxsize=200)
-def _hours_of_year(year: int) -> bytes:
-    hours = np.arange(f"{year}-01-01T00", f"{year + 1}-01-01T00", dtype="datetime64[h]")
-    return "".join(f'"{hour}",' for hour in np.datetime_as_string(hours, unit="m").tolist()).encode()
-
-
-@lru_cache(maxsize=200)
-def _days_of_year(year: int) -> bytes:
-    days = np.arange(f"{year}-01-01", f"{year + 1}-01-01", dtype="datetime64[D]")
-    return "".join(f'"{day}",' for day in np.datetime_as_string(days).tolist()).encode()
-
-
-def _unix_list(start: int, count: int, step: int) -> bytes:
-    return b"[" + ",".join(map(str, range(start, start + count * step, step))).encode() + b"]"
+def _as_list(texts: Iterable[str]) -> bytes:
+    return f"[{','.join(texts)}]".encode()

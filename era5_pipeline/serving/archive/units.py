@@ -23,37 +23,39 @@ PrecipitationUnit = Literal["mm", "inch"]
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit as named in an answer, and the decimals of its values."""
+    """A unit as named in an answer, the decimals of its values, and its number in FlatBuffers (see `names`)."""
 
     name: str
     decimals: int
+    number: int
 
 
-CELSIUS = Unit("°C", 1)
-FAHRENHEIT = Unit("°F", 1)
-METRES_PER_SECOND = Unit("m/s", 2)
-KILOMETRES_PER_HOUR = Unit("km/h", 1)
-MILES_PER_HOUR = Unit("mp/h", 1)
-KNOTS = Unit("kn", 1)
-MILLIMETRES = Unit("mm", 2)
-CENTIMETRES = Unit("cm", 2)
-METRES = Unit("m", 2)
-INCHES = Unit("inch", 3)
-FEET = Unit("ft", 3)
-PERCENT = Unit("%", 0)
-DEGREES = Unit("°", 0)
-HECTOPASCALS = Unit("hPa", 1)
-KILOPASCALS = Unit("kPa", 2)
-WATTS_PER_SQUARE_METRE = Unit("W/m²", 1)
-MEGAJOULES_PER_SQUARE_METRE = Unit("MJ/m²", 2)
-CUBIC_METRES_PER_CUBIC_METRE = Unit("m³/m³", 3)
-KILOGRAMS_PER_SQUARE_METRE = Unit("kg/m²", 2)
-HOURS = Unit("h", 1)
-SECONDS = Unit("s", 2)
-NUMBER = Unit("", 0)
-MOMENT = Unit("iso8601", 0)
-WEATHER_CODE = Unit("wmo code", 0)
-GROWING_DEGREE_DAYS = Unit("GGDc", 2)
+CELSIUS = Unit("°C", 1, 1)
+FAHRENHEIT = Unit("°F", 1, 9)
+METRES_PER_SECOND = Unit("m/s", 2, 28)
+KILOMETRES_PER_HOUR = Unit("km/h", 1, 24)
+MILES_PER_HOUR = Unit("mp/h", 1, 31)
+KNOTS = Unit("kn", 1, 25)
+MILLIMETRES = Unit("mm", 2, 32)
+CENTIMETRES = Unit("cm", 2, 2)
+METRES = Unit("m", 2, 29)
+INCHES = Unit("inch", 3, 18)
+FEET = Unit("ft", 3, 10)
+PERCENT = Unit("%", 0, 35)
+DEGREES = Unit("°", 0, 5)
+HECTOPASCALS = Unit("hPa", 1, 16)
+KILOPASCALS = Unit("kPa", 2, 22)
+WATTS_PER_SQUARE_METRE = Unit("W/m²", 1, 39)
+MEGAJOULES_PER_SQUARE_METRE = Unit("MJ/m²", 2, 26)
+CUBIC_METRES_PER_CUBIC_METRE = Unit("m³/m³", 3, 3)
+KILOGRAMS_PER_SQUARE_METRE = Unit("kg/m²", 2, 23)
+HOURS = Unit("h", 1, 17)
+SECONDS = Unit("s", 2, 36)
+NUMBER = Unit("", 0, 6)
+# Of moments, by the format of times.
+MOMENT, UNIX_MOMENT = Unit("iso8601", 0, 19), Unit("unixtime", 0, 37)
+WEATHER_CODE = Unit("wmo code", 0, 40)
+GROWING_DEGREE_DAYS = Unit("GGDc", 2, 12)
 
 _WIND = {
     "kmh": (KILOMETRES_PER_HOUR, np.float32(3.6)),

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import email
-import email.utils
 import json
-import math
 import re
 import ssl
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import requests
 from ecmwf.datastores.processing import LinkError, ProcessingFailedError
 
 from era5_pipeline.model.errors import Era5Error, MonthFailedError, NotYetAvailableError, SourceError
-from era5_pipeline.runtime.http import describe_proxy_failure
+from era5_pipeline.runtime.http import describe_proxy_failure, retry_after
 from era5_pipeline.sources.cds.request import DATASET
 from era5_pipeline.sources.cds.retry_policy import MAX_FAILURES, RetryableError
 from era5_pipeline.sources.cds.session import OtherHostError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from era5_pipeline.model.months import Month
 
-# --- HTTP library errors in the user's terms, and the Retry-After header ---
+# --- HTTP library errors in the user's terms ---
 
 
 INVALID_URL_ERRORS = (
@@ -73,22 +69,6 @@ def origin_of(error: requests.RequestException) -> str | None:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def retry_after(response: requests.Response) -> float | None:
-    """Seconds from the Retry-After header, which may be a date; None if it is absent or invalid."""
-    text = response.headers.get("retry-after", "").strip()
-    if not text:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            then = email.utils.parsedate_to_datetime(text).astimezone(UTC)
-        except (ValueError, OverflowError):
-            return None
-        seconds = (then - datetime.now(tz=UTC)).total_seconds()
-    return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
 def _causes(error: BaseException) -> Iterator[BaseException]:
     """The exception and its causes, wherever the HTTP libraries store them."""
     cause: object = error
@@ -99,9 +79,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 # --- Errors of the Climate Data Store: what each response means, whether it is retried, and the text for the user ---
-#
-# A new error text goes into one of the two tables: `_HTTP_ERRORS` for responses with an error status, `_CLIENT_ERRORS`
-# for all other exceptions of the client. In both, the first matching row wins.
 #
 # Source: the statuses and titles of the service (cads-processing-api-service), as passed on by its client.
 
@@ -171,7 +148,7 @@ class _Answer:
             title,
             detail,
             traceback,
-            retry_after(response),
+            retry_after(response.headers),
             dataset,
             _variables_asked(response),
             "/jobs/" in urlsplit(response.url or "").path,
@@ -183,10 +160,6 @@ class _Answer:
         return " ".join(f"{self.title}. {self.detail} {self.traceback}".split())
 
     @property
-    def lower(self) -> str:
-        return self.text.lower()
-
-    @property
     def page(self) -> str:
         """The web page of the dataset."""
         return f"{_DATASET_PAGES}/{self.dataset}"
@@ -196,14 +169,13 @@ def error_of(subject: Month | str, error: Exception, *, dataset: str = DATASET) 
     """Translate a client exception about a request for `subject` (named in messages) of the dataset.
 
     Returns:
-        A `RetryableError`, or an `Era5Error` if it is permanent; exceptions in neither table are unchanged.
+        A `RetryableError`, or an `Era5Error` if it is permanent; exceptions that are not known are unchanged.
     """
     if isinstance(error, Era5Error | RetryableError):
         return error
     if isinstance(error, requests.HTTPError) and error.response is not None:
-        answer = _Answer.of(error.response, dataset)
-        return next(row.error(subject, answer) for row in _HTTP_ERRORS if row.fits(answer))
-    return next((row.error(subject, error) for row in _CLIENT_ERRORS if isinstance(error, row.types)), error)
+        return _http_error(subject, _Answer.of(error.response, dataset))
+    return _client_error(subject, error)
 
 
 def is_about_failed_job(error: Exception) -> bool:
@@ -215,7 +187,114 @@ def is_about_failed_job(error: Exception) -> bool:
     )
 
 
-# --- errors with more than one text --------------------------------------------
+def _http_error(subject: Month | str, answer: _Answer) -> Exception:
+    """The error of a response with an error status."""
+    status, lower = answer.status, answer.text.lower()
+    # The service is busy or down.
+    if status == 429:
+        return RetryableError("too many requests in a short time", kind="status", after_seconds=answer.retry_after)
+    if status in _RETRYABLE_STATUS or status >= 500:
+        reason = f"status {status}, {answer.title or answer.http_reason}"
+        return RetryableError(reason, kind="status", after_seconds=answer.retry_after)
+    # The request, once sent.
+    if status == 400 and _NOT_YET in lower:
+        return _not_yet(subject, answer)
+    if status == 400 and (answer.traceback or _FAILED_JOB.search(answer.title)):
+        return _failed_job_error(subject, answer)
+    # The user's account.
+    if status == 401:
+        return SourceError(
+            f"{subject}: {_CDS} does not accept the key ({answer.title or 'authentication required'})",
+            remedy="Copy the key again from your profile page at https://cds.climate.copernicus.eu into CDSAPI_KEY or "
+            "~/.cdsapirc (CDSAPI_KEY wins).",
+        )
+    if status == 403 and "licen" in lower:
+        return SourceError(
+            f"{subject}: the licence of ERA5 is not accepted yet by the owner of this key (for {answer.dataset})",
+            remedy=f"Sign in and accept it, once: {answer.detail or f'at {answer.page}, tab Download'}",
+        )
+    # The dataset.
+    if "cost limit" in lower:
+        return RequestRefusedError(
+            f"{subject}: the request is too large for {_CDS} ({answer.detail or answer.title})",
+            remedy="It is for one variable, and cannot be made smaller: the service allows less than it did. See "
+            f"{answer.page}, or take another source: --source arco."
+            if answer.variables == 1
+            else "Ask for fewer variables at a time: --variables. A smaller area does not lower the cost.",
+        )
+    if status == 403 and _MAINTENANCE.search(answer.detail):
+        reason = f"{_CDS} has closed the dataset for now: {_shortened(answer.detail)}"
+        return RetryableError(reason, kind="maintenance")
+    if status == 404:
+        return _not_found(subject, answer)
+    # Everything else.
+    if not answer.text.strip(" ."):
+        return SourceError(
+            f"{subject}: the answer is not from {_CDS} (status {status})",
+            remedy="Check for a proxy or a firewall in between (HTTPS_PROXY), and CDSAPI_URL.",
+        )
+    refused = f"{subject}: {_CDS} refuses the request (status {status}: {_shortened(answer.text)})"
+    if status == 400:
+        return RequestRefusedError(refused, remedy="Choose other --variables or --area.")
+    return SourceError(
+        refused,
+        remedy="Check that the key is that of the account that sent the request."
+        if answer.is_about_job
+        else f"See the page of the dataset: {answer.page}",
+    )
+
+
+def _not_found(subject: Month | str, answer: _Answer) -> Exception:
+    """Status 404: the results, the job, the dataset, or the address."""
+    lower = answer.text.lower()
+    if "results expired" in lower:
+        reason = "the results have expired at the service"
+        return RetryableError(reason, kind="expired", needs_new_request=True, max_in_a_row=MAX_FAILURES)
+    if "not ready" in lower:
+        reason = "the request is finished, but its results are not ready"
+        return RetryableError(reason, kind="not ready", max_in_a_row=_MAX_CONTRADICTIONS)
+    if "job" in lower:
+        unknown = RetryableError("the service does not know the request (yet)", kind="unknown job")
+        return _dismissed() if _is_dismissal(lower) else unknown
+    if "process not found" in lower:
+        return SourceError(
+            f"{subject}: the service does not have the dataset {answer.dataset} ({_shortened(answer.text)})",
+            remedy=f"See whether it is still offered: {answer.page}. If it is, {_SETTING}, is that of another "
+            f"data store: {_CDS} is at {_API}.",
+        )
+    return SourceError(
+        f"{subject}: {_CDS} is not at this address ({answer.title or 'not found'})",
+        remedy=f"Correct {_SETTING}: {_API}.",
+    )
+
+
+def _client_error(subject: Month | str, error: Exception) -> Exception:
+    """The error of any other exception of the client."""
+    if isinstance(error, OtherHostError):
+        return _redirect_error(subject, error)
+    if isinstance(error, ProcessingFailedError):
+        if _is_dismissal(str(error)):
+            return _dismissed()
+        reason = f"the service ended the request ({error})"
+        return RetryableError(reason, kind="ended", needs_new_request=True, max_in_a_row=MAX_FAILURES)
+    if isinstance(error, requests.exceptions.SSLError):
+        return SourceError(
+            f"{subject}: no secure connection to {host_of(error) or _CDS} ({describe_tls_error(error)})",
+            remedy="If there is a proxy in between, name its certificates in REQUESTS_CA_BUNDLE.",
+        )
+    if isinstance(error, INVALID_URL_ERRORS):
+        return SourceError(f"{subject}: the address of {_CDS} is invalid", remedy=f"Correct {_SETTING}: {_API}.")
+    if isinstance(error, requests.exceptions.JSONDecodeError):
+        return RetryableError("the answer is not the service's own (a page of maintenance?)", kind="answer")
+    if isinstance(error, requests.exceptions.RequestException):
+        return RetryableError(
+            f"no connection to {origin_of(error) or _CDS} ({describe_connection_error(error)})",
+            kind="connection",
+            check=f"Check the network, and the address in {_SETTING}.",
+        )
+    if isinstance(error, LinkError | LookupError | AssertionError | AttributeError | TypeError | ValueError):
+        return RetryableError("the answer lacks fields that it should have", kind="answer", max_in_a_row=MAX_FAILURES)
+    return error
 
 
 def _failed_job_error(subject: Month | str, answer: _Answer) -> Exception:
@@ -233,14 +312,6 @@ def _failed_job_error(subject: Month | str, answer: _Answer) -> Exception:
         kind="failed",
         needs_new_request=True,
         max_in_a_row=MAX_FAILURES,
-    )
-
-
-def _processing_error(_: Month | str, error: Any) -> Exception:  # noqa: ANN401  # the client's exceptions have no types
-    if _is_dismissal(str(error)):
-        return _dismissed()
-    return RetryableError(
-        f"the service ended the request ({error})", kind="ended", needs_new_request=True, max_in_a_row=MAX_FAILURES
     )
 
 
@@ -267,7 +338,7 @@ def _not_yet(subject: Month | str, answer: _Answer) -> NotYetAvailableError:
     )
 
 
-def _redirect_error(subject: Month | str, error: Any) -> Exception:  # noqa: ANN401  # an OtherHostError
+def _redirect_error(subject: Month | str, error: OtherHostError) -> Exception:
     if not error.is_permanent:
         # A maintenance page, or a network's login page.
         reason = f"the answer redirects to another host ({error.host}); the key was not sent there"
@@ -292,175 +363,3 @@ def _shortened(text: str) -> str:
     """The text on one line, truncated if long."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_REASON else f"{line[:_LONGEST_REASON]} ..."
-
-
-# --- the tables ----------------------------------------------------------------
-
-
-class _HttpRow(NamedTuple):
-    fits: Callable[[_Answer], bool]
-    error: Callable[[Month | str, _Answer], Exception]
-
-
-class _ClientRow(NamedTuple):
-    types: type[Exception] | tuple[type[Exception], ...]
-    error: Callable[[Month | str, Any], Exception]
-
-
-_HTTP_ERRORS = (
-    # The service is busy or down.
-    _HttpRow(
-        lambda answer: answer.status == 429,
-        lambda _, answer: RetryableError(
-            "too many requests in a short time", kind="status", after_seconds=answer.retry_after
-        ),
-    ),
-    _HttpRow(
-        lambda answer: answer.status in _RETRYABLE_STATUS or answer.status >= 500,
-        lambda _, answer: RetryableError(
-            f"status {answer.status}, {answer.title or answer.http_reason}",
-            kind="status",
-            after_seconds=answer.retry_after,
-        ),
-    ),
-    # The request, once sent.
-    _HttpRow(lambda answer: answer.status == 400 and _NOT_YET in answer.lower, _not_yet),
-    _HttpRow(
-        lambda answer: answer.status == 400 and bool(answer.traceback or _FAILED_JOB.search(answer.title)),
-        _failed_job_error,
-    ),
-    # The user's account.
-    _HttpRow(
-        lambda answer: answer.status == 401,
-        lambda subject, answer: SourceError(
-            f"{subject}: {_CDS} does not accept the key ({answer.title or 'authentication required'})",
-            remedy="Copy the key again from your profile page at https://cds.climate.copernicus.eu into CDSAPI_KEY or "
-            "~/.cdsapirc (CDSAPI_KEY wins).",
-        ),
-    ),
-    _HttpRow(
-        lambda answer: answer.status == 403 and "licen" in answer.lower,
-        lambda subject, answer: SourceError(
-            f"{subject}: the licence of ERA5 is not accepted yet by the owner of this key (for {answer.dataset})",
-            remedy=f"Sign in and accept it, once: {answer.detail or f'at {answer.page}, tab Download'}",
-        ),
-    ),
-    # The dataset.
-    _HttpRow(
-        lambda answer: "cost limit" in answer.lower,
-        lambda subject, answer: RequestRefusedError(
-            f"{subject}: the request is too large for {_CDS} ({answer.detail or answer.title})",
-            remedy="It is for one variable, and cannot be made smaller: the service allows less than it did. See "
-            f"{answer.page}, or take another source: --source arco."
-            if answer.variables == 1
-            else "Ask for fewer variables at a time: --variables. A smaller area does not lower the cost.",
-        ),
-    ),
-    _HttpRow(
-        lambda answer: answer.status == 403 and bool(_MAINTENANCE.search(answer.detail)),
-        lambda _, answer: RetryableError(
-            f"{_CDS} has closed the dataset for now: {_shortened(answer.detail)}", kind="maintenance"
-        ),
-    ),
-    # Status 404: the results, the job, or the address.
-    _HttpRow(
-        lambda answer: answer.status == 404 and "results expired" in answer.lower,
-        lambda *_: RetryableError(
-            "the results have expired at the service",
-            kind="expired",
-            needs_new_request=True,
-            max_in_a_row=MAX_FAILURES,
-        ),
-    ),
-    _HttpRow(
-        lambda answer: answer.status == 404 and "not ready" in answer.lower,
-        lambda *_: RetryableError(
-            "the request is finished, but its results are not ready",
-            kind="not ready",
-            max_in_a_row=_MAX_CONTRADICTIONS,
-        ),
-    ),
-    _HttpRow(
-        lambda answer: answer.status == 404 and "job" in answer.lower and _is_dismissal(answer.lower),
-        lambda *_: _dismissed(),
-    ),
-    _HttpRow(
-        lambda answer: answer.status == 404 and "job" in answer.lower,
-        lambda *_: RetryableError("the service does not know the request (yet)", kind="unknown job"),
-    ),
-    _HttpRow(
-        lambda answer: answer.status == 404 and "process not found" in answer.lower,
-        lambda subject, answer: SourceError(
-            f"{subject}: the service does not have the dataset {answer.dataset} ({_shortened(answer.text)})",
-            remedy=f"See whether it is still offered: {answer.page}. If it is, {_SETTING}, is that of another "
-            f"data store: {_CDS} is at {_API}.",
-        ),
-    ),
-    _HttpRow(
-        lambda answer: answer.status == 404,
-        lambda subject, answer: SourceError(
-            f"{subject}: {_CDS} is not at this address ({answer.title or 'not found'})",
-            remedy=f"Correct {_SETTING}: {_API}.",
-        ),
-    ),
-    # Everything else.
-    _HttpRow(
-        lambda answer: not answer.text.strip(" ."),
-        lambda subject, answer: SourceError(
-            f"{subject}: the answer is not from {_CDS} (status {answer.status})",
-            remedy="Check for a proxy or a firewall in between (HTTPS_PROXY), and CDSAPI_URL.",
-        ),
-    ),
-    _HttpRow(
-        lambda answer: answer.status == 400,
-        lambda subject, answer: RequestRefusedError(
-            f"{subject}: {_CDS} refuses the request (status {answer.status}: {_shortened(answer.text)})",
-            remedy="Choose other --variables or --area.",
-        ),
-    ),
-    _HttpRow(
-        lambda _: True,
-        lambda subject, answer: SourceError(
-            f"{subject}: {_CDS} refuses the request (status {answer.status}: {_shortened(answer.text)})",
-            remedy="Check that the key is that of the account that sent the request."
-            if answer.is_about_job
-            else f"See the page of the dataset: {answer.page}",
-        ),
-    ),
-)
-
-_CLIENT_ERRORS = (
-    _ClientRow(OtherHostError, _redirect_error),
-    _ClientRow(ProcessingFailedError, _processing_error),
-    _ClientRow(
-        requests.exceptions.SSLError,
-        lambda subject, error: SourceError(
-            f"{subject}: no secure connection to {host_of(error) or _CDS} ({describe_tls_error(error)})",
-            remedy="If there is a proxy in between, name its certificates in REQUESTS_CA_BUNDLE.",
-        ),
-    ),
-    _ClientRow(
-        INVALID_URL_ERRORS,
-        lambda subject, _: SourceError(
-            f"{subject}: the address of {_CDS} is invalid", remedy=f"Correct {_SETTING}: {_API}."
-        ),
-    ),
-    _ClientRow(
-        requests.exceptions.JSONDecodeError,
-        lambda *_: RetryableError("the answer is not the service's own (a page of maintenance?)", kind="answer"),
-    ),
-    _ClientRow(
-        requests.exceptions.RequestException,
-        lambda _, error: RetryableError(
-            f"no connection to {origin_of(error) or _CDS} ({describe_connection_error(error)})",
-            kind="connection",
-            check=f"Check the network, and the address in {_SETTING}.",
-        ),
-    ),
-    _ClientRow(
-        (LinkError, LookupError, AssertionError, AttributeError, TypeError, ValueError),
-        lambda *_: RetryableError(
-            "the answer lacks fields that it should have", kind="answer", max_in_a_row=MAX_FAILURES
-        ),
-    ),
-)

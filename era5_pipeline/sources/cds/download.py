@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import requests
 
-from era5_pipeline.model.errors import LocalDiskError, disk_errors
+from era5_pipeline.model.errors import disk_errors
 from era5_pipeline.runtime import progress
-from era5_pipeline.sources.cds.answers import INVALID_URL_ERRORS, describe_connection_error, error_of, retry_after
+from era5_pipeline.runtime.files import require_room
+from era5_pipeline.runtime.http import retry_after
+from era5_pipeline.sources.cds.answers import INVALID_URL_ERRORS, describe_connection_error, error_of
 from era5_pipeline.sources.cds.retry_policy import MAX_FAILURES, RetryableError
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def download(
     if held > asset.bytes:
         part.unlink()
         held = 0
-    _require_room(subject, asset.bytes - held, part)
+    require_room(part.parent, asset.bytes - held, f"{subject}: the download needs", again="run it again")
     if held < asset.bytes or not asset.bytes:
         _receive(subject, asset, part, held, verify=verify)
     size = part.stat().st_size
@@ -142,15 +143,6 @@ def download(
             f"{size:,} bytes were received, {asset.bytes:,} were announced", kind="size", max_in_a_row=MAX_MISMATCHES
         )
     return _verified(asset, part, came_before)
-
-
-def _require_room(subject: Month | str, needed: int, part: Path) -> None:
-    free = shutil.disk_usage(part.parent).free
-    if free < needed:
-        raise LocalDiskError(
-            f"{subject}: the download needs {needed:,} bytes, and {free:,} are free in {part.parent}",
-            remedy="Free space there, or set ERA5_HOME to a folder on a larger disk; then run it again.",
-        )
 
 
 def _receive(subject: Month | str, asset: Asset, part: Path, held: int, *, verify: bool) -> None:
@@ -203,7 +195,9 @@ def _begin(response: requests.Response, part: Path, held: int) -> int:
     if status in _GONE:
         reason = f"the file of the results is gone (status {status})"
         raise RetryableError(reason, kind="gone", needs_new_request=True, max_in_a_row=MAX_FAILURES)
-    raise RetryableError(f"status {status} for the download", kind="status", after_seconds=retry_after(response))
+    raise RetryableError(
+        f"status {status} for the download", kind="status", after_seconds=retry_after(response.headers)
+    )
 
 
 def _verified(asset: Asset, part: Path, came_before: frozenset[str]) -> ReceivedFile:

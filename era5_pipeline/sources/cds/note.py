@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import Enum
@@ -12,7 +11,7 @@ from typing_extensions import override
 
 from era5_pipeline.model.errors import disk_errors
 from era5_pipeline.runtime.file_store import LOCAL
-from era5_pipeline.runtime.files import has_form, sync_folder
+from era5_pipeline.runtime.files import has_form, sync
 from era5_pipeline.sources.cds.request import DATASET, digest_of_inputs, fresh_time_order, inputs_of, may_be_preliminary
 from era5_pipeline.sources.cds.validation import validate_download
 from era5_pipeline.sources.source import RawFile
@@ -169,29 +168,23 @@ class Query(Protocol):
     @property
     def dataset(self) -> str:
         """The name of the dataset."""
-        ...
 
     @property
     def subject(self) -> Month | str:
         """The subject as named in messages."""
-        ...
 
     @property
     def stem(self) -> str:
         """The prefix of its file names: the same for all variants, different for every other query."""
-        ...
 
     def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
         """The inputs to send."""
-        ...
 
     def new_variant(self, previous: tuple[str, ...] | None) -> tuple[str, ...]:
         """A variant probably not in the cache, and certainly not the previous request's."""
-        ...
 
     def must_be_fresh(self, now: datetime) -> bool:
         """Return True if a cached result may be out of date."""
-        ...
 
     def validate(self, path: Path) -> str:
         """Read the whole result; return the suffix for its name, `.nc` or `.zip`.
@@ -200,7 +193,6 @@ class Query(Protocol):
             RetryableError: if it is damaged; a new request may give an intact one.
             MonthFailedError: if it is not what was requested.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -308,10 +300,9 @@ class RequestFiles:
         """Sync a complete download to disk and give it its final name."""
         name = f"{self._stem}-{sha256[:12]}{suffix}"
         with disk_errors(f"{self.query.subject}: keeping the download", part):
-            with part.open("rb") as written:
-                os.fsync(written.fileno())
+            sync(part)
             part.replace(self.folder / name)
-            sync_folder(self.folder)
+            sync(self.folder)
         return name
 
     def has(self, fetched: Fetched) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type
@@ -44,6 +44,7 @@ class RetrySettings:
     sleep: Callable[[float], None] = time.sleep
 
 
+@dataclass(eq=False)
 class RetryableError(Exception):
     """An error that may be gone on a later attempt.
 
@@ -52,23 +53,13 @@ class RetryableError(Exception):
     the time limit. `check`: what the user should check if it lasts, as a sentence.
     """
 
-    def __init__(
-        self,
-        reason: str,
-        *,
-        kind: str,
-        after_seconds: float | None = None,
-        needs_new_request: bool = False,
-        max_in_a_row: int | None = None,
-        check: str = "",
-    ) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.kind = kind
-        self.after_seconds = after_seconds
-        self.needs_new_request = needs_new_request
-        self.max_in_a_row = max_in_a_row
-        self.check = check
+    reason: str
+    _: KW_ONLY
+    kind: str
+    after_seconds: float | None = None
+    needs_new_request: bool = False
+    max_in_a_row: int | None = None
+    check: str = ""
 
 
 class RetriesExhaustedError(SourceError):
@@ -94,10 +85,6 @@ class RetryPolicy:
         """Return the result of `attempt`, repeated after each retryable error.
 
         If it gives up, `next_run` says in a few words what the next run does with the request.
-
-        Raises:
-            RetriesExhaustedError: if the errors last longer than the limit.
-            MonthFailedError: if more consecutive errors occur than their kind allows.
         """
         retrying = Retrying(
             retry=retry_if_exception_type(RetryableError),
@@ -125,11 +112,7 @@ class RetryPolicy:
             self._in_a_row.pop(kind, None)
 
     def wait_until(self, is_ready: Callable[[], bool], describe: Callable[[], str]) -> None:
-        """Poll `is_ready` at growing intervals until it is true; report `describe` whenever it changes.
-
-        Raises:
-            RetriesExhaustedError: if that takes longer than the limit.
-        """
+        """Poll `is_ready` at growing intervals until it is true; report `describe` whenever it changes."""
         poll_seconds = self._settings.poll_seconds
         interval = min(_FIRST_POLL_SECONDS, poll_seconds)
         said, since_said, waited = "", 0.0, 0.0

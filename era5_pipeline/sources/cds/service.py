@@ -247,11 +247,7 @@ class Job:
             return bool(self._remote.results_ready)
 
     def asset(self) -> Asset:
-        """The results of a finished request.
-
-        Raises:
-            RetryableError, SourceError: see `answers`.
-        """
+        """The results of a finished request."""
         with translated_errors(self._subject, self._dataset):
             results = self._remote.get_results()
             value = results.asset

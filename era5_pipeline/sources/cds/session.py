@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 import requests
 
-_PORTS = {"http": 80, "https": 443}
+from era5_pipeline.runtime.http import server_of
+
 _PERMANENT = (301, 308)
 
 
@@ -38,7 +39,7 @@ class OneOriginSession(requests.Session):
 
     def __init__(self, url: str) -> None:
         super().__init__()
-        self._origin = _origin(url)
+        self._origin = server_of(url)
         self.clock_ahead = timedelta(0)
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:  # noqa: ANN401  # as the base class
@@ -54,7 +55,7 @@ class OneOriginSession(requests.Session):
         super().rebuild_auth(prepared_request, response)  # type: ignore[no-untyped-call]
 
     def _require_origin(self, request: requests.PreparedRequest, *, is_permanent: bool) -> None:
-        if _origin(request.url or "") != self._origin:
+        if server_of(request.url or "") != self._origin:
             host = urlsplit(request.url or "").hostname or "a URL without a host"
             raise OtherHostError(host, is_permanent=is_permanent)
 
@@ -67,8 +68,3 @@ def _clock_ahead(date: str | None, before: timedelta) -> timedelta:
     if time.tzinfo is None:  # "-0000": UTC, of unknown local time
         time = time.replace(tzinfo=UTC)
     return time - datetime.now(tz=UTC)
-
-
-def _origin(url: str) -> tuple[str, str, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)

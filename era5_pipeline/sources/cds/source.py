@@ -196,10 +196,6 @@ class CdsSource(Source):
             if fetched is not None and fetched.sha256 == file.sha256 and fetched.short is is_complete:
                 files.write_note(replace(note, fetched=replace(fetched, short=not is_complete)))
 
-    @override
-    def invalidate(self, raw: RawMonth) -> None:
-        self.record_completeness(raw, is_complete=False)
-
     def _request(self, files: RequestFiles, note: Note) -> ServiceRequest:
         return ServiceRequest(files, note, refetch=self.refetch, retry_settings=self.retry_settings, say=self.say)
 

@@ -47,13 +47,9 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
     Indices = npt.NDArray[np.int32]
 
-# --- Metadata, by format: consolidated, inline, or an object per array ---
-
-
 _CONSOLIDATED_2, _GROUP_2, _ROOT_3 = ".zmetadata", ".zgroup", "zarr.json"
 # Names of arrays without values of ours that say what the others mean; those of dimensions come from the arrays.
 _COORDINATES = ("valid_time", "time", "latitude", "longitude", "expver")
-_MOST_METADATA_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -137,9 +133,6 @@ def _by_names(variables: Sequence[Variable], read: Any) -> dict[str, dict[str, A
 def _dimensions_of(array: Mapping[str, Any]) -> tuple[str, ...]:
     named = array.get("dimension_names") or (array.get("attributes") or {}).get("_ARRAY_DIMENSIONS") or ()
     return tuple(map(str, named))
-
-
-# --- The layout ---
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,6 @@ import asyncio
 import re
 from base64 import b64encode
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -19,13 +17,14 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 
 from era5_pipeline.model.errors import SourceError, StoreError, TransientError, UsageError
-from era5_pipeline.runtime.http import describe_proxy_failure, is_secure_url
+from era5_pipeline.runtime.http import describe_proxy_failure, is_secure_url, retry_after, server_of
 from era5_pipeline.runtime.object_store import DeniedError, slice_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from era5_pipeline.runtime.object_store import ObjectStore, Part
+    from era5_pipeline.runtime.object_store import Part
+    from era5_pipeline.runtime.stores import ObjectStore
 
 T = TypeVar("T")
 REMEDY = "Correct --store (ERA5_ZARR_URL): a folder, s3://, gs:// or https:// address of a Zarr store."
@@ -33,8 +32,6 @@ _LOG_IN = (
     "Check the token in ERA5_ZARR_TOKEN_FILE, and its user (ERA5_ZARR_USER), if the service has users; an expired "
     "token has to be made anew on the service's page."
 )
-
-# --- Errors: temporary, forbidden; all others are the user's ---
 
 
 class TemporaryError(Exception):
@@ -47,9 +44,6 @@ class TemporaryError(Exception):
 
 class ForbiddenError(SourceError):
     """The store refused to read an object: it is forbidden, or absent where the right to list is missing."""
-
-
-# --- In a folder or a bucket ---
 
 
 @dataclass(frozen=True)
@@ -88,9 +82,6 @@ class StoredObjects:
 def _without(key: str, message: str) -> str:
     """The message without the store's address and the key, which those of the Zarr store begin with."""
     return " ".join(f"reading{message.partition(f' {key}')[2]}".split())
-
-
-# --- On a web server ---
 
 
 _HTTP = ("http://", "https://")
@@ -161,7 +152,7 @@ class HttpObjects:
         try:
             for _ in range(_MOST_REDIRECTS):
                 own = {"Accept-Encoding": "identity", **headers}
-                if self.authorization is not None and _origin(url) == _origin(self.url):
+                if self.authorization is not None and server_of(url) == server_of(self.url):
                     own["Authorization"] = self.authorization
                 async with self._open().get(url, headers=own, allow_redirects=False, proxy=_proxy_for(url)) as answer:
                     if answer.status in _REDIRECTS:
@@ -191,7 +182,7 @@ class HttpObjects:
         to = urljoin(url, location)
         if not to.startswith(_HTTP) or (urlsplit(url).scheme == "https" and urlsplit(to).scheme == "http"):
             raise SourceError("it redirects to an address that is not safe", remedy=REMEDY)
-        if self.authorization is not None and _origin(to) != _origin(self.url):
+        if self.authorization is not None and server_of(to) != server_of(self.url):
             host = urlsplit(to).hostname
             raise SourceError(
                 f"it redirects to {host}, where the token was not sent",
@@ -223,11 +214,6 @@ def _range_header(part: Part) -> str:
     return f"bytes={first}-" if length is None else f"bytes={first}-{first + length - 1}"
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-
-
 def _proxy_for(url: str) -> str | None:
     """The proxy set in the environment, as for the Climate Data Store."""
     parts = urlsplit(url)
@@ -237,7 +223,7 @@ def _proxy_for(url: str) -> str | None:
 def _require_success(answer: aiohttp.ClientResponse) -> None:
     status = answer.status
     if status in _RETRIED or status >= 500:
-        raise TemporaryError(f"status {status}", _retry_after(answer.headers.get("Retry-After", "")))
+        raise TemporaryError(f"status {status}", min(retry_after(answer.headers) or 0.0, _LONGEST_RETRY_AFTER_SECONDS))
     if status in _NEEDS_TOKEN:
         raise SourceError(f"status {status}", remedy=_LOG_IN)
     if status == 403:
@@ -248,18 +234,6 @@ def _require_success(answer: aiohttp.ClientResponse) -> None:
         raise RuntimeError("the object is shorter than its index says")
     if status not in (200, 206, *_ABSENT):
         raise SourceError(f"status {status}", remedy=REMEDY)
-
-
-def _retry_after(text: str) -> float:
-    """The seconds that the server asks to wait; 0 if it does not. A date counts from the present."""
-    if text.strip().isdigit():
-        return min(float(text), _LONGEST_RETRY_AFTER_SECONDS)
-    try:
-        time = parsedate_to_datetime(text)
-    except ValueError:
-        return 0.0
-    seconds = (time.replace(tzinfo=time.tzinfo or UTC) - datetime.now(tz=UTC)).total_seconds()
-    return min(max(0.0, seconds), _LONGEST_RETRY_AFTER_SECONDS)
 
 
 def http_objects(address: str, token: str | None, user: str | None) -> HttpObjects:

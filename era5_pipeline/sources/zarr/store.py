@@ -83,11 +83,7 @@ class ReadOnlyStore(Store):
         is_anonymous: bool = False,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> ReadOnlyStore:
-        """Open the store at a folder or address, without contacting it yet. With a `user`, the token is a password.
-
-        Raises:
-            UsageError: if the address is of another kind, or the token would go unencrypted over a network.
-        """
+        """Open the store at a folder or address, without contacting it yet. With a `user`, the token is a password."""
         shown = without_credentials(url)
         if is_icechunk(url):
             found = IcechunkObjects(IcechunkAddress.parse(url), is_anonymous=is_anonymous)
@@ -105,11 +101,7 @@ class ReadOnlyStore(Store):
         return cls(StoredObjects(found), shown, say, pause, remedy)
 
     def read(self, key: str) -> bytes | None:
-        """Read a whole object; None if it is absent. To be called outside of the loop.
-
-        Raises:
-            ForbiddenError, SourceError, TransientError: see `fetch`.
-        """
+        """Read a whole object; None if it is absent. To be called outside of the loop."""
         content: bytes | None = sync(self.fetch(key, None))
         return content
 

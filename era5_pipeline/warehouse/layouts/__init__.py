@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
-from era5_pipeline.warehouse.layouts.hypertable import CalendarHypertable, ChunkedHypertable
+from era5_pipeline.warehouse.layouts.hypertable import CALENDAR_HYPERTABLE, CHUNKED_HYPERTABLE
 from era5_pipeline.warehouse.layouts.layout import Layout
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 
@@ -15,14 +15,12 @@ if TYPE_CHECKING:
 __all__ = ["LAYOUTS", "Layout", "layout_for"]
 
 LAYOUTS: dict[str, Layout] = {
-    layout.name: layout for layout in (MonthPartitions(), ChunkedHypertable(), CalendarHypertable(), Columnstore())
+    layout.name: layout for layout in (MonthPartitions(), CHUNKED_HYPERTABLE, CALENDAR_HYPERTABLE, Columnstore())
 }
 
 
 def layout_for(server: Server) -> Layout:
     """Choose the layout of a new table on this server."""
     if server.timescaledb is None:
-        return LAYOUTS[MonthPartitions.name]
-    if server.license == "timescale":
-        return LAYOUTS[Columnstore.name]
-    return LAYOUTS[ChunkedHypertable.name]
+        return MonthPartitions()
+    return LAYOUTS[Columnstore.name] if server.license == "timescale" else CHUNKED_HYPERTABLE

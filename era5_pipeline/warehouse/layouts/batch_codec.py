@@ -115,9 +115,6 @@ def _put4(out: Bytes, at: int, value: Any) -> int:
     return at + 4
 
 
-# --- Simple-8b ---
-
-
 @inlined
 def _put_blocks(out: Bytes, at: int, values: int, blocks: Words, selectors: Words, used: int) -> int:
     at = _put4(out, at, values)
@@ -218,9 +215,6 @@ def _put_bits(words: Words, bits: Any, out: Bytes, at: int) -> int:
     for number in range(count):
         at = _put8(out, at, words[number])
     return at
-
-
-# --- Columns ---
 
 
 @compiled

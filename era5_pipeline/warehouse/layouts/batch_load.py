@@ -67,10 +67,8 @@ def load_batches(
 ) -> int:
     """Load the month as batches within the caller's transaction, and read them back; return the number of rows.
 
-    Old rows are deleted already: those of `locations`, or of the whole month (None).
-
-    Raises:
-        BatchError: if anything is not as expected: the caller must roll back, and load rows.
+    Old rows are deleted already: those of `locations`, or of the whole month (None). After a `BatchError`, which is
+    raised if anything is not as expected, the caller must roll back, and load rows.
     """
     apply_settings(connection, _SETTINGS)
     encoder = MonthEncoder(batches)

@@ -113,17 +113,8 @@ class Rows:
         """Make a tuple of each batch of rows, from its start to its end, in `out`."""
         if starts.size and int((ends - starts).max()) > codec.BATCH_ROWS:
             raise BatchError(f"a location has more than {codec.BATCH_ROWS} rows")
-        size = codec.encode(
-            self.times,
-            self.location_ids,
-            self.latitudes,
-            self.longitudes,
-            self.values,
-            self.valid,
-            starts,
-            ends,
-            out,
-        )
+        rows = (self.times, self.location_ids, self.latitudes, self.longitudes, self.values, self.valid)
+        size = codec.encode(*rows, starts, ends, out)
         return out[:size].data
 
     def tuple(self) -> bytes:

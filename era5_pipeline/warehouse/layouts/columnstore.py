@@ -24,7 +24,7 @@ from era5_pipeline.warehouse.layouts.hypertable import (
     tables_of,
     vacuum_failed_loads,
 )
-from era5_pipeline.warehouse.layouts.layout import WEATHER, delete_rows, month_where
+from era5_pipeline.warehouse.layouts.layout import WEATHER, delete_rows, month_where, vacuum
 
 if TYPE_CHECKING:
     import psycopg
@@ -133,14 +133,11 @@ class Columnstore:
         """DELETE the rows' batches. VACUUM returns the space at the end of the chunk; gaps before it are reused."""
         with connection.transaction():
             apply_settings(connection, _LOAD_SETTINGS)
-            delete_rows(connection, removal.month, removal.locations, by_ids=True)
-            removal.summarise()
-            removal.finish()
-        # The rows are gone even if this fails; autovacuum does the same later.
-        with suppress(pg.Error):
-            for chunk in chunks_of(connection, removal.month):
-                for table in tables_of(connection, chunk):
-                    connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(table))
+            removal.delete(connection, by_ids=True)
+        vacuum(
+            connection,
+            lambda: (table for chunk in chunks_of(connection, removal.month) for table in tables_of(connection, chunk)),
+        )
 
     def settle(
         self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool, is_whole: bool
@@ -153,7 +150,8 @@ class Columnstore:
         notes = []
         for chunk in chunks_of(connection, month):
             name = chunk.as_string(connection)
-            if _has_heap(connection, name):
+            # Uncompressed rows: from a version without direct compress, or inserted by others.
+            if connection.execute("SELECT pg_relation_size(%s::regclass) > 0", (name,)).fetchone() == (True,):
                 connection.execute("SELECT compress_chunk(%s::regclass, if_not_compressed => true)", (name,))
             for table in tables_of(connection, chunk):
                 connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(table))
@@ -177,11 +175,6 @@ def apply_settings(connection: psycopg.Connection[Any], settings: dict[str, str]
 def _version(connection: psycopg.Connection[Any]) -> tuple[int, ...]:
     row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'").fetchone()
     return tuple(int(part) for part in str(row[0] if row else "0").split("-")[0].split(".")[:2])
-
-
-def _has_heap(connection: psycopg.Connection[Any], chunk: str) -> bool:
-    """Return True if the chunk has uncompressed rows: from a version without direct compress, or inserted by others."""
-    return connection.execute("SELECT pg_relation_size(%s::regclass) > 0", (chunk,)).fetchone() == (True,)
 
 
 def _compact(connection: psycopg.Connection[Any], chunk: sql.Identifier) -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import psycopg
 from psycopg import sql
 
 from era5_pipeline.warehouse.layouts.layout import (
@@ -17,9 +16,14 @@ from era5_pipeline.warehouse.layouts.layout import (
     delete_rows,
     index_new_pages,
     month_where,
+    vacuum,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+
     from era5_pipeline.model.months import Month
     from era5_pipeline.warehouse.layouts.layout import Removal, Replacement
 
@@ -128,13 +132,6 @@ def create_hypertable(connection: psycopg.Connection[Any]) -> None:
     )
 
 
-def delete_and_copy(connection: psycopg.Connection[Any], replacement: Replacement) -> int:
-    """Within a transaction, DELETE the old rows and COPY the new ones; return the number of rows copied."""
-    delete_rows(connection, replacement.month, replacement.locations)
-    # Hypertables refuse FREEZE.
-    return replacement.copy(connection, WEATHER, freeze=False)
-
-
 def vacuum_failed_loads(connection: psycopg.Connection[Any], month: Month) -> None:
     """Reclaim the space of rows left by failed loads in the month's chunks.
 
@@ -146,7 +143,13 @@ def vacuum_failed_loads(connection: psycopg.Connection[Any], month: Month) -> No
             connection.execute(sql.SQL("VACUUM (SKIP_LOCKED, TRUNCATE off) {}").format(table))
 
 
-class _HeapHypertable:
+@dataclass(frozen=True)
+class HeapHypertable:
+    """Chunks without columnstore; `make_chunks` makes a month's in a short transaction of its own, before the load."""
+
+    name: str
+    make_chunks: Callable[[psycopg.Connection[Any], Month], None]
+
     shares_months: ClassVar[bool] = False
 
     def create(self, connection: psycopg.Connection[Any]) -> None:
@@ -158,10 +161,11 @@ class _HeapHypertable:
     def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
         """DELETE the old rows and COPY the new ones in one transaction."""
         month = replacement.month
-        self._make_chunks(connection, month)
+        self.make_chunks(connection, month)
         vacuum_failed_loads(connection, month)
         with connection.transaction():
-            rows = delete_and_copy(connection, replacement)
+            delete_rows(connection, month, replacement.locations)
+            rows = replacement.copy(connection, WEATHER, freeze=False)  # hypertables refuse FREEZE
             for chunk in chunks_of(connection, month):
                 index_new_pages(connection, chunk)
             replacement.summarise()
@@ -171,13 +175,8 @@ class _HeapHypertable:
     def remove(self, connection: psycopg.Connection[Any], removal: Removal) -> None:
         """DELETE the rows. VACUUM returns the space at the end of the chunk; gaps before it are reused."""
         with connection.transaction():
-            delete_rows(connection, removal.month, removal.locations)
-            removal.summarise()
-            removal.finish()
-        # The rows are gone even if this fails; autovacuum does the same later.
-        with suppress(psycopg.Error):
-            for chunk in chunks_of(connection, removal.month):
-                connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(chunk))
+            removal.delete(connection)
+        vacuum(connection, lambda: chunks_of(connection, removal.month))
 
     def settle(
         self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool, is_whole: bool
@@ -189,24 +188,8 @@ class _HeapHypertable:
             connection.execute(sql.SQL("VACUUM (ANALYZE, TRUNCATE off) {}").format(chunk))
         return ()
 
-    def _make_chunks(self, connection: psycopg.Connection[Any], month: Month) -> None:
-        """Create the month's chunks in their own short transaction, before the load."""
-        raise NotImplementedError
 
-
-class ChunkedHypertable(_HeapHypertable):
-    """Apache edition: chunks of 31 days, shared by adjacent months."""
-
-    name: ClassVar[str] = "hypertable"
-
-    def _make_chunks(self, connection: psycopg.Connection[Any], month: Month) -> None:
-        make_chunks_by_rows(connection, month)
-
-
-class CalendarHypertable(_HeapHypertable):
-    """Community edition, a table without columnstore: one chunk per calendar month."""
-
-    name: ClassVar[str] = "calendar hypertable"
-
-    def _make_chunks(self, connection: psycopg.Connection[Any], month: Month) -> None:
-        make_calendar_chunk(connection, month)
+# Apache edition: chunks of 31 days, shared by adjacent months.
+CHUNKED_HYPERTABLE = HeapHypertable("hypertable", make_chunks_by_rows)
+# Community edition, a table without columnstore: one chunk per calendar month.
+CALENDAR_HYPERTABLE = HeapHypertable("calendar hypertable", make_calendar_chunk)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import psycopg
 from psycopg import sql
 
 from era5_pipeline.model.grid import longitudes_of
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    import psycopg
-
-    from era5_pipeline.model.location_set import LocationSet, Rectangle
+    from era5_pipeline.model.location_set import Rectangle
     from era5_pipeline.model.months import Month
 
 WEATHER = sql.Identifier("weather")
@@ -56,12 +58,9 @@ class CopyInto(Protocol):
         ...
 
 
-class AsBatches(Protocol):
-    """A flat month that can be loaded as finished batches of the columnstore."""
-
-    def __call__(self, connection: psycopg.Connection[Any], locations: LocationSet | None) -> int | None:
-        """Load it within a savepoint; return the number of rows, or None if the rows must be copied instead."""
-        ...
+# Loads a flat month as finished batches of the columnstore, within a savepoint, in place of these locations (None: of
+# the whole month); returns the number of rows, or None if the rows must be copied instead.
+AsBatches = Callable[[psycopg.Connection[Any], LocationSet | None], int | None]
 
 
 @dataclass(frozen=True)
@@ -113,11 +112,21 @@ class Removal:
     on_wait: Callable[[str], None] = lambda message: None
     lock_timeout_seconds: float = 60.0
 
+    def delete(self, connection: psycopg.Connection[Any], *, by_ids: bool = False) -> None:
+        """Delete the rows within a transaction, and do what belongs to it."""
+        delete_rows(connection, self.month, self.locations, by_ids=by_ids)
+        self.summarise()
+        self.finish()
+
 
 class Layout(Protocol):
     """How one kind of server partitions the table by time, and replaces rows of a month."""
 
-    name: ClassVar[str]
+    @property
+    def name(self) -> str:
+        """The name, by which `LAYOUTS` has it."""
+        ...
+
     # Whether several connections can load a month that is still replaced in one transaction.
     shares_months: ClassVar[bool]
 
@@ -130,20 +139,11 @@ class Layout(Protocol):
 
         Until the commit, and if anything fails, readers see the old contents. Concurrent loads of other months do not
         wait for each other's rows.
-
-        Raises:
-            MonthLockedError: if readers held the table for too long.
-            psycopg.Error: any other error of the server.
         """
         ...
 
     def remove(self, connection: psycopg.Connection[Any], removal: Removal) -> None:
-        """Delete rows of the month, and call `finish` in the same transaction.
-
-        Raises:
-            MonthLockedError: if readers held the table for too long.
-            psycopg.Error: any other error of the server.
-        """
+        """Delete rows of the month, and call `finish` in the same transaction."""
         ...
 
     def settle(
@@ -262,6 +262,16 @@ def _rectangle_where(rectangle: Rectangle) -> sql.Composed:
     return sql.SQL("{} AND longitude BETWEEN {}::real AND {}::real").format(
         within, sql.Literal(west), sql.Literal(east)
     )
+
+
+def vacuum(connection: psycopg.Connection[Any], tables: Callable[[], Iterable[sql.Composable]]) -> None:
+    """Vacuum and analyze these tables after rows were deleted: they are gone even if this fails.
+
+    Autovacuum does the same later.
+    """
+    with suppress(psycopg.Error):
+        for table in tables():
+            connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(table))
 
 
 def index_new_pages(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:

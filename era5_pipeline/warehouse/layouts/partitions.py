@@ -10,6 +10,7 @@ import psycopg
 from psycopg import sql
 
 from era5_pipeline.model.errors import WarehouseError
+from era5_pipeline.postgres.roles import transfer_to_table_owner, weather_schema
 from era5_pipeline.warehouse.layouts.layout import (
     EVERYWHERE,
     LOADS_SCHEMA,
@@ -21,6 +22,7 @@ from era5_pipeline.warehouse.layouts.layout import (
     index_new_pages,
     loads_schema,
     month_where,
+    vacuum,
 )
 from era5_pipeline.warehouse.layouts.variable_columns import with_short_lock
 
@@ -144,20 +146,7 @@ def _create_table(connection: psycopg.Connection[Any], month: Month, table: sql.
                 sql.SQL(" AND ").join([month_where(month), *_span_where(span)]),
             )
         )
-        _transfer_to_table_owner(connection, table)
-
-
-def _transfer_to_table_owner(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
-    """Give the table to the role that owns `weather`, if this user is a member of it.
-
-    Otherwise no other member could replace or drop the month.
-    """
-    row = connection.execute(
-        "SELECT pg_get_userbyid(relowner) FROM pg_class "
-        "WHERE oid = 'weather'::regclass AND pg_get_userbyid(relowner) <> current_user"
-    ).fetchone()
-    if row is not None:
-        connection.execute(sql.SQL("ALTER TABLE {} OWNER TO {}").format(table, sql.Identifier(row[0])))
+        transfer_to_table_owner(connection, table, "TABLE")
 
 
 def _name_of(table: sql.Identifier) -> str:
@@ -210,7 +199,7 @@ def _join_shares(
         connection.execute(
             sql.SQL("CREATE TABLE {} ({}) PARTITION BY RANGE (location_id)").format(whole, _like_weather())
         )
-        _transfer_to_table_owner(connection, whole)
+        transfer_to_table_owner(connection, whole, "TABLE")
         create_location_index(connection, whole)
         for share, span in spans:
             _add_missing_columns(connection, share)
@@ -269,18 +258,14 @@ class MonthPartitions:
         if removal.locations is None:
 
             def drop() -> None:
-                _drop_partition(connection, month, _weather_schema(connection))
+                _drop_partition(connection, month, weather_schema(connection))
                 removal.finish()
 
             _when_unused(connection, removal, drop)
             return
         with connection.transaction():
-            delete_rows(connection, month, removal.locations)
-            removal.summarise()
-            removal.finish()
-        # The rows are gone even if this fails; autovacuum does the same later.
-        with suppress(psycopg.Error):
-            connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(_partition(connection, month)))
+            removal.delete(connection)
+        vacuum(connection, lambda: (_partition(connection, month),))
 
     def settle(
         self, connection: psycopg.Connection[Any], month: Month, *, replaced: bool, is_whole: bool
@@ -328,7 +313,7 @@ def _when_unused(
 
 
 def _exchange(connection: psycopg.Connection[Any], month: Month, staging: str) -> None:
-    schema = _weather_schema(connection)
+    schema = weather_schema(connection)
     _drop_partition(connection, month, schema)
     _add_missing_columns(connection, sql.Identifier(staging, partition_of(month)))
     move_staging_to(connection, month, staging, schema)
@@ -344,7 +329,7 @@ def _exchange(connection: psycopg.Connection[Any], month: Month, staging: str) -
 
 
 def _partition(connection: psycopg.Connection[Any], month: Month) -> sql.Identifier:
-    return sql.Identifier(_weather_schema(connection), partition_of(month))
+    return sql.Identifier(weather_schema(connection), partition_of(month))
 
 
 def _has_partition(connection: psycopg.Connection[Any], month: Month) -> bool:
@@ -370,11 +355,3 @@ def _drop_partition(connection: psycopg.Connection[Any], month: Month, schema: s
         )
     if found is not None:
         connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(schema, partition)))
-
-
-def _weather_schema(connection: psycopg.Connection[Any]) -> str:
-    row = connection.execute(
-        "SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-        "WHERE c.oid = 'weather'::regclass"
-    ).fetchone()
-    return str(row[0]) if row else "public"

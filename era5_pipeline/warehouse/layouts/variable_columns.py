@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from psycopg import errors as pg
@@ -16,7 +17,7 @@ from era5_pipeline.warehouse.layouts.layout import WEATHER
 from era5_pipeline.warehouse.locks import holder_of_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import psycopg
 
@@ -46,7 +47,7 @@ def with_short_lock(
     `ready` and `refused` begin the messages: `2023-07 is ready`, `2023-07 cannot be replaced`.
     """
     deadline = time.monotonic() + timeout_seconds
-    for pause in _pauses():
+    for pause in chain(_PAUSES_SECONDS, repeat(_PAUSES_SECONDS[-1])):
         reader = _attempt(connection, change)
         if reader is None:
             return
@@ -60,12 +61,6 @@ def with_short_lock(
             on_wait(f"{ready}, but the table weather is in use by {reader}: waiting up to {timeout_seconds:g} s")
         with waiting():
             time.sleep(pause)
-
-
-def _pauses() -> Iterator[float]:
-    yield from _PAUSES_SECONDS
-    while True:
-        yield _PAUSES_SECONDS[-1]
 
 
 def _attempt(connection: psycopg.Connection[Any], change: Callable[[], None]) -> str | None:

@@ -68,8 +68,8 @@ class Daemon:
         return reloaded(self.pipeline, run)
 
 
-def begun_run(pipeline: Pipeline, **tags: str) -> dg.DagsterRun:
-    """A run of the month that has begun."""
+def begun_run(pipeline: Pipeline, *, only_starting: bool = False, **tags: str) -> dg.DagsterRun:
+    """A run of the month that has begun, or is about to."""
     instance = pipeline.instance
     named = {name.replace("__", "/"): value for name, value in tags.items()}
     run = instance.create_run_for_job(
@@ -79,12 +79,13 @@ def begun_run(pipeline: Pipeline, **tags: str) -> dg.DagsterRun:
         remote_job_origin=job_origin(instance),
     )
     instance.run_coordinator.submit_run(SubmitRunContext(run, workspace=None))  # type: ignore[arg-type]
-    begin(pipeline, run)
+    begin(pipeline, run, only_starting=only_starting)
     return reloaded(pipeline, run)
 
 
-def begin(pipeline: Pipeline, run: dg.DagsterRun) -> None:
-    for kind in (dg.DagsterEventType.RUN_STARTING, dg.DagsterEventType.RUN_START):
+def begin(pipeline: Pipeline, run: dg.DagsterRun, *, only_starting: bool = False) -> None:
+    kinds = (dg.DagsterEventType.RUN_STARTING, dg.DagsterEventType.RUN_START)
+    for kind in kinds[:1] if only_starting else kinds:
         pipeline.instance.report_dagster_event(dg.DagsterEvent(kind.value, run.job_name), run.run_id)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -18,16 +20,18 @@ from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
 from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.code_location import defs
 from era5_pipeline.defs.instance.lost_runs import process_of
-from era5_pipeline.defs.instance.run_launcher import ForkingRunLauncher
+from era5_pipeline.defs.instance.run_launcher import ForkingRunLauncher, watch_run
 from era5_pipeline.defs.instance.services import LOCATION
 from era5_pipeline.defs.runner import job_origin
-from era5_pipeline_tests.defs.instance.test_lost_runs import MONTH, reloaded
+from era5_pipeline_tests.defs.instance.test_lost_runs import MONTH, begun_run, reloaded
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
 from era5_pipeline_tests.warehouse.loads import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from era5_pipeline_tests.own_servers import OwnServer
 
 # Dagster's own, on its own definitions.
 pytestmark = pytest.mark.filterwarnings("ignore:Property `ScheduleDefinition:DeprecationWarning")
@@ -77,3 +81,24 @@ def test_a_run_has_a_process_of_its_own_and_is_marked_as_failed_when_that_is_kil
         pass
     assert reloaded(pipeline, run).status is dg.DagsterRunStatus.SUCCESS
     wait_until(lambda: process_of(pipeline.instance, run.run_id) is None)
+
+
+def test_a_run_that_ended_with_the_database_is_marked_as_failed_once_that_is_back(
+    own_server: OwnServer, tmp_path: Path
+) -> None:
+    own_server.start()
+    with (
+        new_pipeline(own_server.url(), tmp_path, ERA5_SOURCE=SMALL["source"], ERA5_AREA=SMALL["area"]) as pipeline,
+        subprocess.Popen(["sleep", "600"]) as process,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        run = begun_run(pipeline, only_starting=True)
+        watching = pool.submit(watch_run, pipeline.instance, process.pid, run.run_id)
+        own_server.stop("immediate")
+        process.kill()
+        process.wait()
+        with pytest.raises(TimeoutError):
+            watching.result(timeout=3)
+        own_server.start()
+        watching.result(timeout=120)
+        assert reloaded(pipeline, run).is_complete_and_waiting_to_retry

@@ -212,7 +212,7 @@ def test_places_follow_one_another_and_gmt_has_no_name() -> None:
 
 def test_moments_are_integers_in_utc() -> None:
     seconds = np.array([1_640_995_200, 1_641_081_601, 1_641_168_002])
-    answer = PointAnswer(POINT, (AnswerSection("daily", (AnswerColumn("sunrise", units.SECONDS, seconds),)),))
+    answer = PointAnswer(POINT, (AnswerSection("daily", (AnswerColumn("sunrise", units.MOMENT, seconds),)),))
     (found,) = messages(answer_as_flatbuffers([answer], "iso8601", 0))
     sunrise = found.Daily().Variables(0)
     assert (sunrise.Variable(), sunrise.Unit(), sunrise.ValuesIsNone()) == (Variable.sunrise, SdkUnit.iso8601, True)

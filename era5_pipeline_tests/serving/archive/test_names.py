@@ -13,7 +13,7 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.serving.archive import units
 from era5_pipeline.serving.archive.daily import DAILY
 from era5_pipeline.serving.archive.hourly import HOURLY
-from era5_pipeline.serving.archive.names import find_daily, find_hourly, unit_number, variable_fields
+from era5_pipeline.serving.archive.names import find_variable, variable_fields
 from era5_pipeline.serving.archive.units import Unit
 
 
@@ -32,8 +32,8 @@ from era5_pipeline.serving.archive.units import Unit
     ],
 )
 def test_an_earlier_name_finds_the_variable(earlier: str, name: str) -> None:
-    assert find_hourly(earlier).name == name
-    assert find_daily("windspeed_10m_max").name == "wind_speed_10m_max"
+    assert find_variable(earlier, "hourly").name == name
+    assert find_variable("windspeed_10m_max", "daily").name == "wind_speed_10m_max"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_an_earlier_name_finds_the_variable(earlier: str, name: str) -> None:
 )
 def test_what_is_not_here_is_refused_by_name_with_the_reason(name: str, reason: str, remedy: str) -> None:
     with pytest.raises(UsageError) as refused:
-        find_hourly(name)
+        find_variable(name, "hourly")
     assert refused.value.message.startswith(f"Cannot initialize hourly variable from invalid String value {name}")
     assert reason in refused.value.message
     assert remedy in refused.value.remedy
@@ -65,7 +65,7 @@ def test_what_is_not_here_is_refused_by_name_with_the_reason(name: str, reason: 
 )
 def test_a_daily_variable_that_is_not_here_is_refused(name: str, said: str) -> None:
     with pytest.raises(UsageError) as refused:
-        find_daily(name)
+        find_variable(name, "daily")
     assert said in str(refused.value)
 
 
@@ -92,6 +92,7 @@ SDK_UNITS = {
     "kg/m²": "kilogram_per_square_metre",
     "h": "hours",
     "iso8601": "iso8601",
+    "unixtime": "unix_time",
     "s": "seconds",
     "": "dimensionless_integer",
     "wmo code": "wmo_code",
@@ -118,11 +119,4 @@ def test_every_variable_has_the_number_that_the_schema_names(kind: str, offered:
 
 @pytest.mark.parametrize("unit", sorted({one for one in vars(units).values() if isinstance(one, Unit)}, key=str))
 def test_every_unit_has_the_number_that_the_schema_names(unit: Unit) -> None:
-    assert unit_number(unit) == getattr(SdkUnit, SDK_UNITS[unit.name])
-
-
-def test_a_variable_and_a_unit_that_the_schema_lacks_are_refused() -> None:
-    with pytest.raises(UsageError, match="no variable convective_snow_2m"):
-        variable_fields("convective_snow_2m", "hourly")
-    with pytest.raises(UsageError, match="no unit furlong"):
-        unit_number(Unit("furlong", 1))
+    assert unit.number == getattr(SdkUnit, SDK_UNITS[unit.name])

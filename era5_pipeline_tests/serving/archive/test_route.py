@@ -307,59 +307,24 @@ def test_the_height_of_the_ground_and_evapotranspiration_are_of_their_columns(
 
 # --- What public clients do with an answer; docs/http.md names them ---------------------------------------------------
 
-# From openapi/historical-weather.yml: the types of the members of every answer.
-TYPES_OF_OPEN_METEO: dict[str, type | tuple[type, ...]] = {
-    "latitude": (int, float),
-    "longitude": (int, float),
-    "generationtime_ms": (int, float),
-    "utc_offset_seconds": int,
-    "timezone": str,
-    "timezone_abbreviation": str,
-    "hourly": dict,
-    "hourly_units": dict,
-    "daily": dict,
-    "daily_units": dict,
-}
 
-
-def test_keys_and_types_are_those_of_open_meteos_openapi_file(client: httpx.Client) -> None:
-    found = answer_of(
-        client, **JANUARY, hourly="temperature_2m,wind_direction_10m", daily="precipitation_sum,temperature_2m_max"
-    )
-    assert set(found) == {*TYPES_OF_OPEN_METEO, "era5"}
-    assert all(isinstance(found[name], kinds) for name, kinds in TYPES_OF_OPEN_METEO.items())
-    for section in ("hourly", "daily"):
-        assert list(found[section]) == list(found[f"{section}_units"])
-        assert all(isinstance(unit, str) for unit in found[f"{section}_units"].values())
-        assert all(isinstance(time, str) for time in found[section]["time"])
-        assert len({len(values) for values in found[section].values()}) == 1
-
-
-def test_a_client_that_sends_all_defaults_makes_a_table_of_the_hours(client: httpx.Client) -> None:
-    """As openmeteo-python does: every unit by name, UTC, cells of land; the hours become columns, times are parsed."""
+def test_a_client_that_sends_all_defaults_and_asks_for_the_zone_of_the_place(client: httpx.Client) -> None:
+    """As openmeteo-python does, every unit by name, and the R package openmeteo, which reads times as local."""
     found = answer_of(
         client,
         **JANUARY,
-        hourly="temperature_2m,precipitation",
+        hourly="temperature_2m,cloud_cover",
         temperature_unit="celsius",
         wind_speed_unit="kmh",
         precipitation_unit="mm",
-        timezone="UTC",
+        timezone="auto",
         cell_selection="land",
     )
-    table = pd.DataFrame(found["hourly"])
-    table["time"] = pd.to_datetime(table["time"])
-    assert list(table.columns) == ["time", "temperature_2m", "precipitation"]
-    assert (table["time"].iloc[0], len(table)) == (pd.Timestamp("2022-01-01"), 744)
-    assert table["temperature_2m"].dtype == np.float64
-
-
-def test_a_client_that_asks_for_the_zone_of_the_place_reads_times_as_local(client: httpx.Client) -> None:
-    """As the R package openmeteo does: timezone=auto, sections of equal length, times without seconds in that zone."""
-    found = answer_of(client, **JANUARY, hourly="temperature_2m,cloud_cover", timezone="auto")
     assert found["timezone"] == "Asia/Ho_Chi_Minh"
-    time = datetime.strptime(found["hourly"]["time"][0], "%Y-%m-%dT%H:%M").replace(tzinfo=UTC)
-    assert time == datetime(2022, 1, 1, tzinfo=UTC)
+    table = pd.DataFrame(found["hourly"])
+    assert list(table.columns) == ["time", "temperature_2m", "cloud_cover"]
+    assert (pd.to_datetime(table["time"]).iloc[0], len(table)) == (pd.Timestamp("2022-01-01"), 744)
+    assert table["temperature_2m"].dtype == np.float64
     assert found["hourly"]["cloud_cover"] == [None] * 744
 
 

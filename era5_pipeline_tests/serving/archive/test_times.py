@@ -15,10 +15,8 @@ from era5_pipeline.serving.archive.times import (
     AnswerZone,
     Days,
     answer_zone,
-    days_as_json,
-    days_as_text,
-    hours_as_json,
-    hours_as_text,
+    texts_of,
+    times_as_json,
 )
 
 days_asked = st.builds(
@@ -33,15 +31,15 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 def test_hours_are_local_times_without_seconds_or_zone(days: Days) -> None:
     midnight = datetime.combine(days.first, datetime.min.time())
     expected = [f"{midnight + hour * HOUR:%Y-%m-%dT%H:%M}" for hour in range(24 * len(days))]
-    assert json.loads(hours_as_json(days, AnswerZone("Asia/Jakarta", 25_200), "iso8601")) == expected
-    assert hours_as_text(days, GMT, "iso8601") == expected
+    assert json.loads(times_as_json("hourly", days, AnswerZone("Asia/Jakarta", 25_200), "iso8601")) == expected
+    assert texts_of(times_as_json("hourly", days, GMT, "iso8601")) == expected
 
 
 @given(days_asked)
 def test_days_are_dates(days: Days) -> None:
     expected = [f"{days.first + number * DAY:%Y-%m-%d}" for number in range(len(days))]
-    assert json.loads(days_as_json(days, GMT, "iso8601")) == expected
-    assert days_as_text(days, GMT, "iso8601") == expected
+    assert json.loads(times_as_json("daily", days, GMT, "iso8601")) == expected
+    assert texts_of(times_as_json("daily", days, GMT, "iso8601")) == expected
 
 
 @given(days_asked, st.sampled_from([0, 3600, 25_200, -18_000, 19_800, -12_600]))
@@ -49,8 +47,8 @@ def test_unix_times_are_those_of_the_local_hours_and_midnights(days: Days, offse
     zone = AnswerZone("somewhere", offset)
     midnight = datetime.combine(days.first, datetime.min.time(), UTC) - timedelta(seconds=offset)
     hours = [int((midnight + hour * HOUR).timestamp()) for hour in range(24 * len(days))]
-    assert json.loads(hours_as_json(days, zone, "unixtime")) == hours
-    assert json.loads(days_as_json(days, zone, "unixtime")) == hours[::24]
+    assert json.loads(times_as_json("hourly", days, zone, "unixtime")) == hours
+    assert json.loads(times_as_json("daily", days, zone, "unixtime")) == hours[::24]
 
 
 @pytest.mark.parametrize(

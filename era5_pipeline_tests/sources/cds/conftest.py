@@ -1,4 +1,4 @@
-"""Fixtures: a test server for each module, and a source that uses it."""
+"""A fixture: the source `cds` on the test server of the folder above."""
 
 from __future__ import annotations
 
@@ -6,18 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.sources.cds.source_under_test import TODAY, SourceUnderTest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdsServer]:
-    with CdsServer(tmp_path_factory.mktemp("cds"), today=TODAY) as server:
-        yield server
+    from era5_pipeline_tests.cds_store import CdsServer
 
 
 @pytest.fixture

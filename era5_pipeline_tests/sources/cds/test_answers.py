@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 import requests
-import time_machine
 
 from era5_pipeline.model.errors import NotYetAvailableError, SourceError
 from era5_pipeline.model.months import Month
-from era5_pipeline.sources.cds.answers import RequestFailedError, describe_connection_error, error_of, retry_after
+from era5_pipeline.sources.cds.answers import RequestFailedError, describe_connection_error, error_of
 from era5_pipeline.sources.cds.retry_policy import RetryableError
 
 
@@ -35,28 +33,6 @@ def test_a_dead_proxy_is_named_with_its_setting_and_without_its_password(
     assert said.startswith("the proxy does not answer: Connection refused; ")
     assert "https_proxy is 127.0.0.1:9" in said
     assert "secret" not in said
-
-
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        ("17", 17.0),
-        ("1.5", 1.5),
-        ("-3", 0.0),
-        ("Fri, 20 Nov 2026 12:02:00 GMT", 120.0),
-        ("Fri, 20 Nov 2026 11:00:00 GMT", 0.0),
-        ("soon", None),
-        ("inf", None),
-        ("nan", None),
-        ("Fri, 31 Dec 9999 23:59:59 -1200", None),
-        ("", None),
-    ],
-)
-def test_retry_after_header(header: str, seconds: float | None) -> None:
-    response = requests.Response()
-    response.headers["Retry-After"] = header
-    with time_machine.travel(datetime(2026, 11, 20, 12, tzinfo=UTC), tick=False):
-        assert retry_after(response) == seconds
 
 
 MONTH = Month(2026, 11)

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-import time_machine
 
 from era5_pipeline.model.errors import MonthFailedError, SourceError
 from era5_pipeline.model.months import Month
@@ -135,14 +134,6 @@ def test_each_refetch_makes_the_service_retrieve_the_data_again(cds: SourceUnder
     orders = [tuple(inputs["time"]) for inputs in cds.server.submissions]
     assert len(set(orders)) == 4
     assert not is_fresh(cds.server.submissions[0])
-
-
-def test_a_recent_month_is_retrieved_even_if_it_is_in_the_cache(cds: SourceUnderTest, tmp_path: Path) -> None:
-    september = Month(2026, 9)
-    with time_machine.travel(TODAY, tick=False):
-        cds.fetch(september)
-        SourceUnderTest(cds.server, tmp_path / "another").fetch(september)
-    assert cds.server.retrievals == 2
 
 
 # --- looking for a request whose answer was lost -------------------------------
