@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 from zarr.core.buffer import default_buffer_prototype
 
 from era5_pipeline.model.errors import SourceError, UsageError
+from era5_pipeline.model.words import pip_install
 from era5_pipeline.runtime.object_store import S3Address, is_s3, slice_of
 from era5_pipeline.runtime.stores import S3Environment
 from era5_pipeline.sources.zarr.objects import ForbiddenError, TemporaryError
@@ -37,7 +38,6 @@ REMEDY = (
 )
 _BRANCH, _TAG, _MAIN = "branch:", "tag:", "main"
 _SNAPSHOT = re.compile(r"[0-9A-HJKMNP-TV-Z]{20}")  # Crockford's base 32
-_EXTRA_REMEDY = "Install the extra: pip install 'era5-pipeline[icechunk]'."
 _OLDEST_PYTHON = (3, 12)
 # A connection that is silent for so long is lost; a chunk is a few megabytes.
 _CONNECT_MS, _READ_MS, _OPERATION_MS = 10_000, 60_000, 600_000
@@ -208,7 +208,8 @@ def require_icechunk() -> None:
     lacking = [name for name in ("icechunk", "pcodec") if importlib.util.find_spec(name) is None]
     if lacking:
         raise UsageError(
-            f"Icechunk repositories need the library {' and '.join(lacking)}, not installed here", remedy=_EXTRA_REMEDY
+            f"Icechunk repositories need the library {' and '.join(lacking)}, not installed here",
+            remedy=f"Install it: {pip_install('era5-pipeline[icechunk]')}",
         )
 
 

@@ -86,8 +86,8 @@ class ReadOnlyStore(Store):
         """Open the store at a folder or address, without contacting it yet. With a `user`, the token is a password."""
         shown = without_credentials(url)
         if is_icechunk(url):
-            found = IcechunkObjects(IcechunkAddress.parse(url), is_anonymous=is_anonymous)
-            return cls(found, shown, say, pause, remedy or ICECHUNK_REMEDY)
+            objects = IcechunkObjects(IcechunkAddress.parse(url), is_anonymous=is_anonymous)
+            return cls(objects, shown, say, pause, remedy or ICECHUNK_REMEDY)
         # Google's objects are read over HTTPS, which needs neither a key nor Google's packages.
         address = _GOOGLE_HTTPS + url.removeprefix(_GOOGLE) if url.startswith(_GOOGLE) else url
         if is_http_url(address):

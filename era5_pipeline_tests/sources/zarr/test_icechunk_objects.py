@@ -109,9 +109,11 @@ def test_values_are_those_of_the_repository_by_every_way(
 
 @NEEDS_ICECHUNK
 def test_values_cut_in_space_are_those_cut_in_time(repository: Path, tmp_path: Path) -> None:
-    raws = [source(address_of(repository, f"single/{cut}"), tmp_path).fetch(MONTH) for cut in ("temporal", "spatial")]
+    in_time, in_space = (
+        source(address_of(repository, f"single/{cut}"), tmp_path).fetch(MONTH) for cut in ("temporal", "spatial")
+    )
     for column in COLUMNS:
-        np.testing.assert_array_equal(*(values_in(raw, column) for raw in raws))
+        np.testing.assert_array_equal(values_in(in_time, column), values_in(in_space, column))
 
 
 @NEEDS_ICECHUNK
@@ -222,7 +224,7 @@ def test_an_old_python_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @NEEDS_ICECHUNK
 def test_a_missing_library_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(icechunk_objects.importlib.util, "find_spec", lambda name: None if name == "pcodec" else name)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pcodec" else name)
     with pytest.raises(UsageError, match="the library pcodec, not installed") as refused:
         require_icechunk()
     assert "era5-pipeline[icechunk]" in refused.value.remedy
