@@ -22,5 +22,5 @@ LAYOUTS: dict[str, Layout] = {
 def layout_for(server: Server) -> Layout:
     """Choose the layout of a new table on this server."""
     if server.timescaledb is None:
-        return MonthPartitions()
+        return LAYOUTS[MonthPartitions.name]
     return LAYOUTS[Columnstore.name] if server.license == "timescale" else CHUNKED_HYPERTABLE
