@@ -209,7 +209,7 @@ def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Lay
     kind, is_by_time = row if row is not None else ("", None)
     _require_own_columns({name: column.type for name, column in table_columns(connection).items()})
     if kind == "p" and is_by_time:
-        return MonthPartitions()
+        return LAYOUTS[MonthPartitions.name]
     if server.timescaledb is not None:
         found = connection.execute(
             "SELECT compression_enabled FROM timescaledb_information.hypertables "

@@ -57,8 +57,8 @@ _PACKAGE = Path(__file__).parents[2]
 # On other systems, system libraries do not survive a fork.
 _CAN_FORK = sys.platform == "linux"
 _LOST = "The process of this run ended without recording a result; the system may have ended it to free memory."
-# Between two attempts to record the end of a run while Dagster's database does not answer.
-_PAUSE_SECONDS = 2.0
+# How long it is tried to record the end of a run while Dagster's database does not answer, and how often.
+_PATIENCE_SECONDS, _PAUSE_SECONDS = 600.0, 2.0
 _log = logging.getLogger(__name__)
 
 
@@ -211,6 +211,7 @@ def watch_run(instance: dg.DagsterInstance, pid: int, run_id: str) -> None:
     """
     with suppress(psutil.NoSuchProcess):
         psutil.Process(pid).wait()  # no child of this process: it has no exit code here
+    until = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
             run = instance.get_run_by_id(run_id)
@@ -220,7 +221,7 @@ def watch_run(instance: dg.DagsterInstance, pid: int, run_id: str) -> None:
                 note_lost(instance, run)
         except Exception as error:  # noqa: BLE001  # reported here: this is a thread of its own
             _log.warning("run %s: its process has ended, and that was not recorded: %s", run_id, error)
-            if is_lost_connection(error):
+            if is_lost_connection(error) and time.monotonic() < until:
                 time.sleep(_PAUSE_SECONDS)
                 continue
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -67,6 +68,10 @@ def launched(pipeline: Pipeline, area: str) -> Iterator[dg.DagsterRun]:
         wait_until(lambda: reloaded(pipeline, run).is_finished)
     finally:
         launcher.dispose()
+        # The threads that watch runs would go on asking for a database that is gone.
+        for thread in threading.enumerate():
+            if thread.name == "watch-run":
+                thread.join(60)
 
 
 def test_a_run_has_a_process_of_its_own_and_is_marked_as_failed_when_that_is_killed(pipeline: Pipeline) -> None:
