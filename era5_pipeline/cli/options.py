@@ -32,19 +32,22 @@ StoreOption = Annotated[
     typer.Option(
         "--store",
         metavar="ADDRESS",
-        help="Source zarr: a Zarr store of ERA5: a folder, s3://, gs:// or https://; or a preset: edh, ecmwf-arco.",
+        help="Source zarr: a Zarr store of ERA5: a folder, s3://, gs://, https:// or icechunk+...; or a preset: "
+        "earthmover, edh, ecmwf-arco.",
         show_default="ERA5_ZARR_URL",
     ),
 ]
 
 
 def store_overrides(source: str | None, store: str | None) -> dict[str, str | None]:
-    """The settings `source` and `zarr_url`: a store selects the source of stores, unless another is named.
+    """The settings `source` and `zarr_url`: a store selects the source of stores; a public one is a source itself.
 
     A folder becomes an absolute path: runs may have another current folder.
     """
     if store is None:
         return {"source": source}
+    if source_kind(store).is_known_store and source in (None, store, SOURCE_OF_STORES):
+        return {"source": store}
     if source not in (None, SOURCE_OF_STORES):
         raise UsageError(
             f"the source {source} does not take a store", remedy=f"Use --source {SOURCE_OF_STORES}, or leave it out."

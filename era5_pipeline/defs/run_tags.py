@@ -26,7 +26,7 @@ _REPEATED = (
     *("source", "files_dir", "variables", "strict_variables", "area", "point"),
     *("format", "allow_incomplete", "sparse_hours", "off_grid", "trust_files", "sample_hours"),
     # The path of the token's file, never the token. An address with a key in it is refused.
-    *("zarr_url", "zarr_token_file", "zarr_user"),
+    *("zarr_url", "zarr_token_file", "zarr_user", "earthmover_url"),
 )
 _DECIDE_SOURCE = ("source", "files_dir", "point")
 # A process id means nothing on another machine.

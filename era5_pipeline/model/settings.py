@@ -31,6 +31,7 @@ from era5_pipeline.model.source_kinds import (
 )
 from era5_pipeline.model.variables import ALL_NAME, Variable, VariableChoice, choose_variables
 
+EARTHMOVER_URL = "icechunk+s3://earthmover-icechunk-era5/icechunkV2"
 ARCO_URL = "gs://gcp-public-data-arco-era5/ar/full_37-1h-0p25deg-chunk-1.zarr-v3"
 FlatFormat = Literal["parquet", "csv"]
 Keep = Literal["all", "flat", "none"]
@@ -186,9 +187,15 @@ class Settings(BaseSettings):
     arco_url: str = Field(
         default=ARCO_URL, description="Source arco: address of the Zarr store, a folder, s3://, gs://, https://"
     )
+    earthmover_url: Annotated[str, AfterValidator(_zarr_address)] = Field(
+        default=EARTHMOVER_URL,
+        description="Source earthmover: address of the Icechunk repository, without a group: icechunk+s3://, "
+        "icechunk+file://, icechunk+https://",
+    )
     zarr_url: Annotated[str, AfterValidator(_zarr_address)] | None = Field(
         default=None,
-        description="Source zarr: address of the Zarr store, a folder, s3://, gs://, https://; or a preset",
+        description="Source zarr: address of the Zarr store, a folder, s3://, gs://, https://, icechunk+...; or a "
+        "preset",
     )
     zarr_token_file: Annotated[Path, AfterValidator(_absolute)] | None = Field(
         default=None, description="Source zarr: file that holds the token for the store, if it wants one"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class SourceKind:
         is_chunked: its values are in chunks of several months and places, each of which is read once for all months
             wanted. Without an area, a month has whatever places the source holds.
         states_no_version: its data need not state their version: that of recent months is inferred from their age.
+        is_known_store: a public store that the source `zarr` reads, by its name instead of its address.
     """
 
     name: str
@@ -50,6 +51,7 @@ class SourceKind:
     is_series: bool = False
     is_chunked: bool = False
     states_no_version: bool = False
+    is_known_store: bool = False
 
     @property
     def is_queued(self) -> bool:
@@ -62,6 +64,7 @@ class SourceKind:
         return self.is_queued and not self.is_series
 
 
+_STORE = SourceKind("zarr", is_service=True, is_chunked=True, states_no_version=True, raw_stage="download")
 SOURCE_KINDS: dict[str, SourceKind] = {
     kind.name: kind
     for kind in (
@@ -71,7 +74,8 @@ SOURCE_KINDS: dict[str, SourceKind] = {
         SourceKind(
             "point", is_service=True, requests_at_once=2, is_series=True, states_no_version=True, raw_stage="download"
         ),
-        SourceKind("zarr", is_service=True, is_chunked=True, states_no_version=True, raw_stage="download"),
+        _STORE,
+        *(replace(_STORE, name=name, is_known_store=True) for name in ("earthmover", "edh", "ecmwf-arco")),
         SourceKind("files", has_own_files=True),
         # Around Jakarta: 11 x 11 points.
         SourceKind("sample", is_generated=True, default_area="-5/106/-7.5/108.5", raw_stage="generate"),
@@ -79,7 +83,7 @@ SOURCE_KINDS: dict[str, SourceKind] = {
 }
 
 # The names in table order, as the command line offers them.
-SourceChoice = Literal["cds", "arco", "point", "zarr", "files", "sample"]
+SourceChoice = Literal["cds", "arco", "point", "zarr", "earthmover", "edh", "ecmwf-arco", "files", "sample"]
 
 # Defaults if no source is set: with a folder of files, with a Zarr store, with a point, and with none.
 SOURCE_OF_FOLDERS = "files"

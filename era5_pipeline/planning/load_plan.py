@@ -234,7 +234,7 @@ def _opened_chunks(settings: Settings, load: Load) -> tuple[Load, Callable[[Sequ
 
     source = source_of(settings)
     assert isinstance(source, ZarrSource)  # noqa: S101  # for type checkers
-    with source.opened() as (store, layout):
+    with source.for_months(load.months).opened() as (store, layout):
         axes = layout.axes_of(source.request.area)
         rates = stored_rates(store, layout, axes, load.months)
     held = replace(

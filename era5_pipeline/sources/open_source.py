@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from era5_pipeline.sources.files import FilesSource
 
 # Sources whose module is not named after them.
-_MODULES = {"cds": "cds.source", "zarr": "zarr.source"}
+_MODULES = {
+    "cds": "cds.source",
+    "zarr": "zarr.source",
+    "earthmover": "zarr.earthmover",
+    "edh": "zarr.source",
+    "ecmwf-arco": "zarr.source",
+}
 
 
 def module_of(name: str) -> str:

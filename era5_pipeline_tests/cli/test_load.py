@@ -33,8 +33,9 @@ from era5_pipeline_tests.commands import (
 )
 from era5_pipeline_tests.era5_files import joined_months
 from era5_pipeline_tests.pipelines import SMALL
+from era5_pipeline_tests.sources.zarr.test_icechunk_objects import NEEDS_ICECHUNK
 from era5_pipeline_tests.stores import free_port
-from era5_pipeline_tests.zarr_stores import BOXES, hours_between, write_store
+from era5_pipeline_tests.zarr_stores import BOXES, hours_between, write_repository, write_store
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -175,6 +176,29 @@ def test_months_of_a_zarr_store_read_each_chunk_once(on_server: InProcess) -> No
     assert on_server.months()["2020-02"]["source"] == "zarr"
     texts = [path.read_text(errors="replace") for path in on_server.home.rglob("*") if path.is_file()]
     assert sum("hush-7d1f" in text for text in texts) == 1
+
+
+@NEEDS_ICECHUNK
+def test_the_open_store_is_a_source_and_a_store_by_its_name(on_server: InProcess) -> None:
+    write_repository(on_server.home / "copy", hours_between(Month(2020, 1), Month(2020, 2)), ("temperature_2m",))
+    on_server.set(ERA5_EARTHMOVER_URL=f"icechunk+file://{on_server.home / 'copy'}")
+    asked = ("--area", "51/0/49/1", "--variables", "t2m")
+    plan = on_server.run(
+        "plan", "--from", "2020-01", "--to", "2020-02", "--store", "earthmover", *asked, "--json"
+    ).json()
+    # Of 12 x 12 places and 364 hours: 4 in time, 2 x 2 in space.
+    assert (plan["source"], plan["chunks"]["chunk"], plan["requests"]) == ("earthmover", [364, 12, 12], 16)
+    on_server.run("load", "--from", "2020-01", "--store", "earthmover", *asked)
+    on_server.run("load", "--from", "2020-02", "--source", "earthmover", *asked)
+    assert {month: entry["source"] for month, entry in on_server.months().items()} == {
+        "2020-01": "earthmover",
+        "2020-02": "earthmover",
+    }
+    assert "nothing changed" in on_server.run("load", "--from", "2020-01", "--store", "earthmover", *asked).out
+    on_server.set(ERA5_EARTHMOVER_URL=f"icechunk+file://{on_server.home / 'nowhere'}")
+    assert_explained(
+        on_server.run("load", "--from", "2020-03", "--source", "earthmover", code=8), "there is no Icechunk repository"
+    )
 
 
 def test_a_real_point_series_as_csv(on_server: InProcess, point_series: Path) -> None:

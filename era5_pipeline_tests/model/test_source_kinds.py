@@ -41,7 +41,7 @@ def test_the_setting_takes_the_sources_of_the_table_and_no_other(monkeypatch: py
     for name in SOURCE_KINDS:
         assert Settings(_env_file=None, source=name).source_name == name
     monkeypatch.setenv("ERA5_SOURCE", "csd")
-    with pytest.raises(UsageError, match="ERA5_SOURCE: Input should be cds, arco, point, zarr, files or sample"):
+    with pytest.raises(UsageError, match=f"ERA5_SOURCE: Input should be {names_of()}"):
         read_settings()
 
 
@@ -51,8 +51,8 @@ def test_every_source_has_a_module_that_opens_it(name: str) -> None:
 
 
 def test_names_are_listed_in_words() -> None:
-    assert names_of() == "cds, arco, point, zarr, files or sample"
-    assert names_of(services=True) == "cds, arco, point or zarr"
+    assert names_of() == "cds, arco, point, zarr, earthmover, edh, ecmwf-arco, files or sample"
+    assert names_of(services=True) == "cds, arco, point, zarr, earthmover, edh or ecmwf-arco"
 
 
 def test_a_source_that_the_table_does_not_have_has_no_traits() -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from era5_pipeline.runtime.object_store import Part
+    from era5_pipeline.sources.zarr.presets import S3Access
 
 ICECHUNK = "icechunk+"
 REMEDY = (
@@ -118,7 +119,7 @@ class IcechunkObjects:
     """Objects of one group of a snapshot, which is opened when first read from."""
 
     address: IcechunkAddress
-    is_anonymous: bool = False
+    s3: S3Access = "environment"
     _repository: Any = field(default=None, repr=False)  # icechunk's, as the session
     _session: Any = field(default=None, repr=False)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
@@ -180,7 +181,7 @@ class IcechunkObjects:
         )
         address = self.address
         try:
-            storage = _storage(address.place, is_anonymous=self.is_anonymous)
+            storage = _storage(address.place, self.s3)
             self._repository = icechunk.Repository.open(storage, config=config)
             self._session = self._repository.readonly_session(
                 address.branch, tag=address.tag, snapshot_id=address.snapshot
@@ -213,7 +214,7 @@ def require_icechunk() -> None:
         )
 
 
-def _storage(place: str, *, is_anonymous: bool) -> Any:  # noqa: ANN401  # icechunk's storage
+def _storage(place: str, s3: S3Access) -> Any:  # noqa: ANN401  # icechunk's storage
     import icechunk  # noqa: PLC0415  # an extra
 
     if place.startswith("file://"):
@@ -221,14 +222,15 @@ def _storage(place: str, *, is_anonymous: bool) -> Any:  # noqa: ANN401  # icech
     if not is_s3(place):
         return icechunk.http_storage(place)
     found, address = S3Environment.read(), S3Address.parse(place)
-    has_keys = not is_anonymous and (any(found.credentials) or _KEYS_FILE.expanduser().is_file())
+    endpoint = None if s3 == "public" else found.endpoint
+    has_keys = s3 == "environment" and (any(found.credentials) or _KEYS_FILE.expanduser().is_file())
     return icechunk.s3_storage(
         bucket=address.bucket,
         prefix=address.prefix or None,
-        region=found.region or "us-east-1",
-        endpoint_url=found.endpoint,
-        allow_http=bool(found.endpoint and found.endpoint.startswith("http://")),
-        force_path_style=found.endpoint is not None,
+        region=(None if s3 == "public" else found.region) or "us-east-1",
+        endpoint_url=endpoint,
+        allow_http=bool(endpoint and endpoint.startswith("http://")),
+        force_path_style=endpoint is not None,
         anonymous=not has_keys,
         from_env=has_keys,
     )

@@ -1,15 +1,18 @@
 """Addresses of public Zarr stores of ERA5, from their documentation; and the address, user and token of a request.
 
-Nobody has tried these presets against the services: they are what the documentation said on 2026-11-25.
+Nobody has tried these presets against the services: they are what the documentation said on 2026-11-25, or other users
+of Earthmover's repository on 2026-11-27. Each is a source, too, by its name.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from era5_pipeline.model.errors import SourceError, UsageError
+from era5_pipeline.model.settings import EARTHMOVER_URL
+from era5_pipeline.model.source_kinds import source_kind
 
 if TYPE_CHECKING:
     from era5_pipeline.model.settings import Settings
@@ -17,12 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Preset:
-    """A public store that wants a token; `user` is the name that goes with it, None: the token alone (Bearer)."""
+    """A public store; `user` is the name that goes with its token, None: the token alone (Bearer)."""
 
     name: str
     title: str
     url: str
     user: str | None = None
+    wants_token: bool = True
 
 
 PRESETS: dict[str, Preset] = {
@@ -39,8 +43,17 @@ PRESETS: dict[str, Preset] = {
             "ECMWF's ARCO data lake, chunks of long series",
             "https://arco.datastores.ecmwf.int/cadl-arco-geo-002/arco/reanalysis_era5_single_levels/sfc/geoChunked.zarr",
         ),
+        Preset(
+            "earthmover",
+            "Earthmover's open Icechunk repository, chunks of long series",
+            f"{EARTHMOVER_URL}//single/temporal",
+            wants_token=False,
+        ),
     )
 }
+# How S3 is asked: as the environment says; without a key; or without one, and at Amazon's own servers whatever the
+# environment says, which is of another store.
+S3Access = Literal["environment", "unsigned", "public"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +64,7 @@ class StoreAccess:
     user: str | None = None
     token: str | None = field(default=None, repr=False)
     remedy: str | None = None
+    s3: S3Access = "environment"
 
 
 def preset_names() -> str:
@@ -67,13 +81,18 @@ def resolved_url(text: str) -> str:
 
 def access_of(settings: Settings) -> StoreAccess:
     """The address, user and token by the settings."""
-    if settings.zarr_url is None:
+    name = settings.source_name if source_kind(settings.source_name).is_known_store else settings.zarr_url
+    if name is None:
         raise UsageError(
             "the source zarr needs the address of a store",
             remedy=f"Give --store ADDRESS, or set ERA5_ZARR_URL: a folder, s3://, gs:// or https://; or a preset: "
             f"{preset_names()}.",
         )
-    preset = PRESETS.get(settings.zarr_url)
+    preset = PRESETS.get(name)
+    if preset is not None and not preset.wants_token:
+        is_own = settings.earthmover_url == EARTHMOVER_URL
+        url = preset.url if is_own else f"{settings.earthmover_url}//{preset.url.rpartition('//')[2]}"
+        return StoreAccess(url, s3="public" if is_own else "unsigned")
     token = None if settings.zarr_token_file is None else _token_in(settings.zarr_token_file)
     user = settings.zarr_user or (preset.user if preset is not None else None)
     if preset is not None and token is None:
@@ -82,7 +101,7 @@ def access_of(settings: Settings) -> StoreAccess:
             remedy="Write it into a file that only you can read, and set ERA5_ZARR_TOKEN_FILE to its path "
             "(docs/sources.md says where to get one).",
         )
-    return StoreAccess(resolved_url(settings.zarr_url), user, token)
+    return StoreAccess(resolved_url(name), user, token)
 
 
 def _token_in(path: Path) -> str:

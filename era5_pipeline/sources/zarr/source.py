@@ -145,12 +145,23 @@ class ZarrSource(Source):
                 done += of_unit
             return MonthRecord(pieces, tuple(array.variable.column for array in layout.arrays))
 
+    def for_months(self, months: Collection[Month]) -> ZarrSource:
+        """The source as it reads these months: from which copy of the values, if the store has several."""
+        del months
+        return self
+
     @contextmanager
     def opened(self) -> Iterator[tuple[ReadOnlyStore, Layout]]:
         """Open the store and read its metadata, a few kilobytes and its axes."""
         access = self.access
         store = ReadOnlyStore.at(
-            access.url, self.say, token=access.token, user=access.user, remedy=access.remedy, pause=self.pause
+            access.url,
+            self.say,
+            token=access.token,
+            user=access.user,
+            remedy=access.remedy,
+            s3=access.s3,
+            pause=self.pause,
         )
         try:
             yield store, self._layout_of(store)
@@ -391,10 +402,10 @@ class ZarrSource(Source):
 
 
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> ZarrSource:
-    """Open the source described by the settings."""
+    """Open the source described by the settings: of any store, or of one that is known by name."""
     folder = settings.home / "raw" / ZarrSource.name
-    file_store = FileStore.of(settings)
-    return ZarrSource(access_of(settings), folder, request, settings.refetch, say, file_store=file_store)
+    file_store, name = FileStore.of(settings), settings.source_name
+    return ZarrSource(access_of(settings), folder, request, settings.refetch, say, file_store=file_store, name=name)
 
 
 def _report(before: int, total: int, read: int) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from zarr.core.buffer import Buffer, BufferPrototype
 
     from era5_pipeline.runtime.object_store import Part
+    from era5_pipeline.sources.zarr.presets import S3Access
 
 _GOOGLE, _GOOGLE_HTTPS = "gs://", "https://storage.googleapis.com/"
 _ATTEMPTS = 6
@@ -80,13 +81,13 @@ class ReadOnlyStore(Store):
         token: str | None = None,
         user: str | None = None,
         remedy: str | None = None,
-        is_anonymous: bool = False,
+        s3: S3Access = "environment",
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> ReadOnlyStore:
         """Open the store at a folder or address, without contacting it yet. With a `user`, the token is a password."""
         shown = without_credentials(url)
         if is_icechunk(url):
-            objects = IcechunkObjects(IcechunkAddress.parse(url), is_anonymous=is_anonymous)
+            objects = IcechunkObjects(IcechunkAddress.parse(url), s3)
             return cls(objects, shown, say, pause, remedy or ICECHUNK_REMEDY)
         # Google's objects are read over HTTPS, which needs neither a key nor Google's packages.
         address = _GOOGLE_HTTPS + url.removeprefix(_GOOGLE) if url.startswith(_GOOGLE) else url

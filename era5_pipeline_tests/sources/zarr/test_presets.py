@@ -32,7 +32,20 @@ def test_a_preset_brings_its_address_and_user_and_needs_a_token(tmp_path: Path) 
 def test_without_an_address_the_presets_are_named() -> None:
     with pytest.raises(UsageError, match="needs the address of a store") as caught:
         access_of(settings())
-    assert "edh, ecmwf-arco" in caught.value.remedy
+    assert "edh, ecmwf-arco, earthmover" in caught.value.remedy
+
+
+def test_a_preset_is_a_source_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("secret\n")
+    by_source = Settings(_env_file=None, source="edh", zarr_token_file=tmp_path / "key")
+    assert access_of(by_source) == access_of(settings(zarr_url="edh", zarr_token_file=tmp_path / "key"))
+
+
+def test_the_open_store_needs_no_token_and_no_key_nor_another_endpoint() -> None:
+    access = access_of(Settings(_env_file=None, source="earthmover"))
+    assert (access.url, access.token, access.s3) == (PRESETS["earthmover"].url, None, "public")
+    copied = access_of(Settings(_env_file=None, source="earthmover", earthmover_url="icechunk+s3://copy/era5"))
+    assert (copied.url, copied.s3) == ("icechunk+s3://copy/era5//single/temporal", "unsigned")
 
 
 @pytest.mark.parametrize("content", [None, "", "two words", "two\nlines", "schlüssel"])
