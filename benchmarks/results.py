@@ -124,7 +124,7 @@ def _commit() -> str | None:
 
 
 def _printed(*command: str) -> str | None:
-    """What the program prints; None if it fails."""
+    """Run a command and return its output without surrounding blanks; None if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_GIT_SECONDS)  # noqa: S603
     except (OSError, subprocess.SubprocessError):

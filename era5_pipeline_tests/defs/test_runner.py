@@ -74,7 +74,7 @@ def test_run_is_recorded_with_its_overrides_and_without_the_password(pipeline: P
 
 
 def test_results_of_the_stages_are_returned(pipeline: Pipeline) -> None:
-    """Of one that succeeds: test_assets. Each run has its own, and none are kept outside of runs."""
+    """Two runs in a row do not share results, and none are kept after them; `test_assets` has their contents."""
     run = pipeline.run("2020-07", **SMALL)
     assert run.results.load is not None
     assert (run.skipped, run.results.error, run.results.failed_checks) == (None, None, [])

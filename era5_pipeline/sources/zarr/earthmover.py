@@ -51,7 +51,7 @@ class EarthmoverSource(ZarrSource):
     def _of_group(self, cut: str) -> ZarrSource:
         access = replace(self.access, url=f"{self.access.url.removesuffix(_TEMPORAL)}{cut}")
         return ZarrSource(
-            access, self.folder, self.request, self.refetch, self.say, file_store=self.file_store, name=self.name
+            access, self.folder, self.request, self.refetch, self.say, self.pause, self.file_store, self.name
         )
 
     @override
@@ -71,9 +71,10 @@ class EarthmoverSource(ZarrSource):
         self._with(raw).invalidate(raw)
 
     def _with(self, raw: RawMonth) -> ZarrSource:
-        """The source that has the files of the raw month."""
-        known = self._cut_in_space.known(raw.month)
-        return self._cut_in_space if known is not None and known.files == raw.files else self._cut_in_time
+        """The source that has the files of the raw month, complete or not."""
+        folder = self._cut_in_space.month_folder(raw.month)
+        is_cut_in_space = any(file.path.parent == folder for file in raw.files)
+        return self._cut_in_space if is_cut_in_space else self._cut_in_time
 
 
 def _is_less_in_space(months: Collection[Month], area: Area | None) -> bool:

@@ -95,7 +95,7 @@ class IcechunkAddress:
 
     @property
     def reference(self) -> str:
-        """What of the repository is read, in words."""
+        """The snapshot, branch or tag that is read, named for messages."""
         if self.snapshot is not None:
             return f"snapshot {self.snapshot}"
         return f"branch {self.branch}" if self.branch is not None else f"tag {self.tag}"
@@ -256,5 +256,5 @@ def _translated(error: Exception) -> Exception:
 
 
 def _first_lines(error: Exception) -> str:
-    """What went wrong, without the places in Icechunk's own source."""
+    """The error's message on one line, without the trace through Icechunk's Rust code that follows it."""
     return " ".join(str(error).partition("\n\ncontext:")[0].split())[:300]

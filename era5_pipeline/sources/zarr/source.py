@@ -268,7 +268,7 @@ class ZarrSource(Source):
         variables = tuple(array.variable for array in layout.arrays)
         versions = _versions(month, hours, layout, read_at)
         part = CdsFilePart("instant", variables, hours, versions)
-        path = self._days(month) / f"c{number:05d}.nc"
+        path = self.month_folder(month) / f"c{number:05d}.nc"
         before = self._read_piece(month, number)
         with replacing(path) as temporary:
             attributes = {**_ATTRIBUTES, "source": f"the Zarr store {layout.shown}, of which this is a copy"}
@@ -341,7 +341,7 @@ class ZarrSource(Source):
         return tuple(self._file(month, known.pieces[key]) for key in sorted(known.pieces))
 
     def _file(self, month: Month, piece: Piece) -> RawFile:
-        return RawFile(self._days(month) / piece.name, piece.sha256, piece.bytes)
+        return RawFile(self.month_folder(month) / piece.name, piece.sha256, piece.bytes)
 
     def _read(self, month: Month) -> MonthRecord:
         value: Any = self.file_store.read_record(self._note(month))
@@ -376,9 +376,10 @@ class ZarrSource(Source):
         return self.folder / f"{self._stem(month)}.json"
 
     def _piece_note(self, month: Month, number: int) -> Path:
-        return self._days(month) / f"c{number:05d}.json"
+        return self.month_folder(month) / f"c{number:05d}.json"
 
-    def _days(self, month: Month) -> Path:
+    def month_folder(self, month: Month) -> Path:
+        """The folder of the month's pieces."""
         return self.folder / self._stem(month)
 
     @property

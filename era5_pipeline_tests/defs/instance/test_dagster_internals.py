@@ -34,7 +34,7 @@ PRIVATE = re.compile(r"\bdagster(_\w+)?(\.\w+)*\._\w+")
 
 
 def imported_names(path: Path) -> list[str]:
-    """What the file imports from modules of Dagster when it runs, not for its annotations alone, as dotted names."""
+    """List the dotted names that the file imports from Dagster, without those imported under TYPE_CHECKING."""
     text = path.read_text(encoding="utf-8")
     if "from dagster" not in text:  # most modules: parsing them all would take a second of each worker's start
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING
 
@@ -106,8 +107,11 @@ def test_what_is_recorded_of_a_month_is_of_the_copy_that_it_is_from(
     opened.record_completeness(opened.fetch(MONTH), is_complete=True)
     again = opened.known(MONTH)
     assert again is not None
+    # Also those of a month that was recorded as incomplete.
+    opened.record_completeness(again, is_complete=False)
     opened.invalidate(again)
-    assert opened.known(MONTH) is None
+    notes = [json.loads(path.with_suffix(".json").read_text()) for path in (file.path for file in again.files)]
+    assert [note["piece"] for note in notes] == [None] * len(again.files)
     shutil.rmtree(tmp_path / "raw")
     assert opened.known(Month(2020, 1)) is None
 
