@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 import subprocess
-import time
 from contextlib import closing
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from benchmarks.cells import CannotRunError, Measured, PlannedCell, median_ms, median_of, ratio, seconds_of
+from benchmarks.cells import CannotRunError, Laps, Measured, median_ms, median_of, planned, ratio, seconds_of
 from benchmarks.generated import LAST, STEP, area_of, flattened, generated_files, last_months, square
 from benchmarks.others import unpack
 from benchmarks.processes import ERA5, own_environment
-from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, Suite
+from benchmarks.suite import BenchContext, Suite, disk
 from era5_pipeline.model.grid import Location, location_ids, location_of, nearest_location
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
@@ -25,18 +24,16 @@ from era5_pipeline.warehouse.drop_month import drop_month
 from era5_pipeline.warehouse.load_month import load_month
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import numpy.typing as npt
     import pandas as pd
     import psycopg
 
-    from benchmarks.cells import Entries, Numbers
+    from benchmarks.cells import Entries, Numbers, PlannedCell
     from benchmarks.servers import Target
-    from benchmarks.suite import BenchContext
     from era5_pipeline.flat.flat_month import FlatMonth
-    from era5_pipeline.model.variables import Variable
     from era5_pipeline.sources.source import RawMonth
 
 # --- The table for the questions: 1,020 generated months of 100 places, 1,600 in the last year, with its files ---
@@ -68,6 +65,13 @@ class AskedTable:
         self.year_files: list[RawMonth] = []
         self._area, self._year_area = (square(_NORTH, _WEST, size) for size in (side, 4 * side))
 
+    @classmethod
+    def loaded(cls, context: BenchContext, count: int) -> Self:
+        """The table with its months loaded."""
+        table = cls(context.target, context.folder, context.rows, count)
+        table.load()
+        return table
+
     @property
     def year(self) -> tuple[Month, ...]:
         """The last twelve months, or all if there are fewer."""
@@ -85,12 +89,10 @@ class AskedTable:
         with closing(Prefetched(self._flat_months())) as flat_months:
             for raw, flat in flat_months:
                 load_month(self.target.warehouse, flat)
-                flat.path.unlink()
                 if flat.month in self.year:
                     self.year_files.append(raw)
-                else:
-                    for file in raw.files:
-                        file.path.unlink()
+                for path in (flat.path, *(file.path for file in raw.files if raw not in self.year_files)):
+                    path.unlink()
         with self.target.connect() as connection:
             connection.execute("ANALYZE weather")
 
@@ -105,29 +107,15 @@ class AskedTable:
         """The hours of the place in all months."""
         return sum(month.hours for month in self.months)
 
+    def last_year(self, connection: psycopg.Connection[Any]) -> pd.DataFrame:
+        """The hours of the place in the last year, all variables."""
+        first, end = self.year[0].start, self.year[-1].end
+        return read_place_hours(connection, self.place.location_id, DEFAULT_VARIABLES, first, end)
+
     @cached_property
     def netcdf_files(self) -> list[Path]:
         """The netCDF files of the last year, which one call would open."""
         return [path for raw in self.year_files for path in sorted(unpack(raw, self.folder / "netcdf").rglob("*.nc"))]
-
-
-# --- A year of one place from the month's netCDF files with xarray: the alternative to a warehouse ---
-
-
-def read_year(
-    paths: Sequence[Path], place: Location, variables: Iterable[Variable]
-) -> dict[str, npt.NDArray[np.float32]]:
-    """Read the hours of the place, ascending, by column, in the units of the table."""
-    import xarray as xr  # not needed to count the cells
-
-    with xr.open_mfdataset(
-        paths, combine="by_coords", data_vars="minimal", coords="minimal", compat="override", join="outer"
-    ) as dataset:
-        hours = dataset.sel(latitude=place.latitude, longitude=place.longitude, method="nearest").load()
-    return {
-        variable.column: (hours[variable.short_name].to_numpy() * variable.scale + variable.offset).astype(np.float32)
-        for variable in variables
-    }
 
 
 # --- The questions about one place, each timed from a new connection: all hours, yearly means, a year ---
@@ -159,10 +147,9 @@ def _from_connecting(
     """Read; return the answer, the seconds with a new connection, and the median of `times` reads on the same one."""
     import pandas as pd  # noqa: F401  # imported before the clock starts, as programs do it once
 
-    started = time.perf_counter()
+    clock = Laps()
     with table.target.warehouse.connect() as connection:
-        found = read(connection)
-        seconds = time.perf_counter() - started
+        found, seconds = read(connection), clock.lap()
         again = median_ms(lambda: read(connection), times) / 1000
     return found, {"seconds": seconds, "connected_seconds": again}
 
@@ -178,25 +165,34 @@ def all_hours(table: AskedTable) -> Measured:
 
 def year_of_hours(table: AskedTable) -> Measured:
     """The last year of the place, all variables."""
-    hours, figures = _from_connecting(table, partial(_last_year, table), _REPEATS)
+    hours, figures = _from_connecting(table, table.last_year, _REPEATS)
     return Measured(len(hours), figures)
 
 
 def year_from_netcdf(table: AskedTable) -> Measured:
-    """The same year from the months' netCDF files, unzipped in advance and in the page cache."""
+    """The same year by xarray from the months' netCDF files, unzipped in advance and in the page cache."""
+    import xarray as xr  # not needed to count the cells
+
+    def read() -> dict[str, npt.NDArray[np.float32]]:
+        """The hours of the place by column, in the units of the table."""
+        place, paths = table.place, table.netcdf_files
+        with xr.open_mfdataset(
+            paths, combine="by_coords", data_vars="minimal", coords="minimal", compat="override", join="outer"
+        ) as dataset:
+            hours = dataset.sel(latitude=place.latitude, longitude=place.longitude, method="nearest").load()
+        return {
+            of.column: (hours[of.short_name].to_numpy() * of.scale + of.offset).astype(np.float32)
+            for of in DEFAULT_VARIABLES
+        }
+
     with table.target.warehouse.connect() as connection:
-        expected = _last_year(table, connection)
-    values = read_year(table.netcdf_files, table.place, DEFAULT_VARIABLES)
-    seconds = seconds_of(lambda: read_year(table.netcdf_files, table.place, DEFAULT_VARIABLES))
+        expected = table.last_year(connection)
+    values = read()
+    seconds = seconds_of(read)
     for column, found in values.items():
         if not np.allclose(found, expected[column].to_numpy(), atol=_TOLERANCE, equal_nan=True):
             raise CannotRunError(f"{column} is not that of the table")
     return Measured(len(expected), {"seconds": seconds})
-
-
-def _last_year(table: AskedTable, connection: psycopg.Connection[Any]) -> pd.DataFrame:
-    first, end = table.year[0].start, table.year[-1].end
-    return read_place_hours(connection, table.place.location_id, DEFAULT_VARIABLES, first, end)
 
 
 def yearly_means(table: AskedTable, statement: str) -> Measured:
@@ -224,7 +220,7 @@ def run_climate(table: AskedTable) -> Measured:
     """Run the command."""
     home = table.folder / "home"
     home.mkdir(exist_ok=True)
-    started = time.perf_counter()
+    clock = Laps()
     done = subprocess.run(  # noqa: S603  # our own command
         (*ERA5, "climate", "--lat", str(table.place.latitude), "--lon", str(table.place.longitude)),
         env=own_environment(home, {"ERA5_DATABASE_URL": table.target.warehouse.url}),
@@ -235,7 +231,7 @@ def run_climate(table: AskedTable) -> Measured:
         check=False,
         timeout=_LIMIT_SECONDS,
     )
-    seconds = time.perf_counter() - started
+    seconds = clock.lap()
     if done.returncode:
         words = [line.strip(" │") for line in done.stderr.splitlines() if any(map(str.isalnum, line))]
         why = words[-1] if words else "it printed nothing"
@@ -257,17 +253,14 @@ def load_with(table: AskedTable, rows: int, *, summaries: bool) -> Measured:
     target, folder = table.target, table.folder / "cost"
     raw = generated_files(folder, _MONTH, area_of(rows / _MONTH.hours))
     target.calm()
-    started = time.perf_counter()
+    clock = Laps()
     flat = flattened(raw, folder, with_summaries=summaries)
-    ready = time.perf_counter()
+    flat_seconds = clock.lap()
     load_month(target.warehouse, flat, force=True)
-    loaded = time.perf_counter()
+    load_seconds = clock.lap()
     drop_month(target.warehouse, _MONTH)
-    figures = {"seconds": loaded - started, "flat_seconds": ready - started, "load_seconds": loaded - ready}
+    figures = {"seconds": flat_seconds + load_seconds, "flat_seconds": flat_seconds, "load_seconds": load_seconds}
     return Measured(flat.rows, figures)
-
-
-# --- Suite `ask`: the cells of these questions, their figures and ratios ---
 
 
 ALL_HOURS, YEAR, NETCDF, CLIMATE = "all hours", "a year", "a year, xarray on netCDF", "era5 climate"
@@ -283,57 +276,43 @@ def months_asked(context: BenchContext) -> int:
 def _ask_cells(context: BenchContext) -> list[PlannedCell]:
     """A cell for each question; the table is loaded when the first is measured."""
     count, cost_rows = months_asked(context), _COST_SHARE * context.rows
-
-    @cache
-    def table() -> AskedTable:
-        made = AskedTable(context.target, context.folder, context.rows, count)
-        made.load()
-        return made
-
-    def asked(question: Callable[[AskedTable], Measured]) -> Measured:
-        return question(table())
-
-    questions: dict[str, Callable[[AskedTable], Measured]] = {
-        ALL_HOURS: all_hours,
-        MEANS_OF_HOURS: partial(yearly_means, statement=FROM_HOURS),
-        MEANS_OF_MONTHS: partial(yearly_means, statement=FROM_SUMMARIES),
-        YEAR: year_of_hours,
-        NETCDF: year_from_netcdf,
-        CLIMATE: run_climate,
-        # After the questions, in the same table, to which this month does not belong.
-        WITH: partial(load_with, rows=cost_rows, summaries=True),
-        WITHOUT: partial(load_with, rows=cost_rows, summaries=False),
+    table = cache(partial(AskedTable.loaded, context, count))
+    questions: dict[str, Callable[[], Measured]] = {
+        ALL_HOURS: lambda: all_hours(table()),
+        MEANS_OF_HOURS: lambda: yearly_means(table(), FROM_HOURS),
+        MEANS_OF_MONTHS: lambda: yearly_means(table(), FROM_SUMMARIES),
+        YEAR: lambda: year_of_hours(table()),
+        NETCDF: lambda: year_from_netcdf(table()),
+        CLIMATE: lambda: run_climate(table()),
     }
-    return [
-        PlannedCell(
-            name, cost_rows if name in (WITH, WITHOUT) else context.rows, {"months": count}, partial(asked, question)
-        )
-        for name, question in questions.items()
-    ]
+    # After the questions, in the same table, to which this month does not belong.
+    costs: dict[str, Callable[[], Measured]] = {
+        WITH: lambda: load_with(table(), cost_rows, summaries=True),
+        WITHOUT: lambda: load_with(table(), cost_rows, summaries=False),
+    }
+    return planned(questions, context.rows, months=count) + planned(costs, cost_rows, months=count)
 
 
 def _ask_bytes(context: BenchContext) -> int:
     """Bytes on disk for the table with its log, and for the additional month."""
     held = months_asked(context) + 12 * YEAR_SHARE + 2 * _COST_SHARE
-    return context.rows * (held * TABLE_ROW_BYTES + _COST_SHARE * 2 * FILE_ROW_BYTES)
+    return disk(held, _COST_SHARE * 2)(context)
 
 
-def of_85_years(entries: Entries, name: str, find: Callable[[Entries, str], float | None]) -> float | None:
-    """A number of a cell; None if it was asked of a table with fewer months."""
-    is_whole = name in entries and entries[name]["parameters"]["months"] == MOST_MONTHS
-    return find(entries, name) if is_whole else None
+def of_85_years(entries: Entries) -> Entries:
+    """The cells that were asked of a table with all months."""
+    return {name: entry for name, entry in entries.items() if entry["parameters"]["months"] == MOST_MONTHS}
 
 
 def _ask_figures(entries: Entries) -> dict[str, float | None]:
     """Seconds of the questions, each from a new connection."""
-    of_months, of_hours, all_of_them, climate = (
-        of_85_years(entries, name, median_of) for name in (MEANS_OF_MONTHS, MEANS_OF_HOURS, ALL_HOURS, CLIMATE)
-    )
+    whole = of_85_years(entries)
+    of_months, of_hours = median_of(whole, MEANS_OF_MONTHS), median_of(whole, MEANS_OF_HOURS)
     return {
         "years85_yearly_means_seconds": of_hours if of_months is None else of_months,
         "years85_yearly_means_from_hours_seconds": of_hours,
-        "years85_all_hours_seconds": all_of_them,
-        "climate_seconds": climate,
+        "years85_all_hours_seconds": median_of(whole, ALL_HOURS),
+        "climate_seconds": median_of(whole, CLIMATE),
         "year_seconds": median_of(entries, YEAR),
         "year_connected_seconds": median_of(entries, YEAR, "connected_seconds"),
     }
@@ -341,10 +320,10 @@ def _ask_figures(entries: Entries) -> dict[str, float | None]:
 
 def _ask_ratios(entries: Entries) -> dict[str, float | None]:
     """How many times longer the year takes from netCDF files, and the share of a load that the summaries take."""
-    with_, without = (median_of(entries, name) for name in (WITH, WITHOUT))
+    times = ratio(median_of(entries, WITH), median_of(entries, WITHOUT), 4)
     return {
         "netcdf_to_table": ratio(median_of(entries, NETCDF), median_of(entries, YEAR, "connected_seconds")),
-        "monthly_cost": None if with_ is None or without is None else round(with_ / without - 1, 4),
+        "monthly_cost": None if times is None else round(times - 1, 4),
     }
 
 

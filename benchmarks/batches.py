@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from benchmarks.cells import CannotRunError, Measured, PlannedCell
+from benchmarks.cells import CannotRunError, Laps, Measured, PlannedCell, planned
 from benchmarks.generated import GeneratedHours, GeneratedMonths, scaled
 from benchmarks.methods import (
     OUR_LOADER,
@@ -25,18 +23,17 @@ from benchmarks.methods import (
     require_timescaledb,
 )
 from benchmarks.processes import run_at_once
-from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, Suite, disk
+from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, BenchContext, Suite, disk
 from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.model.grid import N_LOCATIONS
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from benchmarks.methods import Family, LoadMethod, Notes, TableKind
     from benchmarks.servers import Target
-    from benchmarks.suite import BenchContext
     from era5_pipeline.flat.flat_month import FlatMonth
 
 _HOUR = N_LOCATIONS  # rows of a global hour, which the study loads at a time
@@ -76,9 +73,6 @@ def files_in(folder: Path) -> Path:
     return files
 
 
-# --- Suites that compare ways to load one batch: insert, multi-insert, copy and tools, each into both tables ---
-
-
 # Rows of the study's insert and multi-insert benchmarks, for which a copy loads an hour of the globe.
 _INSERT_ROWS, _MULTI_INSERT_ROWS = 20_000, 100_000
 _WARM_UP_ROWS = 500
@@ -90,11 +84,23 @@ def _method_cells(context: BenchContext, *, family: Family, share: int | None) -
     rows = context.rows if share is None else scaled(context.rows, share)
 
     def load(method: LoadMethod, kind: TableKind, rows: int, *, is_calm: bool) -> Measured:
+        """Load the batch into an empty table; the figures are the seconds in total, of preparing and of copying."""
         target = batches.target(method, kind)
         batch = batches.batch(0, rows)
         if is_calm:
             target.calm()
-        return load_once(target, method, batch)
+        try:
+            prepare, copy, notes = _load_batch(target, method, batch)
+        except (CannotRunError, Era5Error):
+            raise
+        except Exception as error:  # of a library: attributed to its way alone, unless the server is gone
+            with target.connect():  # if this fails, its error is for the user
+                pass
+            text = " ".join(str(error).split())[:200]
+            raise CannotRunError(f"{method.name} failed: {type(error).__name__}: {text}") from error
+        figures = {"prepare_seconds": prepare, "copy_seconds": copy}
+        figures["seconds"] = copy if method.loads_only else prepare + copy
+        return Measured(target.require_rows(batch.rows.num_rows), figures, notes=notes | method.version())
 
     return [
         PlannedCell(
@@ -110,37 +116,14 @@ def _method_cells(context: BenchContext, *, family: Family, share: int | None) -
     ]
 
 
-def load_once(target: Target, method: LoadMethod, batch: Batch) -> Measured:
-    """Load the batch into the empty table; the figures are the seconds in total, of preparing and of copying."""
-    with _own_errors(target, method):
-        prepare, copy, notes = _load_batch(target, method, batch)
-    figures = {"prepare_seconds": prepare, "copy_seconds": copy}
-    figures["seconds"] = copy if method.loads_only else prepare + copy
-    return Measured(target.require_rows(batch.rows.num_rows), figures, notes=notes | method.version())
-
-
 def _load_batch(target: Target, method: LoadMethod, batch: Batch) -> tuple[float, float, Notes]:
     """Load the batch; return the seconds of preparing and of copying, and remarks."""
     with method.session(target.warehouse.url) as session:
-        started = time.perf_counter()
+        clock = Laps()
         prepared = method.prepare(batch)
-        ready = time.perf_counter()
+        seconds = clock.lap()
         notes = method.load(session, prepared)
-        return ready - started, time.perf_counter() - ready, notes
-
-
-@contextmanager
-def _own_errors(target: Target, method: LoadMethod) -> Iterator[None]:
-    """Attribute the error of a library to its way alone, unless the server is gone."""
-    try:
-        yield
-    except (CannotRunError, Era5Error):
-        raise
-    except Exception as error:
-        with target.connect():  # if this fails, its error is for the user
-            pass
-        text = " ".join(str(error).split())[:200]
-        raise CannotRunError(f"{method.name} failed: {type(error).__name__}: {text}") from error
+        return seconds, clock.lap(), notes
 
 
 def _suite(name: str, summary: str, load: str, family: Family, share: int | None = None) -> Suite:
@@ -148,17 +131,13 @@ def _suite(name: str, summary: str, load: str, family: Family, share: int | None
     return Suite(name=name, summary=summary, load=load, plan=plan, rows=_HOUR, repeats=10, bytes=disk(2, 4))
 
 
-_INSERTED, _MULTI_INSERTED = f"{_INSERT_ROWS:,} rows", f"{_MULTI_INSERT_ROWS:,} rows"
-_COPIED = f"{_A_BATCH}, {N_LOCATIONS:,} rows"
-INSERT = _suite("insert", "an INSERT for each row (a 52nd of --rows)", _INSERTED, "insert", _INSERT_ROWS)
+_STATEMENTS = "an INSERT for each row (a 52nd of --rows)", "many rows in a statement (a tenth of --rows)"
+_COPY = "every way to COPY a batch, with and without its preparation"
+INSERT = _suite("insert", _STATEMENTS[0], f"{_INSERT_ROWS:,} rows", "insert", _INSERT_ROWS)
 MULTI_INSERT = _suite(
-    "multi-insert",
-    "many rows in a statement (a tenth of --rows)",
-    _MULTI_INSERTED,
-    "multi-insert",
-    _MULTI_INSERT_ROWS,
+    "multi-insert", _STATEMENTS[1], f"{_MULTI_INSERT_ROWS:,} rows", "multi-insert", _MULTI_INSERT_ROWS
 )
-COPY = _suite("copy", "every way to COPY a batch, with and without its preparation", _COPIED, "copy")
+COPY = _suite("copy", _COPY, f"{_A_BATCH}, {N_LOCATIONS:,} rows", "copy")
 TOOLS = _suite("tools", "timescaledb-parallel-copy and pg_bulkload", f"{_A_BATCH}, as a CSV file", "tool")
 
 
@@ -293,15 +272,15 @@ def _conversion_cells(context: BenchContext) -> list[PlannedCell]:
             make_study_table(connection, kind)
         wanted = [batches.batch(number) for number in range(_BATCHES)]
         target.calm()
-        started = time.perf_counter()
+        clock = Laps()
         for batch in wanted:
             _load_batch(target, OUR_LOADER, batch)
-        loaded = time.perf_counter()
+        load = clock.lap()
         if kind == "regular":
             with target.connect() as connection:
                 connection.execute("SELECT create_hypertable('weather', 'time', migrate_data => true)")
-        done = time.perf_counter()
-        figures = {"seconds": done - started, "load_seconds": loaded - started, "convert_seconds": done - loaded}
+        convert = clock.lap()
+        figures = {"seconds": load + convert, "load_seconds": load, "convert_seconds": convert}
         return Measured(target.require_rows(batches.hours.rows_per_batch * _BATCHES), figures)
 
     def load_columnstore(*, direct: bool) -> Measured:
@@ -314,16 +293,15 @@ def _conversion_cells(context: BenchContext) -> list[PlannedCell]:
         filled.figures["bytes_per_row"] = target.bytes() / flat.rows
         return filled
 
-    ways: dict[str, tuple[int, dict[str, int], Callable[[], Measured]]] = {
-        "regular table, then migrate_data": (_BATCHES, {"batches": _BATCHES}, partial(load_hours, "regular")),
-        "straight into the hypertable": (_BATCHES, {"batches": _BATCHES}, partial(load_hours, "hypertable")),
-        "heap, then compress_chunk": (1, {}, partial(load_columnstore, direct=False)),
-        "direct compress": (1, {}, partial(load_columnstore, direct=True)),
+    whole: dict[str, Callable[[], Measured]] = {
+        "regular table, then migrate_data": partial(load_hours, "regular"),
+        "straight into the hypertable": partial(load_hours, "hypertable"),
     }
-    return [
-        PlannedCell(name, context.rows * count, parameters, measure)
-        for name, (count, parameters, measure) in ways.items()
-    ]
+    columns: dict[str, Callable[[], Measured]] = {
+        "heap, then compress_chunk": partial(load_columnstore, direct=False),
+        "direct compress": partial(load_columnstore, direct=True),
+    }
+    return planned(whole, context.rows * _BATCHES, batches=_BATCHES) + planned(columns, context.rows)
 
 
 CONVERSION = Suite(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from statistics import median
@@ -56,14 +57,33 @@ class PlannedCell:
     why_missing: Callable[[], str | None] = lambda: None
 
 
-# --- Time ---
+def planned(
+    measures: Mapping[str, Callable[[], Measured]],
+    rows: int,
+    why_missing: Callable[[], str | None] = lambda: None,
+    **parameters: Any,  # noqa: ANN401  # values of JSON
+) -> list[PlannedCell]:
+    """A cell for each of these measurements by name, all of as many rows and with the same parameters."""
+    return [PlannedCell(name, rows, parameters, measure, why_missing=why_missing) for name, measure in measures.items()]
+
+
+class Laps:
+    """A clock: `lap` gives the seconds since the last lap, or since it was made."""
+
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+
+    def lap(self) -> float:
+        """Start the next lap."""
+        last, self._last = self._last, time.perf_counter()
+        return self._last - last
 
 
 def seconds_of(work: Callable[[], object]) -> float:
     """Do the work; return the seconds it took."""
-    started = time.perf_counter()
+    clock = Laps()
     work()
-    return time.perf_counter() - started
+    return clock.lap()
 
 
 def median_ms(work: Callable[[], object], times: int) -> float:
@@ -72,23 +92,26 @@ def median_ms(work: Callable[[], object], times: int) -> float:
 
 
 class Meanwhile:
-    """Calls `run` in a thread while the context is open; it ends once `stopped` is set."""
+    """Calls `run` in a thread while the context is open; it ends once `stopped` is set, and its error is raised."""
 
     def __init__(self) -> None:
         self.stopped = threading.Event()
-        self._thread = threading.Thread(target=self.run, daemon=True)
+        self._pool = ThreadPoolExecutor(1)
 
     def run(self) -> None:
         """Do what is to be done meanwhile, until `stopped` is set."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._done = self._pool.submit(self.run)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         self.stopped.set()
-        self._thread.join()
+        with self._pool:
+            error = self._done.exception()
+        if error is not None and kind is None:
+            raise CannotRunError(f"what ran meanwhile failed: {error}") from error
 
 
 # --- Numbers from the entries of a suite's cells, by name ---
@@ -99,9 +122,9 @@ Entries = dict[str, dict[str, Any]]
 Ratio = tuple[str, str] | tuple[str, str, str]
 
 
-def ratio(above: float | None, below: float | None) -> float | None:
-    """The quotient, rounded to 0.001; None if one of the values is missing."""
-    return None if above is None or not below else round(above / below, 3)
+def ratio(above: float | None, below: float | None, digits: int = 3) -> float | None:
+    """The quotient, rounded; None if one of the values is missing."""
+    return None if above is None or not below else round(above / below, digits)
 
 
 def median_of(entries: Entries, name: str, figure: str = "seconds") -> float | None:
@@ -118,11 +141,9 @@ def rate_of(entries: Entries, name: str, figure: str = "seconds") -> float | Non
     return None if not seconds else float(entries[name]["rows"]) / seconds
 
 
-def rate_ratio(entries: Entries, above: str, below: str, figure: str = "seconds") -> float | None:
-    """The rate of one cell over that of another."""
-    return ratio(rate_of(entries, above, figure), rate_of(entries, below, figure))
-
-
 def rate_ratios(wanted: Mapping[str, Ratio]) -> Callable[[Entries], dict[str, float | None]]:
-    """Make the function that calculates these ratios from a suite's entries."""
-    return lambda entries: {name: rate_ratio(entries, *of) for name, of in wanted.items()}
+    """Make the function that calculates these ratios of the rates of two cells from a suite's entries."""
+    return lambda entries: {
+        name: ratio(rate_of(entries, above, *figure), rate_of(entries, below, *figure))
+        for name, (above, below, *figure) in wanted.items()
+    }

@@ -1,5 +1,7 @@
 """`python -m benchmarks` and `era5 bench`: measure here; make tables and figures of results."""
 
+import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -124,11 +126,8 @@ def run(
     )
     results = ResultsFile(json_file or settings.home / "benchmarks" / f"{machine_name()}.json")
     console = Console(stderr=True)
+    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     with console.status("planning") as status:
-
-        def say(text: str) -> None:
-            console.print(text, markup=False, highlight=False, soft_wrap=True)
-
         try:
             run_plan(chosen, options, settings.home, results, say, status.update)
         finally:
@@ -171,10 +170,8 @@ def _numbers(option: str, text: str, most: int) -> tuple[int, ...]:
 
 
 def _default_workers() -> tuple[int, ...]:
-    import os
-
-    most = 2 * (os.cpu_count() or 1)
-    return tuple(count for count in (1, 2, 4, 8, 16, 32) if count <= max(2, most))
+    most = max(2, 2 * (os.cpu_count() or 1))
+    return tuple(count for count in (1, 2, 4, 8, 16, 32) if count <= most)
 
 
 def _print(results: "ResultsFile", suites: "Sequence[Suite]") -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import time
+from collections import Counter
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.cells import Measured, PlannedCell, median_of
-from benchmarks.suite import Suite, disk
+from benchmarks.cells import Entries, Laps, Measured, PlannedCell, median_of
+from benchmarks.suite import BenchContext, Suite, disk
 from era5_pipeline.climate.trends import FEWEST_YEARS, trends_of_years
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from collections.abc import Callable
 
-    from benchmarks.cells import Entries
-    from benchmarks.suite import BenchContext
+    import numpy.typing as npt
 
     FloatArray = npt.NDArray[np.float64]
 
@@ -62,41 +62,31 @@ def _is_covered_by_estimate(values: FloatArray) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _told_by_kendall(values: FloatArray) -> int:
-    """The number of series (k, n) in which Kendall's test, which takes years as independent, finds a trend."""
-    from scipy import stats
-
-    times = np.arange(len(values))
-    return sum(bool(stats.kendalltau(times, one).pvalue < 0.05) for one in values.T)
-
-
 def _measure(count: int, missing: str, series: int) -> Measured:
     """For each autocorrelation, the shares of series with an interval, of these that contain 0, and that lie above."""
+    from scipy import stats
+
     figures: dict[str, float] = {}
-    started = time.monotonic()
+    clock = Laps()
     for lag1 in LAG1:
-        random = np.random.default_rng(_SEED)
-        given, covered, above, by_estimate, by_kendall = 0, 0, 0, 0, 0
+        random, found = np.random.default_rng(_SEED), Counter[str]()
         for number in range(_PATTERNS):
             years = _years(count, missing, random)
             size = series // _PATTERNS + (number < series % _PATTERNS)
             values = _autocorrelated(lag1, int(years[-1]) + 1, size, random)[years]
-            found = trends_of_years(years.astype(np.float64), values)
-            has_interval = np.isfinite(found.half_widths)
-            given += int(has_interval.sum())
-            covered += int((np.abs(found.values) <= found.half_widths)[has_interval].sum())
-            above += int((found.values > found.half_widths)[has_interval].sum())
+            trends = trends_of_years(years.astype(np.float64), values)
+            has_interval = np.isfinite(trends.half_widths)
+            found["given"] += int(has_interval.sum())
+            found["coverage"] += int((np.abs(trends.values) <= trends.half_widths)[has_interval].sum())
+            found["warmer"] += int((trends.values > trends.half_widths)[has_interval].sum())
             if missing == "none":
-                by_estimate += int(_is_covered_by_estimate(values).sum())
-                by_kendall += _told_by_kendall(values)
-        if missing == "none":
-            figures |= {f"estimate_{lag1}": by_estimate / series, f"kendall_{lag1}": by_kendall / series}
-        figures |= {
-            f"given_{lag1}": given / series,
-            f"coverage_{lag1}": covered / given,
-            f"warmer_{lag1}": above / given,
-        }
-    return Measured(series, {"seconds": time.monotonic() - started, **figures})
+                found["estimate"] += int(_is_covered_by_estimate(values).sum())
+                # Kendall's test takes years as independent.
+                tests = (stats.kendalltau(np.arange(len(values)), one) for one in values.T)
+                found["kendall"] += sum(bool(test.pvalue < 0.05) for test in tests)
+        for name, number in found.items():
+            figures[f"{name}_{lag1}"] = number / (found["given"] if name in ("coverage", "warmer") else series)
+    return Measured(series, {"seconds": clock.lap(), **figures})
 
 
 def _coverage_cells(context: BenchContext) -> list[PlannedCell]:
@@ -109,27 +99,22 @@ def _coverage_cells(context: BenchContext) -> list[PlannedCell]:
             {"years": count, "missing": missing},
             partial(_measure, count, missing, context.rows),
         )
-        for missing in MISSING
-        for count in LENGTHS
+        for missing, count in product(MISSING, LENGTHS)
     ]
 
 
 def _coverage_figures(entries: Entries) -> dict[str, float | None]:
     """The lowest and highest coverage of all cells, the fewest intervals, and the most series told to be warmer."""
-    found = {
-        what: [
-            value
-            for name in entries
-            for lag1 in LAG1
-            if (value := median_of(entries, name, f"{what}_{lag1}")) is not None
-        ]
-        for what in ("coverage", "given", "warmer")
-    }
+
+    def of_all(what: str, choose: Callable[..., float | None]) -> float | None:
+        found = (median_of(entries, name, f"{what}_{lag1}") for name in entries for lag1 in LAG1)
+        return choose((value for value in found if value is not None), default=None)
+
     return {
-        "lowest_coverage": min(found["coverage"], default=None),
-        "highest_coverage": max(found["coverage"], default=None),
-        "fewest_given": min(found["given"], default=None),
-        "most_told_warmer": max(found["warmer"], default=None),
+        "lowest_coverage": of_all("coverage", min),
+        "highest_coverage": of_all("coverage", max),
+        "fewest_given": of_all("given", min),
+        "most_told_warmer": of_all("warmer", max),
     }
 
 

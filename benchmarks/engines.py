@@ -18,11 +18,10 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from benchmarks.others import COLUMN, BySql, OfClickhouse, OfPostgres, Store
+from benchmarks.others import COLUMN, Answer, BySql, OfClickhouse, OfPostgres, Store
 from era5_pipeline.runtime.stores import S3Environment
 
 if TYPE_CHECKING:
-    from benchmarks.others import Answer
     from era5_pipeline.lake.months import Lake
     from era5_pipeline.model.months import Month
     from era5_pipeline.postgres.connect import Warehouse
@@ -130,9 +129,6 @@ class Polars(Engine):
         self._polars = polars
         self.opened = polars.scan_iceberg(self._subject.table())
 
-    def close(self) -> None:
-        """Do nothing: each question opens its files."""
-
     def place_hours(self) -> Answer:
         """Filter."""
         found = self.opened.filter(self._polars.col("location_id") == self.place).sort("time").select(COLUMN)
@@ -166,9 +162,6 @@ class PyArrow(Engine):
     def open(self) -> None:
         """Open the table."""
         self.opened = self._subject.table()
-
-    def close(self) -> None:
-        """Do nothing: each question opens its files."""
 
     def place_hours(self) -> Answer:
         """Filter by the scan."""

@@ -11,20 +11,22 @@ import calendar
 import multiprocessing
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.cells import CannotRunError, Measured
+from benchmarks.cells import CannotRunError, Laps, Measured
 from benchmarks.others import COLUMN, files_below, forget_cached
-from benchmarks.processes import free_port, require_soon
+from benchmarks.processes import free_port, require_soon, running
 from era5_pipeline.climate import everywhere
 from era5_pipeline.climate.answer import YearSpan
 from era5_pipeline.climate.everywhere import BLOCK_LOCATIONS, EverywhereQuestion, LakeTask, blocks_of
@@ -57,9 +59,6 @@ ON_S3, ON_FAR_S3 = (
 DELAY_SECONDS = {ON_S3: 0.0, ON_FAR_S3: 0.02}
 
 
-# --- Of the year in the suite's lake, a folder ---
-
-
 def of_folder(target: Target, lake: Lake, folder: Path, year: int, *, on_dask: bool) -> Measured:
     """Compute the trends at all places from the lake's hours; a year gives none, but is read as any other."""
     years = YearSpan(year, year)
@@ -67,10 +66,9 @@ def of_folder(target: Target, lake: Lake, folder: Path, year: int, *, on_dask: b
     with target.connect() as connection:
         tasks = everywhere.lake_tasks(connection, lake, question)
     forget_cached(files_below(folder))
-    started = time.monotonic()
+    clock = Laps()
     blocks = everywhere.answers_of_dask(tasks, None) if on_dask else map(everywhere.compute, tasks)
-    places = everywhere.all_rows(question, blocks).num_rows
-    seconds = time.monotonic() - started
+    places, seconds = everywhere.all_rows(question, blocks).num_rows, clock.lap()
     rows = places * (8_784 if calendar.isleap(year) else 8_760)
     figures = {"seconds": seconds, "blocks": float(len(tasks)), "bytes_per_row": _bytes_read(folder) / rows}
     return Measured(rows, figures, notes={"cold": "files dropped from the page cache"})
@@ -83,10 +81,9 @@ def _bytes_read(folder: Path) -> int:
         metadata = pq.read_metadata(path)
         size += metadata.serialized_size
         for number in range(metadata.num_row_groups):
-            group = metadata.row_group(number)
-            columns = (group.column(index) for index in range(group.num_columns))
+            columns = metadata.row_group(number).to_dict()["columns"]
             size += sum(
-                column.total_compressed_size for column in columns if column.path_in_schema in ("location_id", COLUMN)
+                of["total_compressed_size"] for of in columns if of["path_in_schema"] in ("location_id", COLUMN)
             )
     return size
 
@@ -129,9 +126,9 @@ class Band:
         with _versitygw(program, self.folder) as upstream, _proxy(upstream, DELAY_SECONDS[name]) as counted:
             tasks = self._tasks(files)
             before, load = [number.value for number in counted], os.getloadavg()[0]
-            started, cpu = time.monotonic(), time.process_time()
+            clock, cpu = Laps(), time.process_time()
             places = sum(block.num_rows for block in map(everywhere.compute, tasks))
-            seconds, cpu = time.monotonic() - started, time.process_time() - cpu
+            seconds, cpu = clock.lap(), time.process_time() - cpu
             requests, size = (int(number.value - of) for number, of in zip(counted, before, strict=True))
         if places != self.parallels * N_LONGITUDES:
             raise CannotRunError(f"it has {places:,} places of {self.parallels * N_LONGITUDES:,}")
@@ -235,15 +232,11 @@ def _versitygw(program: str, folder: Path) -> Iterator[int]:
     """An S3 server on this machine, whose buckets are folders; yields its port."""
     port = free_port()
     command = [program, "--port", f"127.0.0.1:{port}", "--region", _REGION, "posix", str(folder / "buckets")]
-    keys = {"ROOT_ACCESS_KEY": _KEY, "ROOT_SECRET_KEY": _SECRET}
+    env = {**os.environ, "ROOT_ACCESS_KEY": _KEY, "ROOT_SECRET_KEY": _SECRET}
     quiet: Any = subprocess.DEVNULL
-    process = subprocess.Popen(command, env={**os.environ, **keys}, stdout=quiet, stderr=quiet)  # noqa: S603  # of the user
-    try:
+    with running(command, signal.SIGKILL, env=env, stdout=quiet, stderr=quiet):
         _await(port)
         yield port
-    finally:
-        process.kill()
-        process.wait()
 
 
 @contextmanager
@@ -263,14 +256,11 @@ def _proxy(upstream: int, delay: float) -> Iterator[tuple[Any, Any]]:
         "AWS_ACCESS_KEY_ID": _KEY,
         "AWS_SECRET_ACCESS_KEY": _SECRET,
     }
-    before = {name: os.environ.get(name) for name in own}
-    os.environ.update(own)
     try:
-        _await(port)
-        yield counted
+        with patch.dict(os.environ, own):
+            _await(port)
+            yield counted
     finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
         process.kill()
         process.join()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -11,10 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from benchmarks.cells import Measured, PlannedCell, missing_library, rate_ratios
-from benchmarks.generated import area_of, generated_files
-from benchmarks.suite import Suite, disk
-from era5_pipeline.flat.flatten import flatten_month
+from benchmarks.cells import Laps, Measured, PlannedCell, missing_library, planned, rate_ratios
+from benchmarks.generated import area_of, flattened, generated_files
+from benchmarks.suite import BenchContext, Suite, disk
 from era5_pipeline.flat.inventory import take_inventory
 from era5_pipeline.model.grid import N_LOCATIONS, Area
 from era5_pipeline.model.months import Month
@@ -23,14 +21,12 @@ from era5_pipeline.netcdf.archive import NetcdfFile, scratch_folder
 from era5_pipeline.netcdf.contents import inspect
 from era5_pipeline.netcdf.grib import ec_codes, inspect_grib
 from era5_pipeline.runtime.files import sha256_of
-from era5_pipeline.sources.source import RawFile
+from era5_pipeline.sources.source import RawFile, RawMonth
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from benchmarks.suite import BenchContext
-    from era5_pipeline.sources.source import RawMonth
 
 NETCDF_4, GRIB_1, GRIB_2 = "netCDF-4", "GRIB 1, 16 bits", "GRIB 2, CCSDS, 16 bits"
 _MONTH, _HOURS = Month(2023, 7), 24
@@ -99,9 +95,9 @@ def _seconds_to_describe(raw: RawMonth) -> float:
     """The seconds of finding out what the file holds, with nothing kept from before."""
     (path,) = (file.path for file in raw.files)
     is_grib = path.suffix == ".grib"
-    started = time.monotonic()
+    clock = Laps()
     contents = inspect_grib(NetcdfFile(path, path, kind="grib")) if is_grib else inspect(NetcdfFile(path, path))
-    seconds = time.monotonic() - started
+    seconds = clock.lap()
     assert not contents.problems  # noqa: S101  # generated
     return seconds
 
@@ -116,29 +112,23 @@ def _formats_cells(context: BenchContext) -> list[PlannedCell]:
     }
 
     def measure(name: str) -> Measured:
-        raw = raws[name]()
-        home = context.folder / "home"
+        raw, home = raws[name](), context.folder / "home"
         shutil.rmtree(home, ignore_errors=True)
         describe_seconds = _seconds_to_describe(raw)
         with scratch_folder(home) as scratch:
             inventory = take_inventory(raw, scratch)
-            started = time.perf_counter()
-            flat = flatten_month(raw, home / "flat", home=home, flat_format="parquet", inventory=inventory)
-            seconds = time.perf_counter() - started
+            clock = Laps()
+            flat = flattened(raw, home, inventory=inventory)
+            seconds = clock.lap()
         values = flat.rows * len(_COLUMNS)
-        figures = {
-            "seconds": seconds,
-            "values_per_s": values / seconds,
-            "bytes_per_value": sum(file.bytes for file in raw.files) / values,
-            "describe_seconds": describe_seconds,
-        }
+        figures = {"seconds": seconds, "values_per_s": values / seconds, "describe_seconds": describe_seconds}
+        figures["bytes_per_value"] = sum(file.bytes for file in raw.files) / values
         return Measured(flat.rows, figures, notes={"describe_seconds": "apart, once for a file: of GRIB its index"})
 
-    libraries: dict[str, tuple[str, ...]] = {NETCDF_4: (), GRIB_1: ("eccodes",), GRIB_2: ("eccodes",)}
-    return [
-        PlannedCell(name, context.rows, {}, partial(measure, name), why_missing=partial(missing_library, lacking))
-        for name, lacking in libraries.items()
-    ]
+    needs_eccodes = partial(missing_library, ("eccodes",))
+    return planned({NETCDF_4: partial(measure, NETCDF_4)}, context.rows) + planned(
+        {name: partial(measure, name) for name in (GRIB_1, GRIB_2)}, context.rows, needs_eccodes
+    )
 
 
 FORMATS = Suite(

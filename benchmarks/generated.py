@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -12,18 +13,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from era5_pipeline.flat.flatten import flatten_month
-from era5_pipeline.flat.formats import open_sink
 from era5_pipeline.model.grid import N_LOCATIONS, Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.sources.sample import SampleSource
-from era5_pipeline.sources.source import Request
+from era5_pipeline.sources.source import RawMonth, Request
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.model.variables import Variable
-    from era5_pipeline.sources.source import RawMonth
 
 # --- Generated months of a given size, made by the pipeline's own stages, for the benchmarks to load ---
 
@@ -73,6 +72,13 @@ def flattened(raw: RawMonth, folder: Path, **options: Any) -> FlatMonth:  # noqa
     return flatten_month(raw, folder / "flat", home=folder, flat_format="parquet", **options)
 
 
+def fresh_folder(folder: Path) -> Path:
+    """The folder, emptied."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
 def area_of(locations: float) -> Area:
     """A rectangle of about `locations` grid points, twice as wide as high."""
     locations = max(1, round(locations))
@@ -85,13 +91,6 @@ def area_of(locations: float) -> Area:
 def square(north: float, west: float, side: int) -> Area:
     """`side` x `side` grid points."""
     return Area(north, west, north - STEP * (side - 1), west + STEP * (side - 1))
-
-
-def write_csv(flat: FlatMonth, path: Path) -> None:
-    """Write the flat month as CSV with a header."""
-    with pq.ParquetFile(flat.path) as file, open_sink(path, "csv", file.schema_arrow) as sink:
-        for group in range(file.num_row_groups):
-            sink.write(file.read_row_group(group))
 
 
 # --- Batches of generated global hours: the study loads an hour of the globe (1,038,240 rows) at a time ---

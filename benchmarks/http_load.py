@@ -134,11 +134,6 @@ async def _run(load: HttpLoad) -> HttpLoadResult:
     )
 
 
-def _main() -> None:
-    given: dict[str, Any] = json.load(sys.stdin)
-    result = asyncio.run(_run(HttpLoad(**given | {"paths": tuple(given["paths"])})))
-    json.dump(asdict(result), sys.stdout)
-
-
 if __name__ == "__main__":
-    _main()
+    given: dict[str, Any] = json.load(sys.stdin)
+    json.dump(asdict(asyncio.run(_run(HttpLoad(**given | {"paths": tuple(given["paths"])})))), sys.stdout)

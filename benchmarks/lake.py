@@ -5,18 +5,17 @@ The questions are asked of a year at many places, and of 85 years at a few, whic
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
-from benchmarks.cells import Measured, PlannedCell, median_of, missing_library, rate_ratio, ratio
-from benchmarks.engines import ENGINES, QUESTIONS, OfWarehouse, Subject
+from benchmarks.cells import Laps, Measured, median_of, missing_library, planned, rate_ratios, ratio
+from benchmarks.engines import ENGINES, QUESTIONS, Engine, OfWarehouse, Subject
 from benchmarks.everywhere import ALL_CORES, ON_FAR_S3, ON_S3, ONE_WORKER, Band, of_folder
-from benchmarks.generated import last_months
-from benchmarks.others import NOTES, YEAR, GeneratedYear, database_files, files_below, fresh_folder, times_of
-from benchmarks.suite import FILE_ROW_BYTES, Suite, disk
+from benchmarks.generated import fresh_folder, last_months
+from benchmarks.others import NOTES, YEAR, Answer, GeneratedYear, database_files, files_below, times_of
+from benchmarks.suite import FILE_ROW_BYTES, BenchContext, Suite, disk
 from era5_pipeline.lake.open_lake import ORPHAN_HOURS, open_lake
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.warehouse.load_month import load_month
@@ -25,10 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from benchmarks.cells import Entries
-    from benchmarks.engines import Engine
-    from benchmarks.others import Answer
-    from benchmarks.suite import BenchContext
+    from benchmarks.cells import Entries, PlannedCell
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.lake.months import Lake
 
@@ -40,14 +36,6 @@ MANY_ALONE, MANY_BOTH = f"{ALONE}, few places", f"{BOTH}, few places"
 _ENDS = 20
 _TOLERANCE = 1e-6
 _FEW_PLACES = 8
-
-
-def of_decades(engine: type[Engine]) -> str:
-    """The name of the cell of an engine that is asked about few places and many months."""
-    return f"{engine.name}, few places"
-
-
-# --- The warehouse and the lake, with a year or with decades ---
 
 
 @dataclass(eq=False)
@@ -99,46 +87,36 @@ class _Loaded:
         fresh_folder(self.folder)
         lake = self._open() if for_lake else None
         target.calm()
-        of_months = []
+        of_months, clock = [], Laps()
         for flat in flats:
-            started = time.perf_counter()
             alongside = None if lake is None else lake.prepared(target.warehouse, flat)
             load_month(target.warehouse, flat, alongside=alongside)
             if lake is not None:
                 lake.after_commit(target.warehouse, ORPHAN_HOURS)
-            of_months.append(time.perf_counter() - started)
+            of_months.append(clock.lap())
         if for_lake:
             self.held.append(self)
         size = target.bytes() + (0 if lake is None else sum(of.bytes for of in lake.store.objects()))
         self.rows = sum(flat.rows for flat in flats)
         ids = flats[0].location_ids.ids()
         self.place = int(ids[ids.size // 2])
-        return Measured(
-            self.rows,
-            {
-                "seconds": sum(of_months),
-                "bytes_per_row": size / self.rows,
-                "first_months_ms": 1000 * median(of_months[:_ENDS]),
-                "last_months_ms": 1000 * median(of_months[-_ENDS:]),
-            },
-        )
+        figures = {"seconds": sum(of_months), "bytes_per_row": size / self.rows}
+        figures["first_months_ms"] = 1000 * median(of_months[:_ENDS])
+        figures["last_months_ms"] = 1000 * median(of_months[-_ENDS:])
+        return Measured(self.rows, figures)
 
     def flatten(self, *, for_lake: bool) -> tuple[list[FlatMonth], Measured]:
         """Flatten the months into one file each, or into the lake's files."""
         folder = fresh_folder(self.year.folder / ("bands" if for_lake else "flat"))
         _ = self.year.raw  # generated before the clock starts
-        started = time.perf_counter()
+        clock = Laps()
         flats = self.year.flatten(folder, for_lake=for_lake)
-        seconds = time.perf_counter() - started
-        rows = sum(flat.rows for flat in flats)
-        size = sum(flat.row_bytes for flat in flats)
-        return flats, Measured(rows, {"seconds": seconds, "bytes_per_row": size / rows})
+        seconds, rows = clock.lap(), sum(flat.rows for flat in flats)
+        bytes_per_row = sum(flat.row_bytes for flat in flats) / rows
+        return flats, Measured(rows, {"seconds": seconds, "bytes_per_row": bytes_per_row})
 
     def _open(self) -> Lake:
         return open_lake(Settings(_env_file=None, home=self.context.folder / "home", lake=str(self.folder)))
-
-
-# --- The suite ---
 
 
 def _lake_cells(context: BenchContext) -> list[PlannedCell]:
@@ -151,14 +129,6 @@ def _lake_cells(context: BenchContext) -> list[PlannedCell]:
     band = Band(folder / "band", context.rows)
 
     needs_iceberg = partial(missing_library, ("pyiceberg",))
-
-    def cell(name: str, measure: Callable[[], Measured], why_missing: Callable[[], str | None]) -> PlannedCell:
-        return PlannedCell(name, 12 * context.rows, {}, measure, why_missing=why_missing)
-
-    def of_decade(name: str, measure: Callable[[], Measured], why_missing: Callable[[], str | None]) -> PlannedCell:
-        # Loading a thousand months takes minutes.
-        return PlannedCell(name, few.rows * count, {"months": count}, measure, None, 1, why_missing)
-
     ways: dict[str, Callable[[], Measured]] = {
         ONE_FILE: lambda: year.flatten(for_lake=False)[1],
         BANDS: lambda: year.flatten(for_lake=True)[1],
@@ -167,27 +137,25 @@ def _lake_cells(context: BenchContext) -> list[PlannedCell]:
         ONE_WORKER: partial(year.everywhere, on_dask=False),
         ALL_CORES: partial(year.everywhere, on_dask=True),
     }
-    return [
-        *(cell(name, measure, needs_iceberg) for name, measure in ways.items()),
-        *(cell(engine.name, partial(year.asked, engine), engine.why_missing) for engine in ENGINES),
-        *(
-            PlannedCell(name, band.asked_rows, {}, partial(band.measure, name), why_missing=needs_iceberg)
-            for name in (ON_S3, ON_FAR_S3)
-        ),
-        of_decade(MANY_ALONE, partial(decades.load, for_lake=False), needs_iceberg),
-        of_decade(MANY_BOTH, partial(decades.load, for_lake=True), needs_iceberg),
-        *(of_decade(of_decades(engine), partial(decades.asked, engine), engine.why_missing) for engine in ENGINES),
-    ]
+    far = {name: partial(band.measure, name) for name in (ON_S3, ON_FAR_S3)}
+    loads = {MANY_ALONE: partial(decades.load, for_lake=False), MANY_BOTH: partial(decades.load, for_lake=True)}
+    cells = planned(ways, 12 * context.rows, needs_iceberg)
+    for engine in ENGINES:
+        cells += planned({engine.name: partial(year.asked, engine)}, 12 * context.rows, engine.why_missing)
+    cells += planned(far, band.asked_rows, needs_iceberg)
+    many = planned(loads, few.rows * count, needs_iceberg, months=count)
+    for engine in ENGINES:
+        asked = {f"{engine.name}, few places": partial(decades.asked, engine)}
+        many += planned(asked, few.rows * count, engine.why_missing, months=count)
+    # Loading a thousand months takes minutes.
+    return cells + [replace(cell, most_repeats=1) for cell in many]
 
 
 def _lake_ratios(entries: Entries) -> dict[str, float | None]:
     """How fast the lake's files are written and loaded, relative to a warehouse alone, and how its cost grows."""
     first, last = (median_of(entries, MANY_BOTH, f"{end}_months_ms") for end in ("first", "last"))
-    return {
-        "lake_files_to_one_file": rate_ratio(entries, BANDS, ONE_FILE),
-        "both_to_warehouse_alone": rate_ratio(entries, BOTH, ALONE),
-        "last_months_to_first": ratio(last, first),
-    }
+    rates = {"lake_files_to_one_file": (BANDS, ONE_FILE), "both_to_warehouse_alone": (BOTH, ALONE)}
+    return {**rate_ratios(rates)(entries), "last_months_to_first": ratio(last, first)}
 
 
 LAKE = Suite(

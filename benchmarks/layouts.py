@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import time
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import mean, median, stdev
@@ -12,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
-from benchmarks.cells import CannotRunError, Meanwhile, Measured, PlannedCell, median_ms, rate_ratios, ratio, seconds_of
+from benchmarks.cells import CannotRunError, Laps, Meanwhile, Measured, PlannedCell, rate_ratios, ratio, seconds_of
 from benchmarks.generated import GeneratedMonths, area_of, flattened, generated_files
 from benchmarks.methods import pipeline_copy
-from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, Suite
+from benchmarks.servers import ROWS, Target, number_of
+from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, BenchContext, Suite
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.variables import DEFAULT_VARIABLES
+from era5_pipeline.model.variables import DEFAULT_VARIABLES, Variable
 from era5_pipeline.warehouse.layouts import LAYOUTS, Layout
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 from era5_pipeline.warehouse.layouts.layout import WEATHER, month_where
@@ -31,14 +31,8 @@ if TYPE_CHECKING:
     import psycopg
 
     from benchmarks.cells import Entries
-    from benchmarks.servers import Target
-    from benchmarks.suite import BenchContext
     from era5_pipeline.flat.flat_month import FlatMonth
-    from era5_pipeline.model.variables import Variable
     from era5_pipeline.postgres.connect import Warehouse
-
-# --- Compare the layouts: rate of loading, bytes per row, and time to read one month of a location ---
-
 
 COMPRESSED_AFTERWARDS = "columnstore by compress_chunk"
 _LOCATIONS = 50
@@ -56,25 +50,16 @@ class Reader(Meanwhile):
         self._query = sql.SQL("SELECT count(*) FROM {} WHERE location_id = {} AND {}").format(
             WEATHER, sql.Literal(location), month_where(flat.month)
         )
-        self._error = ""
 
     def run(self) -> None:
         """Query with pauses."""
-        try:
-            with self._warehouse.connect() as connection:
-                while not self.stopped.wait(_PAUSE_SECONDS):
-                    started = time.monotonic()
-                    row = connection.execute(self._query).fetchone()
-                    self.longest_ms = max(self.longest_ms, (time.monotonic() - started) * 1000)
-                    if row != (self._hours,):
-                        self._error = f"saw {row} hours of {self._hours}"
-        except Exception as error:  # noqa: BLE001  # raised on exit
-            self._error = str(error)
-
-    def __exit__(self, *_: object) -> None:
-        super().__exit__()
-        if self._error:
-            raise CannotRunError(f"a reader: {self._error}")
+        with self._warehouse.connect() as connection:
+            while not self.stopped.wait(_PAUSE_SECONDS):
+                clock = Laps()
+                row = connection.execute(self._query).fetchone()
+                self.longest_ms = max(self.longest_ms, clock.lap() * 1000)
+                if row != (self._hours,):
+                    raise AssertionError(f"a reader saw {row} hours of {self._hours}")
 
 
 def _layout_cells(context: BenchContext) -> list[PlannedCell]:
@@ -137,8 +122,8 @@ def _warm_ms(questions: Sequence[Callable[[], object]]) -> float:
     taken = []
     for ask in questions:
         ask()
-        taken.append(median_ms(ask, 1))
-    return median(taken)
+        taken.append(seconds_of(ask))
+    return 1000 * median(taken)
 
 
 LAYOUTS_SUITE = Suite(
@@ -178,33 +163,26 @@ _STANDARD_ERRORS = 2.0
 
 def _scale_cells(context: BenchContext) -> list[PlannedCell]:
     """A cell for each number of months; the table grows from one to the next."""
-    table = _GrowingTable(context)
+    table, rows = _GrowingTable(context), context.rows
+    names = {held: f"{held} month{'s' if held > 1 else ''}" for held in sorted(context.options.held)}
     return [
-        PlannedCell(
-            f"{held} month{'s' if held > 1 else ''}",
-            context.rows,
-            {"months": held},
-            partial(table.measure, held),
-            most_repeats=1,
-        )
-        for held in sorted(context.options.held)
+        PlannedCell(name, rows, {"months": held}, partial(table.measure, held), most_repeats=1)
+        for held, name in names.items()
     ]
 
 
 def _scale_ratios(entries: Entries) -> dict[str, float | None]:
     """Each figure with the most months over that with the fewest, and the seconds of a year with their error."""
-    found = sorted(
-        (entry for entry in entries.values() if entry["reason"] is None),
-        key=lambda entry: entry["parameters"]["months"],
-    )
+    measured = (entry for entry in entries.values() if entry["reason"] is None)
+    found = sorted(measured, key=lambda entry: entry["parameters"]["months"])
     if len(found) < 2:
         return {}
-    first, last = found[0]["medians"], found[-1]["medians"]
-    names = ("seconds", "place_month_ms", "status_ms")
-    years = {
-        name: last[name][1] for name in ("seconds_per_year", "seconds_per_year_error", "bytes_per_year") if name in last
-    }
-    return {f"{name}, most to fewest months": ratio(last[name][1], first[name][1]) for name in names} | years
+    first, last = ({name: values[1] for name, values in found[end]["medians"].items()} for end in (0, -1))
+    years = ("seconds_per_year", "seconds_per_year_error", "bytes_per_year")
+    return {
+        f"{name}, most to fewest months": ratio(last[name], first[name])
+        for name in ("seconds", "place_month_ms", "status_ms")
+    } | {name: last[name] for name in years if name in last}
 
 
 @dataclass
@@ -227,9 +205,8 @@ class _GrowingTable:
             figures |= self._queries(connection, held)
             if len(read_ledger(connection)) != held:
                 raise CannotRunError(f"the ledger has other months than the {held} loaded")
-            row = connection.execute("SELECT count(*) FROM weather").fetchone()
-            size = read_space(connection).bytes
-        figures |= {"bytes_per_row": size / (row[0] if row else 0), "bytes_per_year": 12 * size / held}
+            size, found = read_space(connection).bytes, number_of(connection, ROWS)
+        figures |= {"bytes_per_row": size / found, "bytes_per_year": 12 * size / held}
         if len(self.load_seconds) > _LAST_LOADS:
             error = stdev(self.load_seconds) / len(self.load_seconds) ** 0.5
             figures["seconds_per_year"] = 12 * mean(self.load_seconds)

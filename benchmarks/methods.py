@@ -6,7 +6,7 @@ import asyncio
 import re
 import shutil
 import subprocess
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -22,7 +22,7 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.variables import DEFAULT_COLUMNS
 from era5_pipeline.postgres.urls import url_parameters
 from era5_pipeline.warehouse.copy import FlatCopy
-from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, WEATHER, CopyInto, LocationSpan, create_weather
+from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, WEATHER, LocationSpan, create_weather
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
 
     Missing = Callable[[psycopg.Connection[Any]], str | None]
-
-# --- A way to load rows, and the batch in memory that each starts from ---
-
 
 Family = Literal["insert", "multi-insert", "copy", "tool"]
 Row = tuple[Any, ...]
@@ -60,11 +57,8 @@ class Batch:
     folder: Path
 
 
-@contextmanager
-def psycopg_session(url: str) -> Iterator[psycopg.Connection[Any]]:
-    """A psycopg connection in UTC that commits when asked."""
-    with psycopg.connect(url, options="-c TimeZone=UTC") as connection:
-        yield connection
+# A psycopg connection in UTC that commits when asked.
+psycopg_session = partial(psycopg.connect, options="-c TimeZone=UTC")
 
 
 @dataclass(frozen=True)
@@ -141,27 +135,16 @@ _ROWS_PER_ARRAY = 10_000
 _TYPES = ("timestamptz", "int4", *["float4"] * (len(COLUMNS) - 2))
 
 
-@contextmanager
-def _sqlalchemy_session(url: str) -> Iterator[Connection]:
-    """A SQLAlchemy connection over psycopg; the engine is disposed of afterwards."""
-    from sqlalchemy import create_engine  # other suites do without it
+def _sqlalchemy_session(url: str) -> Connection:
+    """A SQLAlchemy connection over psycopg, of an engine that keeps none."""
+    from sqlalchemy import NullPool, create_engine  # other suites do without it
 
-    engine = create_engine(
-        url.replace("postgresql://", "postgresql+psycopg://", 1), connect_args={"options": "-c TimeZone=UTC"}
-    )
-    try:
-        with engine.connect() as connection:
-            yield connection
-    finally:
-        engine.dispose()
+    own = url.replace("postgresql://", "postgresql+psycopg://", 1)
+    return create_engine(own, poolclass=NullPool, connect_args={"options": "-c TimeZone=UTC"}).connect()
 
 
 def _tuples(batch: Batch) -> list[Row]:
     return list(zip(*(column.to_pylist() for column in batch.rows.columns), strict=True))
-
-
-def _dicts(batch: Batch) -> list[dict[str, Any]]:
-    return batch.rows.to_pylist()  # type: ignore[no-any-return]  # pyarrow is not typed
 
 
 def _arrays(batch: Batch) -> list[list[list[Any]]]:
@@ -170,10 +153,6 @@ def _arrays(batch: Batch) -> list[list[list[Any]]]:
         [column.to_pylist() for column in batch.rows.slice(start, _ROWS_PER_ARRAY).columns]
         for start in range(0, batch.rows.num_rows, _ROWS_PER_ARRAY)
     ]
-
-
-def _frame(batch: Batch) -> pd.DataFrame:
-    return batch.rows.to_pandas()  # type: ignore[no-any-return]  # pyarrow is not typed
 
 
 def _execute(session: psycopg.Connection[Any], rows: list[Row], *, many: bool) -> None:
@@ -260,12 +239,11 @@ def _copy_records(session: Any, rows: list[Row]) -> None:  # noqa: ANN401  # the
 _BATCH_ROWS = 16_384
 
 
-@contextmanager
-def _adbc_session(url: str) -> Iterator[Any]:
+def _adbc_session(url: str) -> AbstractContextManager[Any]:
     from adbc_driver_postgresql import dbapi  # optional
 
-    with dbapi.connect(url) as connection:
-        yield connection
+    session: AbstractContextManager[Any] = dbapi.connect(url)
+    return session
 
 
 def _ingest(session: Any, rows: pa.Table) -> None:  # noqa: ANN401  # optional library
@@ -285,11 +263,9 @@ def _encode(session: psycopg.Connection[Any], rows: pa.Table) -> None:
         copy.write(encoder.finish())
 
 
-@contextmanager
-def pipeline_copy(flat: FlatMonth, spans: tuple[LocationSpan, ...] = (EVERYWHERE,)) -> Iterator[CopyInto]:
+def pipeline_copy(flat: FlatMonth, spans: tuple[LocationSpan, ...] = (EVERYWHERE,)) -> closing[FlatCopy]:
     """The pipeline's method: Parquet, encoded as binary COPY."""
-    with closing(FlatCopy(flat, spans)) as copy:
-        yield copy
+    return closing(FlatCopy(flat, spans))
 
 
 def _write_file(batch: Batch, file_format: Literal["parquet", "csv"]) -> Path:
@@ -366,14 +342,8 @@ WRITERS = ("direct", "buffered", "parallel")
 _SECONDS = 3600
 
 
-@contextmanager
-def _url_alone(url: str) -> Iterator[str]:
-    """The URL: a program opens its connections itself, which is timed."""
-    yield url
-
-
 def parallel_copy(url: str, csv: Path, workers: int) -> None:
-    """Load the CSV file into `weather` by timescaledb-parallel-copy."""
+    """Load the CSV file into `weather` by timescaledb-parallel-copy, which opens its connections itself."""
     _run_program(
         *(PARALLEL_COPY, "--connection", url, "--table", "weather", "--file", str(csv), "--skip-header"),
         *("--columns", ",".join(COLUMNS), "--workers", str(workers)),
@@ -406,12 +376,11 @@ def _run_bulkload(url: str, csv: Path, *, writer: str) -> None:
     )
 
 
-@contextmanager
-def _bulkload_session(url: str) -> Iterator[str]:
+def _bulkload_session(url: str) -> nullcontext[str]:
     """The URL of a database with the extension; the program opens its connection itself, which is timed."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION IF NOT EXISTS pg_bulkload")
-    yield url
+    return nullcontext(url)
 
 
 def _not_on_path(program: str) -> str | None:
@@ -437,25 +406,30 @@ def _version(program: str) -> str:
     return found[1] if found else "unknown"
 
 
-# --- All of them, in the order in which results are shown ---
-
-
-_OF_SQLALCHEMY: dict[str, Any] = {"session": _sqlalchemy_session, "libraries": ("sqlalchemy",)}
-_OF_PANDAS: dict[str, Any] = {"session": _sqlalchemy_session, "libraries": ("sqlalchemy", "pandas")}
+_OF_PANDAS: dict[str, Any] = {
+    "prepare": lambda batch: batch.rows.to_pandas(),
+    "session": _sqlalchemy_session,
+    "libraries": ("sqlalchemy", "pandas"),
+}
+_OF_SQLALCHEMY: dict[str, Any] = {
+    "prepare": lambda batch: batch.rows.to_pylist(),
+    "session": _sqlalchemy_session,
+    "libraries": ("sqlalchemy",),
+}
 OUR_LOADER = LoadMethod("our loader", "copy", flat_batch, _copy_flat)
 PSYCOPG_ROWS = LoadMethod("psycopg rows", "copy", _tuples, partial(_write_rows, is_binary=False))
 PANDAS_CSV = LoadMethod("pandas CSV + COPY", "copy", _pandas_csv, _copy_csv, libraries=("pandas",))
 METHODS: tuple[LoadMethod, ...] = (
-    LoadMethod("pandas", "insert", _frame, partial(_to_sql, chunksize=1), **_OF_PANDAS),
+    LoadMethod("pandas", "insert", send=partial(_to_sql, chunksize=1), **_OF_PANDAS),
     LoadMethod("psycopg", "insert", _tuples, partial(_execute, many=False)),
-    LoadMethod("SQLAlchemy", "insert", _dicts, partial(_text, at_once=False), **_OF_SQLALCHEMY),
+    LoadMethod("SQLAlchemy", "insert", send=partial(_text, at_once=False), **_OF_SQLALCHEMY),
     LoadMethod(
-        "pandas", "multi-insert", _frame, partial(_to_sql, method="multi", chunksize=_ROWS_PER_STATEMENT), **_OF_PANDAS
+        "pandas", "multi-insert", send=partial(_to_sql, method="multi", chunksize=_ROWS_PER_STATEMENT), **_OF_PANDAS
     ),
     LoadMethod("psycopg executemany", "multi-insert", _tuples, partial(_execute, many=True)),
     LoadMethod("psycopg multi-VALUES", "multi-insert", _tuples, _multi_values),
     LoadMethod("psycopg UNNEST", "multi-insert", _arrays, _unnest),
-    LoadMethod("SQLAlchemy", "multi-insert", _dicts, partial(_text, at_once=True), **_OF_SQLALCHEMY),
+    LoadMethod("SQLAlchemy", "multi-insert", send=partial(_text, at_once=True), **_OF_SQLALCHEMY),
     PANDAS_CSV,
     LoadMethod("pyarrow CSV + COPY", "copy", _arrow_csv, _copy_csv),
     PSYCOPG_ROWS,
@@ -472,20 +446,25 @@ def methods_of(family: Family, workers: Sequence[int] = (1,)) -> tuple[LoadMetho
     if family != "tool":
         return tuple(method for method in METHODS if method.family == family)
     tool = partial(LoadMethod, family="tool", prepare=_arrow_csv, loads_only=True)
-    copying = (
-        tool(
-            f"{PARALLEL_COPY}, {count} worker{'s' if count > 1 else ''}",
-            send=partial(parallel_copy, workers=count),
-            session=_url_alone,
-            program=PARALLEL_COPY,
-            workers=count,
-        )
-        for count in workers
-    )
-    bulk: dict[str, Any] = {"session": _bulkload_session, "program": PG_BULKLOAD, "missing": _lacks_bulkload}
+    copying, bulk = partial(tool, session=nullcontext, program=PARALLEL_COPY), partial(tool, program=PG_BULKLOAD)
     return (
-        *copying,
-        *(tool(f"{PG_BULKLOAD}, {writer}", send=partial(_run_bulkload, writer=writer), **bulk) for writer in WRITERS),
+        *(
+            copying(
+                f"{PARALLEL_COPY}, {count} worker{'s' if count > 1 else ''}",
+                send=partial(parallel_copy, workers=count),
+                workers=count,
+            )
+            for count in workers
+        ),
+        *(
+            bulk(
+                f"{PG_BULKLOAD}, {writer}",
+                send=partial(_run_bulkload, writer=writer),
+                session=_bulkload_session,
+                missing=_lacks_bulkload,
+            )
+            for writer in WRITERS
+        ),
     )
 
 

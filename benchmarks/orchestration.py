@@ -8,15 +8,16 @@ import shutil
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median_high
 from typing import TYPE_CHECKING, Any
 
 import requests
 
-from benchmarks.cells import CannotRunError, Measured, PlannedCell
-from benchmarks.generated import last_months
+from benchmarks.cells import CannotRunError, Measured, Numbers, PlannedCell, planned
+from benchmarks.generated import fresh_folder, last_months
 from benchmarks.processes import free_port, processor_times, service_process
-from benchmarks.suite import Suite
+from benchmarks.suite import BenchContext, Suite
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.embedded.processes import first_number
 from era5_pipeline.postgres.embedded.server import EmbeddedServer
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from benchmarks.cells import Numbers
-    from benchmarks.suite import BenchContext
     from era5_pipeline.model.months import Month
 
 # --- The web UI's GraphQL API: launch a backfill as its dialog does, and read the backfill's state and runs ---
@@ -110,21 +109,17 @@ class WebApi:
     def runs(self, backfill: str) -> list[BackfillRun]:
         """All runs of the backfill, the newest first."""
         runs: list[BackfillRun] = []
-        tags = [{"key": "dagster/backfill", "value": backfill}]
-        while True:
+        chosen = {"tags": [{"key": "dagster/backfill", "value": backfill}]}
+        while len(runs) % _PAGE == 0:
             cursor = runs[-1].run_id if runs else None
-            page = self.ask(_RUNS, filter={"tags": tags}, cursor=cursor, limit=_PAGE)["runsOrError"]["results"]
-            runs += [_backfill_run(run) for run in page]
-            if len(page) < _PAGE:
-                return runs
-
-
-def _backfill_run(run: dict[str, Any]) -> BackfillRun:
-    tags = {tag["key"]: tag["value"] for tag in run["tags"]}
-    return BackfillRun(run["runId"], tags.get("dagster/partition", ""), run["status"], run["startTime"], run["endTime"])
-
-
-# --- Processor seconds of everything started by `era5 up`, by kind of process ---
+            page = self.ask(_RUNS, filter=chosen, cursor=cursor, limit=_PAGE)["runsOrError"]["results"]
+            if not page:
+                break
+            for run in page:
+                tags = {tag["key"]: tag["value"] for tag in run["tags"]}
+                month = tags.get("dagster/partition", "")
+                runs.append(BackfillRun(run["runId"], month, run["status"], run["startTime"], run["endTime"]))
+        return runs
 
 
 KINDS = ("daemon", "webserver", "code server", "runs", "storage", "era5 up")
@@ -136,29 +131,23 @@ def _seconds_by_kind(system: RunningSystem) -> dict[str, float]:
     A process that has ended counts for its parent, so that nothing is lost: the time of a service's children counts as
     that of runs.
     """
+    from era5_pipeline.defs.instance.services import DAEMON  # imports Dagster: half a second
+
+    # Words in a command line, by kind; the first match counts. Without a match, it is `era5 up` itself.
+    kinds = {
+        "runs": ("multiprocessing.spawn", "multiprocessing.forkserver"),
+        "webserver": ("defs.instance.web_server",),
+        "daemon": (DAEMON,),
+        "code server": ("code-server", "code_server", "api grpc"),
+    }
     seconds = dict.fromkeys(KINDS, 0.0)
     for pid, times, words in processor_times(system.pid):
-        seconds[_kind_of(words)] += times.user + times.system
+        kind = next((kind for kind, signs in kinds.items() if any(sign in words for sign in signs)), "era5 up")
+        seconds[kind] += times.user + times.system
         seconds["era5 up" if pid == system.pid else "runs"] += times.children_user + times.children_system
     if system.postmaster is not None:
         seconds["storage"] = sum(sum(times[:4]) for _, times, _ in processor_times(system.postmaster))
     return seconds
-
-
-def _kind_of(words: str) -> str:
-    from era5_pipeline.defs.instance.services import DAEMON  # imports Dagster: half a second
-
-    # Words in a command line, by kind; the first match counts. Without a match, it is `era5 up` itself.
-    kinds = (
-        ("runs", ("multiprocessing.spawn", "multiprocessing.forkserver")),
-        ("webserver", ("defs.instance.web_server",)),
-        ("daemon", (DAEMON,)),
-        ("code server", ("code-server", "code_server", "api grpc")),
-    )
-    return next((kind for kind, signs in kinds if any(sign in words for sign in signs)), "era5 up")
-
-
-# --- `era5 up` in a separate process and folder: the system as a user starts it ---
 
 
 _READY = "Press Ctrl-C"
@@ -176,10 +165,9 @@ class RunningSystem:
 @contextmanager
 def running_system(home: Path, env: Mapping[str, str]) -> Iterator[RunningSystem]:
     """Run `era5 up` with ERA5_HOME=`home` and the settings `env`, and none of the user's."""
-    port = free_port()
+    port, pid_file = free_port(), EmbeddedServer(home).data_folder / "postmaster.pid"
     with service_process(("up", "--port", str(port)), home, env, _READY) as (pid, _):
-        server = EmbeddedServer(home)
-        postmaster = None if "ERA5_DATABASE_URL" in env else first_number(server.data_folder / "postmaster.pid")
+        postmaster = None if "ERA5_DATABASE_URL" in env else first_number(pid_file)
         yield RunningSystem(pid, postmaster, WebApi(f"http://127.0.0.1:{port}"))
 
 
@@ -201,14 +189,12 @@ def _orchestration_cells(context: BenchContext) -> list[PlannedCell]:
 
     def measure() -> Measured:
         url = None if options.url is None else context.target.warehouse.url
-        folder = context.folder / "backfill"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
+        folder = fresh_folder(context.folder / "backfill")
         figures = _run(folder / "home", url, options.months, options.failing)
         return Measured(0, {"seconds": figures["seconds_in_all"]} | figures)
 
-    parameters = {"months": options.months, "failing": options.failing}
-    return [PlannedCell(f"backfill of {options.months} months", 0, parameters, measure)]
+    name = f"backfill of {options.months} months"
+    return planned({name: measure}, 0, months=options.months, failing=options.failing)
 
 
 def _run(home: Path, database_url: str | None, months: int, failing: int) -> Numbers:
@@ -274,21 +260,19 @@ def _used(system: RunningSystem, work: Callable[[], None]) -> dict[str, float]:
 def _figures(runs: Sequence[BackfillRun], launched: float, seconds: float, used: Mapping[str, float]) -> Numbers:
     started, ended = sorted(run.started or 0.0 for run in runs), sorted(run.ended or 0.0 for run in runs)
     months = len(runs)
-    lasts = [ended[int(months * part / 4) - 1] for part in (1, 2, 3, 4) if months >= 8]
-    firsts = [started[0], *lasts[:-1]]
-    return {
+    figures = {
         "seconds_per_month": round((ended[-1] - started[0]) / months, 3),
         "seconds_before_first_run": round(started[0] - launched, 1),
         "seconds_in_all": round(seconds, 1),
         "median_run_seconds": round(median_high((run.ended or 0.0) - (run.started or 0.0) for run in runs), 2),
-        **{
-            f"seconds_per_month_by_quarter, {number}": round((last - first) * 4 / months, 3)
-            for number, (first, last) in enumerate(zip(firsts, lasts, strict=False), 1)
-        },
-        **{f"processor_seconds_per_month, {kind}": round(of / months, 3) for kind, of in used.items()},
-        "processor_seconds_per_month, all": round(sum(used.values()) / months, 3),
-        "load_average": round(os.getloadavg()[0], 2),
     }
+    if months >= 8:
+        ends = [started[0], *(ended[months * quarter // 4 - 1] for quarter in (1, 2, 3, 4))]
+        for quarter, (first, last) in enumerate(pairwise(ends), 1):
+            figures[f"seconds_per_month_by_quarter, {quarter}"] = round((last - first) * 4 / months, 3)
+    for kind, of in {**used, "all": sum(used.values())}.items():
+        figures[f"processor_seconds_per_month, {kind}"] = round(of / months, 3)
+    return figures | {"load_average": round(os.getloadavg()[0], 2)}
 
 
 ORCHESTRATION = Suite(

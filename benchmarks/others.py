@@ -4,42 +4,39 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 import zipfile
 from abc import ABC, abstractmethod
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
+from psycopg import sql
 
-from benchmarks.cells import CannotRunError, Measured, PlannedCell, median_ms, missing_library, seconds_of
-from benchmarks.generated import area_of, generated_files
-from benchmarks.suite import Suite, disk
+from benchmarks.cells import CannotRunError, Laps, Measured, Numbers, PlannedCell, median_ms, missing_library
+from benchmarks.generated import area_of, fresh_folder, generated_files
+from benchmarks.servers import Target, number_of
+from benchmarks.suite import BenchContext, Suite, disk
 from era5_pipeline.flat.flatten import flatten_month
 from era5_pipeline.model.months import Month
 from era5_pipeline.warehouse.load_month import load_month
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    import numpy.typing as npt
     import xarray as xr
 
-    from benchmarks.cells import Numbers
-    from benchmarks.servers import Target
-    from benchmarks.suite import BenchContext
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.sources.source import RawMonth
-
-    Answer = npt.NDArray[np.float64]
 
 # --- Stores that are asked: each question first with an empty page cache, and then several times ---
 
 
 COLUMN = "temperature_2m"
+Answer = npt.NDArray[np.float64]
 NOTES = {"cold": "opened again, its files dropped from the page cache"}
 _WARM = 3
 
@@ -67,8 +64,16 @@ class Store(ABC):
         """Open the store, as a program does when it starts."""
 
     def close(self) -> None:
-        """Close the opened store."""
-        self.opened.close()
+        """Close the opened store, if it is anything that stays open."""
+        if hasattr(self.opened, "close"):
+            self.opened.close()
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @abstractmethod
     def place_hours(self) -> Answer:
@@ -77,15 +82,6 @@ class Store(ABC):
     @abstractmethod
     def month_mean(self) -> Answer:
         """The mean temperature (1,) of all places in the month, in degrees Celsius."""
-
-
-@contextmanager
-def _opened(store: Store) -> Iterator[None]:
-    store.open()
-    try:
-        yield
-    finally:
-        store.close()
 
 
 class BySql(Store):
@@ -151,19 +147,15 @@ def times_of(
     An answer must be the one in `answers`, where the first store's are kept.
     """
     figures: Numbers = {}
-    with ExitStack() as once:
-        if not store.reopens:
-            once.enter_context(_opened(store))
+    with nullcontext() if store.reopens else store:
         for name, ask in questions.items():
-            with ExitStack() as again:
-                if store.reopens:
-                    forget_cached(files())
-                started = time.perf_counter()
-                if store.reopens:
-                    again.enter_context(_opened(store))
+            if store.reopens:
+                forget_cached(files())
+            clock = Laps()
+            with store if store.reopens else nullcontext():
                 answer = ask()
                 if store.reopens:
-                    figures[f"{name}_cold_ms"] = 1000 * (time.perf_counter() - started)
+                    figures[f"{name}_cold_ms"] = 1000 * clock.lap()
                 known = answers.setdefault(name, answer)
                 if answer.shape != known.shape or not np.allclose(answer, known, 1e-6, tolerance, equal_nan=True):
                     raise CannotRunError(f"{name}: it answers otherwise than the first")
@@ -191,19 +183,10 @@ def files_below(folder: Path) -> list[Path]:
 def database_files(target: Target) -> list[Path]:
     """The files of the database; none if this user is neither root nor the server's, or it is on another machine."""
     with target.connect() as connection:
-        row = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone()
-        folder = Path(f"/proc/{connection.info.backend_pid}/cwd/base/{row[0] if row else 0}")
-        try:
-            return sorted(folder.iterdir())
-        except OSError:
-            return []
-
-
-def fresh_folder(folder: Path) -> Path:
-    """The folder, emptied."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
+        oid = number_of(connection, sql.SQL("SELECT oid FROM pg_database WHERE datname = current_database()"))
+        with suppress(OSError):
+            return sorted(Path(f"/proc/{connection.info.backend_pid}/cwd/base/{oid}").iterdir())
+        return []
 
 
 # --- The generated year, and the base class of what stores it ---
@@ -236,13 +219,8 @@ class GeneratedYear:
 
     def flatten(self, folder: Path, *, for_lake: bool = False) -> list[FlatMonth]:
         """Flatten the months into a folder: into one file each, or into the lake's files."""
-        return [
-            flatten_month(raw, folder, home=self.folder, flat_format="parquet", for_lake=for_lake) for raw in self.raw
-        ]
-
-    def unpack(self, folder: Path) -> list[Path]:
-        """Unzip the netCDF files into a folder for each month; return these folders."""
-        return [unpack(raw, folder) for raw in self.raw]
+        options: dict[str, Any] = {"home": self.folder, "flat_format": "parquet", "for_lake": for_lake}
+        return [flatten_month(raw, folder, **options) for raw in self.raw]
 
     @cached_property
     def place(self) -> tuple[int, float, float]:
@@ -343,7 +321,7 @@ class _ClickhouseTable(OfClickhouse, _Contender):
         flat = fresh_folder(self.folder.with_name(f"{self.folder.name}-flat"))
         self.year.flatten(flat)
         fresh_folder(self.folder)
-        with _opened(self):
+        with self:
             self.opened.query(
                 "CREATE TABLE weather ENGINE = MergeTree ORDER BY (location_id, time) AS "
                 f"SELECT * FROM file('{flat}/{_ROWS}', Parquet) SETTINGS schema_inference_make_columns_nullable = 0"
@@ -359,17 +337,15 @@ class _ClickhouseTable(OfClickhouse, _Contender):
 # --- xarray on the files: netCDF as received, and Zarr in the chunks of ARCO-ERA5, one hour of the grid each ---
 
 
-# Hours since the first, in separate chunks: otherwise appended months would be rounded to the unit of the first one.
-_TIMES = {"units": "hours since 1940-01-01", "dtype": "int64", "chunks": (8784,)}
-
-
 class _NetcdfFiles(_Contender):
     """The netCDF files as received, unzipped, opened as one dataset."""
 
     name = "xarray on netCDF"
 
     def load(self) -> int:
-        self.year.unpack(fresh_folder(self.folder))
+        fresh_folder(self.folder)
+        for raw in self.year.raw:
+            unpack(raw, self.folder)
         return self.bytes()
 
     def open(self) -> None:
@@ -382,8 +358,7 @@ class _NetcdfFiles(_Contender):
         return values.to_numpy().astype(np.float64) - _KELVIN
 
     def month_mean(self) -> Answer:
-        time_name = "valid_time" if "valid_time" in self._values.dims else "time"
-        hours = self._values.sel({time_name: f"{self.month}"})
+        hours = self._values.sel({self._values.dims[0]: f"{self.month}"})
         return np.array([float(hours.astype("float64").mean()) - _KELVIN])
 
     @property
@@ -398,19 +373,15 @@ class _ZarrFiles(_NetcdfFiles):
     name = "Zarr, an hour a chunk"
 
     def load(self) -> int:
-        fresh_folder(self.folder)
         netcdf = fresh_folder(self.folder.with_name(f"{self.folder.name}-netcdf"))
-        for number, month in enumerate(self.year.unpack(netcdf)):
-            with _open_netcdf(month) as dataset:
-                values = dataset[[_SHORT_NAME]].load().drop_encoding()
+        for raw in self.year.raw:
+            unpack(raw, netcdf)
+        with _open_netcdf(netcdf) as dataset:
+            values = dataset[[_SHORT_NAME]].drop_encoding()
             values = values.drop_vars([name for name in values.coords if name not in values.dims])
-            dimension = next(str(name) for name in values[_SHORT_NAME].dims if "time" in str(name))
-            if number:
-                values.to_zarr(self.folder, append_dim=dimension, consolidated=False)
-                continue
-            sizes = tuple(1 if name == dimension else size for name, size in values[_SHORT_NAME].sizes.items())
-            encoding = {_SHORT_NAME: {"chunks": sizes}, dimension: _TIMES}
-            values.to_zarr(self.folder, mode="w", consolidated=False, encoding=encoding)
+            chunks = (1, *values[_SHORT_NAME].shape[1:])
+            encoding = {_SHORT_NAME: {"chunks": chunks}}
+            values.to_zarr(fresh_folder(self.folder), mode="w", consolidated=False, encoding=encoding)
         return self.bytes()
 
     def open(self) -> None:
@@ -420,6 +391,7 @@ class _ZarrFiles(_NetcdfFiles):
 
 
 def _open_netcdf(folder: Path) -> Any:  # noqa: ANN401  # an xarray dataset; xarray's own function is loosely typed
+    """The files with the temperature as one dataset, with hours as the first dimension."""
     import xarray as xr  # other suites do without it
 
     files = []
@@ -430,14 +402,8 @@ def _open_netcdf(folder: Path) -> Any:  # noqa: ANN401  # an xarray dataset; xar
     return xr.open_mfdataset(files, combine="by_coords", data_vars="minimal", coords="minimal", compat="override")
 
 
-# --- Suite `others` ---
-
-
 # Degrees Celsius: files hold kelvin, the table degrees.
 _TOLERANCE = 1e-3
-_CONTENDERS: tuple[type[_Contender], ...] = (
-    *(_WarehouseTable, _NetcdfFiles, _ZarrFiles, _DuckdbOnParquet, _ClickhouseTable),
-)
 
 
 def _others_cells(context: BenchContext) -> list[PlannedCell]:
@@ -449,17 +415,17 @@ def _others_cells(context: BenchContext) -> list[PlannedCell]:
         """Load the year, and ask each question."""
         store = contender(year, context.folder / "contender", context.target)
         rows = sum(flat.rows for flat in year.flat)
-        sizes: list[int] = []
-        figures = {"seconds": seconds_of(lambda: sizes.append(store.load())), "bytes_per_row": sizes[0] / rows}
+        clock = Laps()
+        size = store.load()
+        figures = {"seconds": clock.lap(), "bytes_per_row": size / rows}
         questions = {"place_year": store.place_hours, "month_mean": store.month_mean}
         figures |= times_of(store, questions, store.files, answers, _TOLERANCE)
         return Measured(rows, figures, notes=NOTES)
 
+    rows = 12 * context.rows
     return [
-        PlannedCell(
-            of.name, 12 * context.rows, {"contender": of.name}, partial(measure, of), why_missing=of.why_missing
-        )
-        for of in _CONTENDERS
+        PlannedCell(of.name, rows, {"contender": of.name}, partial(measure, of), why_missing=of.why_missing)
+        for of in (_WarehouseTable, _NetcdfFiles, _ZarrFiles, _DuckdbOnParquet, _ClickhouseTable)
     ]
 
 

@@ -8,7 +8,7 @@ import time
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,13 @@ import psycopg
 import pyarrow.parquet as pq
 from psycopg import sql
 
-from benchmarks.cells import CannotRunError, Measured, PlannedCell, rate_ratios, seconds_of
-from benchmarks.generated import GeneratedMonths, flattened, write_csv
+from benchmarks.cells import CannotRunError, Entries, Laps, Measured, PlannedCell, planned, rate_ratios, seconds_of
+from benchmarks.generated import GeneratedMonths, flattened
 from benchmarks.methods import COLUMNS, parallel_copy, pipeline_copy
 from benchmarks.processes import run_at_once
-from benchmarks.suite import Suite, disk
+from benchmarks.suite import BenchContext, Suite, disk
 from era5_pipeline.flat.flatten import read_flat_month
+from era5_pipeline.flat.formats import open_sink
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.stages import load_in_advance, run_flat, run_load, run_raw
 from era5_pipeline.warehouse.copy import location_spans
@@ -33,9 +34,7 @@ from era5_pipeline.warehouse.verify import verify_month
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from benchmarks.cells import Entries
     from benchmarks.servers import Target
-    from benchmarks.suite import BenchContext
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.model.months import Month
     from era5_pipeline.postgres.connect import Warehouse
@@ -55,11 +54,6 @@ AS_BATCHES, AS_ROWS = "load stage, finished batches", "load stage, rows"
 
 # Folders on the server's machine: in memory if possible; otherwise a file in the page cache is as fast to read.
 _SERVER_FOLDERS = ("/dev/shm", "/tmp")  # noqa: S108  # on the server's machine
-
-
-def no_copy(*_: object, **_options: object) -> int:
-    """Copy no rows, so that only the month's empty chunk or partition is created."""
-    return 0
 
 
 @dataclass
@@ -108,16 +102,12 @@ def row_by_row(flat: FlatMonth, most_rows: int) -> CopyInto:
     def copy_rows(connection: psycopg.Connection[Any], table: sql.Identifier, *, freeze: bool, **_: object) -> int:
         options = sql.SQL(" (FREEZE true)" if freeze else "")
         statement = sql.SQL("COPY {} ({}) FROM STDIN{}").format(table, _COLUMN_NAMES, options)
-        left = most_rows
         with pq.ParquetFile(flat.path) as file, connection.cursor() as cursor:
+            batches = file.iter_batches(batch_size=50_000, columns=list(COLUMNS))
+            rows = (row for of in batches for row in zip(*(column.to_pylist() for column in of.columns), strict=True))
             with cursor.copy(statement) as copy:
-                for batch in file.iter_batches(batch_size=50_000, columns=list(COLUMNS)):
-                    part = batch.slice(0, left)
-                    for row in zip(*(column.to_pylist() for column in part.columns), strict=True):
-                        copy.write_row(row)
-                    left -= part.num_rows
-                    if not left:
-                        break
+                for row in islice(rows, most_rows):
+                    copy.write_row(row)
             return cursor.rowcount
 
     return copy_rows
@@ -126,18 +116,14 @@ def row_by_row(flat: FlatMonth, most_rows: int) -> CopyInto:
 def _limit_cells(context: BenchContext) -> list[PlannedCell]:
     """A cell for each way to load a month into the server's own layout."""
     suite, workers = _Limit(context), context.some_workers
-    ways: dict[str, Callable[[], Measured]] = {
-        LOADER: suite.loader,
-        SERVER_SIDE: suite.server_side,
-        BY_ROW: suite.row_by_row,
-        SEVERAL: suite.several,
-        PARALLEL: suite.parallel_copy,
-        AS_BATCHES: partial(suite.load_stage, batches=True),
-        AS_ROWS: partial(suite.load_stage, batches=False),
-    }
+    one: dict[str, Callable[[], Measured]] = {LOADER: suite.loader, SERVER_SIDE: suite.server_side}
+    one[BY_ROW] = suite.row_by_row
+    many: dict[str, Callable[[], Measured]] = {SEVERAL: suite.several, PARALLEL: suite.parallel_copy}
+    stages = {name: partial(suite.load_stage, batches=name == AS_BATCHES) for name in (AS_BATCHES, AS_ROWS)}
     return [
-        PlannedCell(name, context.rows, {"workers": workers if name in (SEVERAL, PARALLEL) else 1}, measure)
-        for name, measure in ways.items()
+        *planned(one, context.rows, workers=1),
+        *planned(many, context.rows, workers=workers),
+        *planned(stages, context.rows, workers=1),
     ]
 
 
@@ -185,7 +171,9 @@ class _Limit:
     @cached_property
     def _csv(self) -> Path:
         path = self.context.folder / "month.csv"
-        write_csv(self._month, path)
+        with pq.ParquetFile(self._month.path) as file, open_sink(path, "csv", file.schema_arrow) as sink:
+            for group in range(file.num_row_groups):
+                sink.write(file.read_row_group(group))
         return path
 
     @cached_property
@@ -235,19 +223,13 @@ class _Limit:
         if loaded.is_read_back != batches:
             raise CannotRunError("; ".join(loaded.notes) or "this server's batches are not known")
         compared = seconds_of(partial(_compare, target, self._month, is_read_back=loaded.is_read_back))
-        return Measured(
-            loaded.rows,
-            {
-                "seconds": loaded.seconds + compared,
-                "load_seconds": loaded.seconds,
-                "bytes_per_row": target.bytes() / loaded.rows,
-            },
-        )
+        figures = {"seconds": loaded.seconds + compared, "load_seconds": loaded.seconds}
+        return Measured(loaded.rows, {**figures, "bytes_per_row": target.bytes() / loaded.rows})
 
     def parallel_copy(self) -> Measured:
         """Load into an existing chunk or partition, because the tool does not create it."""
         target = self._target
-        self._fill(nullcontext(no_copy), 0)
+        self._fill(nullcontext(lambda *_, **__: 0), 0)
         csv = self._csv
         seconds = seconds_of(lambda: parallel_copy(target.warehouse.url, csv, self.context.some_workers))
         rows = target.require_rows(self._month.rows)
@@ -298,24 +280,18 @@ def _pipeline_cells(context: BenchContext) -> list[PlannedCell]:
     comparison of table and file. One month alone, with its generation, gives the seconds of each stage. With the
     option `dask_scheduler`, flattening on that cluster is compared too.
     """
-    workers, folder, dask = context.some_workers, context.folder, context.options.dask_scheduler
-    source = GeneratedMonths(folder / "source", context.rows)
-    at_once = workers * context.rows, {"workers": workers}
-    cells = [
-        PlannedCell(ALL_STAGES, *at_once, lambda: _all_stages(context.target, folder, source.raw(workers))),
-        PlannedCell(FLATTEN, context.rows, {"workers": 1}, lambda: _flatten(folder, source.raw(1)[0])),
-        PlannedCell(
-            STAGES,
-            context.rows,
-            {"workers": 1},
-            lambda: _stage_by_stage(context.target, GeneratedMonths(folder / "alone", context.rows)),
-        ),
-    ]
+    workers, rows, folder, dask = context.some_workers, context.rows, context.folder, context.options.dask_scheduler
+    source, alone = GeneratedMonths(folder / "source", rows), GeneratedMonths(folder / "alone", rows)
+    everything = {ALL_STAGES: lambda: _all_stages(context.target, folder, source.raw(workers))}
+    single = {
+        FLATTEN: lambda: _flatten(folder, source.raw(1)[0]),
+        STAGES: lambda: _stage_by_stage(context.target, alone),
+    }
+    cells = planned(everything, workers * rows, workers=workers) + planned(single, rows, workers=1)
     if dask is not None:
-        cells += [
-            PlannedCell(ON_CLUSTER, context.rows, {}, lambda: _flatten(folder, source.raw(1)[0], dask)),
-            PlannedCell(AT_ONCE, *at_once, lambda: _flatten_at_once(folder, source.raw(workers))),
-        ]
+        cells += planned({ON_CLUSTER: lambda: _flatten(folder, source.raw(1)[0], dask)}, rows)
+        at_once = {AT_ONCE: lambda: _flatten_at_once(folder, source.raw(workers))}
+        cells += planned(at_once, workers * rows, workers=workers)
     return cells
 
 
@@ -359,28 +335,25 @@ def _stage_by_stage(target: Target, months: GeneratedMonths) -> Measured:
     shutil.rmtree(months.folder, ignore_errors=True)
     target.make_table(target.layout)
     target.calm()
-    times = [time.perf_counter()]
+    clock, took = Laps(), {}
     (raw,) = months.raw(1)
-    times.append(time.perf_counter())
+    took["generate_seconds"] = clock.lap()
     flat = flattened(raw, months.folder)
-    times.append(time.perf_counter())
+    took["flatten_seconds"] = clock.lap()
     load_month(target.warehouse, flat)
-    times.append(time.perf_counter())
+    took["load_seconds"] = clock.lap()
     _compare(target, flat)
-    times.append(time.perf_counter())
-    stages = ("generate_seconds", "flatten_seconds", "load_seconds", "compare_seconds")
-    took = dict(zip(stages, (end - begin for begin, end in pairwise(times)), strict=True))
+    took["compare_seconds"] = clock.lap()
     return Measured(flat.rows, {"seconds": sum(took.values()), **took})
 
 
 def _flatten(folder: Path, raw: RawMonth, dask_scheduler: str | None = None) -> Measured:
     home = folder / "flatten"
     shutil.rmtree(home, ignore_errors=True)
-    cpu_before, started = time.process_time(), time.perf_counter()
+    cpu_before, clock = time.process_time(), Laps()
     flat = flattened(raw, home, dask_scheduler=dask_scheduler)
     # The processor time is that of this process only, excluding its workers.
-    figures = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu_before}
-    return Measured(flat.rows, figures)
+    return Measured(flat.rows, {"seconds": clock.lap(), "cpu_seconds": time.process_time() - cpu_before})
 
 
 def _flatten_at_once(folder: Path, raws: list[RawMonth]) -> Measured:

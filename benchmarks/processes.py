@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from functools import partial
 from threading import BrokenBarrierError
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import psutil
 import requests
 
-from benchmarks.cells import CannotRunError
+from benchmarks.cells import CannotRunError, Laps, Numbers
 from era5_pipeline.runtime.peak_memory import peak_rss_bytes
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from multiprocessing.synchronize import Barrier
     from pathlib import Path
 
-    from benchmarks.cells import Numbers
     from era5_pipeline.postgres.connect import Warehouse
 
 
@@ -47,6 +47,7 @@ def run_at_once(
 
     The clock starts once all processes have finished their imports, and `prepare`.
     """
+    # No pool: its processes would outlive this one if it is killed.
     context = multiprocessing.get_context("spawn")
     barrier, queue = context.Barrier(len(arguments) + 1), context.Queue()
     processes = [
@@ -56,9 +57,9 @@ def run_at_once(
         process.start()
     try:
         barrier.wait(_START_SECONDS)
-        started = time.monotonic()
+        clock = Laps()
         results = [queue.get() for _ in processes]
-        seconds = time.monotonic() - started
+        seconds = clock.lap()
     except BrokenBarrierError:
         raise CannotRunError(f"a process did not start within {_START_SECONDS} s") from None
     finally:
@@ -120,6 +121,21 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@contextmanager
+def running(command: Sequence[str], stop: signal.Signals, **options: Any) -> Iterator[subprocess.Popen[Any]]:  # noqa: ANN401  # those of Popen
+    """Run a program in a session of its own while the context is open, and stop it by the signal."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **options)  # noqa: S603  # our own command
+    try:
+        yield process
+    finally:
+        process.send_signal(stop)
+        try:
+            process.communicate(timeout=_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
 # --- Commands of `era5` in processes of their own, as a user runs them ---
 
 
@@ -132,9 +148,6 @@ def own_environment(home: Path, settings: Mapping[str, str]) -> dict[str, str]:
     return kept | dict(settings) | {"ERA5_HOME": str(home)}
 
 
-# --- `era5 serve` in a separate process, as started by a user, on a free port of this machine ---
-
-
 _OPTIONS = ("--port", "0", "--no-access-log")
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 120.0
@@ -142,19 +155,14 @@ _STOP_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class ServeProcess:
-    """The running server: its process, and its address, such as `http://127.0.0.1:8000`."""
+    """The running server: its process, and the port of this machine on which it listens."""
 
     pid: int
-    url: str
-
-    @property
-    def port(self) -> int:
-        """The port it listens on."""
-        return int(self.url.rpartition(":")[2])
+    port: int
 
     def get(self, path: str) -> requests.Response:
         """The answer to a request."""
-        response = requests.get(self.url + path, timeout=_READY_SECONDS)
+        response = requests.get(f"http://127.0.0.1:{self.port}{path}", timeout=_READY_SECONDS)
         response.raise_for_status()
         return response
 
@@ -166,30 +174,17 @@ def service_process(words: Sequence[str], home: Path, env: Mapping[str, str], re
     Gives its process id, and the first line of its output that contains `ready`.
     """
     home.mkdir(parents=True, exist_ok=True)
-    with (home / f"{words[0]}.log").open("w+", encoding="utf-8") as log:
-        process = subprocess.Popen(  # noqa: S603  # our own command
-            (*ERA5, *words),
-            env=own_environment(home, env),
-            cwd=home,  # without the user's .env
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            line = next((line for line in process.stdout or () if ready in line), None)
-            if line is None:
-                log.seek(0)
-                raise CannotRunError(f"era5 {words[0]} did not start: {log.read().strip()[-1000:]}")
-            yield process.pid, line
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.communicate(timeout=_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.communicate()
+    # In the folder, which has no .env of the user's.
+    options: dict[str, Any] = {"env": own_environment(home, env), "cwd": home, "stdout": subprocess.PIPE, "text": True}
+    with (
+        (home / f"{words[0]}.log").open("w+", encoding="utf-8") as log,
+        running((*ERA5, *words), signal.SIGTERM, stderr=log, **options) as process,
+    ):
+        line = next((line for line in process.stdout or () if ready in line), None)
+        if line is None:
+            log.seek(0)
+            raise CannotRunError(f"era5 {words[0]} did not start: {log.read().strip()[-1000:]}")
+        yield process.pid, line
 
 
 @contextmanager
@@ -197,7 +192,7 @@ def serve_process(warehouse: Warehouse, home: Path) -> Iterator[ServeProcess]:
     """Run the server with ERA5_HOME=`home`, with default settings and none of the user's."""
     env = {"ERA5_DATABASE_URL": warehouse.url}
     with service_process(("serve", *_OPTIONS), home, env, "http://") as (pid, line):
-        url = next(word for word in line.replace(",", " ").split() if word.startswith("http://"))
-        server = ServeProcess(pid, url)
+        port = next(urlsplit(word).port for word in line.replace(",", " ").split() if word.startswith("http://"))
+        server = ServeProcess(pid, port or 0)
         require_soon(partial(server.get, "/healthz"), _READY_SECONDS, "era5 serve is not well")
         yield server

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from datetime import timedelta
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -14,12 +13,12 @@ import numpy as np
 import psutil
 
 from benchmarks.asking import YEAR_SHARE, AskedTable, months_asked, of_85_years
-from benchmarks.cells import CannotRunError, Measured, PlannedCell, median_of, rate_of, rate_ratio, ratio
+from benchmarks.cells import CannotRunError, Laps, Measured, median_of, planned, rate_of, rate_ratios, ratio
 from benchmarks.generated import flattened, generated_files, square
-from benchmarks.http_load import HttpLoad, make_load
+from benchmarks.http_load import HttpLoad, HttpLoadResult, make_load
 from benchmarks.processes import ServeProcess, processor_times, serve_process
-from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, Suite
-from era5_pipeline.api.database import open_database
+from benchmarks.suite import BenchContext, Suite, disk
+from era5_pipeline.api.database import Database, open_database
 from era5_pipeline.model.months import Month
 from era5_pipeline.read.hours import read_packed
 from era5_pipeline.warehouse.load_month import load_month
@@ -32,10 +31,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from benchmarks.cells import Entries, Numbers
-    from benchmarks.http_load import HttpLoadResult
-    from benchmarks.suite import BenchContext
-    from era5_pipeline.api.database import Database
+    from benchmarks.cells import Entries, Numbers, PlannedCell
+    from era5_pipeline.model.grid import Area
 
 # --- A month of a square box as labelled xarray arrays: by `field`, and by the lazy `dataset` ---
 
@@ -55,28 +52,18 @@ class BoxOfMonth:
         self._table = table
         side = max(2, round(math.sqrt(_BOX_SHARE * rows / _MONTH.hours)))
         self.shape = (_MONTH.hours, side, side)
-        self._area = square(_NORTH, _WEST, side)
+        self.area = square(_NORTH, _WEST, side)
 
-    def field(self) -> Measured:
-        """`field` of the month; the rows are values."""
-        return self._read(lambda database: database.field(_COLUMN, month=str(_MONTH), area=self._area))
-
-    def dataset(self) -> Measured:
-        """The same by `dataset`, with its values read."""
-        month = str(_MONTH)
-        return self._read(
-            lambda database: database.dataset(area=self._area, start=month, end=month, columns=_COLUMN)[_COLUMN].load()
-        )
-
-    def _read(self, read: Callable[[Database], xr.DataArray]) -> Measured:
+    def read(self, read: Callable[[Database, Area], xr.DataArray]) -> Measured:
+        """Read the box by a method of the database; the rows are values."""
         import dask.array  # noqa: F401  # imported before the clock starts, as programs do it once
         import xarray as xr  # noqa: F401
 
         _ = self._loaded
         with open_database(self._table.target.warehouse.url) as database:
-            started = time.perf_counter()
-            array = read(database)
-            seconds = time.perf_counter() - started
+            clock = Laps()
+            array = read(database, self.area)
+            seconds = clock.lap()
         if array.shape != self.shape or not np.isfinite(array.to_numpy()).all():
             raise CannotRunError(f"an array {array.shape} was read, not {self.shape} without gaps")
         return Measured(array.size, {"seconds": seconds})
@@ -84,10 +71,18 @@ class BoxOfMonth:
     @cached_property
     def _loaded(self) -> bool:
         folder = self._table.folder / "box"
-        flat = flattened(generated_files(folder, _MONTH, self._area), folder)
+        flat = flattened(generated_files(folder, _MONTH, self.area), folder)
         load_month(self._table.target.warehouse, flat)
         flat.path.unlink()
         return True
+
+
+def _field(database: Database, area: Area) -> xr.DataArray:
+    return database.field(_COLUMN, month=str(_MONTH), area=area)
+
+
+def _dataset(database: Database, area: Area) -> xr.DataArray:
+    return database.dataset(area=area, start=str(_MONTH), end=str(_MONTH), columns=_COLUMN)[_COLUMN].load()
 
 
 # --- All hours of one place as a pandas table: as `era5.open` reads them, and row by row ---
@@ -103,17 +98,17 @@ _ROW_BY_ROW = """
 
 def _series(table: AskedTable, columns: str | None) -> tuple[pd.DataFrame, float]:
     """`series` of all months of the place, and the seconds from the call to the table, with its connection."""
+    import pandas as pd  # noqa: F401  # imported before the clock starts, as programs do it once
+
     place, end = table.place, str(table.months[-1])
     with open_database(table.target.warehouse.url) as database:
-        started = time.perf_counter()
+        clock = Laps()
         frame = database.series(latitude=place.latitude, longitude=place.longitude, end=end, columns=columns)
-        return frame, time.perf_counter() - started
+        return frame, clock.lap()
 
 
 def _frame(table: AskedTable, columns: str | None) -> Measured:
     """`series` of one variable, or of all."""
-    import pandas as pd  # noqa: F401  # imported before the clock starts, as programs do it once
-
     frame, seconds = _series(table, columns)
     if len(frame) != table.hours or not np.isfinite(frame[_COLUMN].to_numpy()).all():
         raise CannotRunError(f"{len(frame):,} hours were read, of {table.hours:,}")
@@ -124,12 +119,11 @@ def _frame_row_by_row(table: AskedTable) -> Measured:
     """The same hours of one variable, as a table made from one Python tuple per row."""
     import pandas as pd
 
-    parameters = {"location_id": table.place.location_id, "end": table.months[-1].end}
-    started = time.perf_counter()
+    clock, place = Laps(), {"location_id": table.place.location_id, "end": table.months[-1].end}
     with table.target.warehouse.connect() as connection:
-        rows = connection.execute(_ROW_BY_ROW, parameters).fetchall()
+        rows = connection.execute(_ROW_BY_ROW, place).fetchall()
     frame = pd.DataFrame(rows, columns=["time", _COLUMN]).set_index("time")
-    seconds = time.perf_counter() - started
+    seconds = clock.lap()
     expected, _ = _series(table, _COLUMN)
     if not np.array_equal(frame[_COLUMN].to_numpy(np.float32), expected[_COLUMN].to_numpy(), equal_nan=True):
         raise CannotRunError("series gives other values than the rows")
@@ -167,13 +161,13 @@ class ServedYears:
         """Requests for any place and year, due at a fixed rate."""
         return self._load(self._paths(), _WITH_RATE, rate=DUE_RATE)
 
-    def at_most(self, **headers: str) -> Measured:
+    def at_most(self, headers: dict[str, str] | None = None) -> Measured:
         """As many as can be answered, from a few clients that send the next request after each answer."""
-        return self._load(self._paths(), _AT_ONCE, headers={name.replace("_", "-"): of for name, of in headers.items()})
+        return self._load(self._paths(), headers=headers)
 
     def same(self) -> Measured:
         """The same for one place and year."""
-        return self._load(self._paths()[:1] * self._requests, _AT_ONCE)
+        return self._load(self._paths()[:1] * self._requests)
 
     def unchanged(self) -> Measured:
         """Requests for one place and year from clients that already have the answer."""
@@ -181,7 +175,7 @@ class ServedYears:
         tag = self._server.get(path).headers.get("ETag")
         if not tag:
             raise CannotRunError("the answer has no ETag")
-        return self._load((path,) * self._requests, _AT_ONCE, headers={"If-None-Match": tag}, status="304")
+        return self._load((path,) * self._requests, headers={"If-None-Match": tag}, status="304")
 
     def _paths(self) -> tuple[str, ...]:
         """`requests` paths, for random places and years."""
@@ -200,7 +194,7 @@ class ServedYears:
     def _load(
         self,
         paths: tuple[str, ...],
-        connections: int,
+        connections: int = _AT_ONCE,
         *,
         rate: float | None = None,
         headers: dict[str, str] | None = None,
@@ -263,9 +257,6 @@ def _path(latitude: float, longitude: float, first: date, last: date) -> str:
     return f"/v1/archive?{urlencode(asked)}"
 
 
-# --- Suite `reach`: the cells of these ways, their figures and ratios ---
-
-
 FRAME, FRAME_OF_ALL, ROW_BY_ROW = "a DataFrame of one column", "a DataFrame of all columns", "one column, row by row"
 FIELD, DATASET = "a box as DataArray, field", "a box as DataArray, dataset"
 AT_RATE = f"HTTP, {DUE_RATE:g} requests a second"
@@ -274,59 +265,38 @@ AT_MOST, GZIP, SAME, UNCHANGED = "HTTP, at most", "HTTP, at most, gzip", "HTTP, 
 _ROWS_A_REQUEST, _FEWEST, _MOST = 25, 40, 3000
 
 
-def _requests(rows: int) -> int:
-    return min(_MOST, max(_FEWEST, rows // _ROWS_A_REQUEST))
-
-
-class _Reached:
-    """The objects shared by the cells of one run: the table, the box, and the server."""
-
-    def __init__(self, context: BenchContext, count: int) -> None:
-        self.table = AskedTable(context.target, context.folder, context.rows, count)
-        self.table.load()
-        self.box = BoxOfMonth(self.table, context.rows)
-        self.served = ServedYears(self.table, _requests(context.rows), context.stack)
-
-
-_QUESTIONS: dict[str, Callable[[_Reached], Measured]] = {
-    FRAME: lambda own: _frame(own.table, _COLUMN),
-    FRAME_OF_ALL: lambda own: _frame(own.table, None),
-    ROW_BY_ROW: lambda own: _frame_row_by_row(own.table),
-    FIELD: lambda own: own.box.field(),
-    DATASET: lambda own: own.box.dataset(),
-    AT_RATE: lambda own: own.served.at_rate(),
-    AT_MOST: lambda own: own.served.at_most(),
-    GZIP: lambda own: own.served.at_most(Accept_Encoding="gzip"),
-    SAME: lambda own: own.served.same(),
-    UNCHANGED: lambda own: own.served.unchanged(),
-}
-
-
 def _reach_cells(context: BenchContext) -> list[PlannedCell]:
     """A cell for each way; the table is loaded and the server started for the first measurement."""
-    count = months_asked(context)
-    shared = cache(partial(_Reached, context, count))
-
-    def asked(question: Callable[[_Reached], Measured]) -> Measured:
-        return question(shared())
-
-    return [
-        PlannedCell(name, context.rows, {"months": count}, partial(asked, question))
-        for name, question in _QUESTIONS.items()
-    ]
+    count, rows = months_asked(context), context.rows
+    requests = min(_MOST, max(_FEWEST, rows // _ROWS_A_REQUEST))
+    table = cache(lambda: AskedTable.loaded(context, count))
+    box = cache(lambda: BoxOfMonth(table(), rows))
+    served = cache(lambda: ServedYears(table(), requests, context.stack))
+    questions: dict[str, Callable[[], Measured]] = {
+        FRAME: lambda: _frame(table(), _COLUMN),
+        FRAME_OF_ALL: lambda: _frame(table(), None),
+        ROW_BY_ROW: lambda: _frame_row_by_row(table()),
+        FIELD: lambda: box().read(_field),
+        DATASET: lambda: box().read(_dataset),
+        AT_RATE: lambda: served().at_rate(),
+        AT_MOST: lambda: served().at_most(),
+        GZIP: lambda: served().at_most({"Accept-Encoding": "gzip"}),
+        SAME: lambda: served().same(),
+        UNCHANGED: lambda: served().unchanged(),
+    }
+    return planned(questions, rows, months=count)
 
 
 def _reach_bytes(context: BenchContext) -> int:
     """Bytes on disk for the table with its log, and for the box with its files."""
-    held = months_asked(context) + 12 * YEAR_SHARE
-    return context.rows * (held * TABLE_ROW_BYTES + _BOX_SHARE * (TABLE_ROW_BYTES + FILE_ROW_BYTES))
+    return disk(months_asked(context) + 12 * YEAR_SHARE + _BOX_SHARE, _BOX_SHARE)(context)
 
 
 def _reach_figures(entries: Entries) -> dict[str, float | None]:
     """Rates and times; those of a series are None for a table with fewer than 85 years."""
     return {
-        "dataframe_rows_per_second": of_85_years(entries, FRAME, rate_of),
-        "dataframe_all_columns_rows_per_second": of_85_years(entries, FRAME_OF_ALL, rate_of),
+        "dataframe_rows_per_second": rate_of(of_85_years(entries), FRAME),
+        "dataframe_all_columns_rows_per_second": rate_of(of_85_years(entries), FRAME_OF_ALL),
         "box_seconds": median_of(entries, FIELD),
         "box_dataset_seconds": median_of(entries, DATASET),
         "http_requests_per_second": median_of(entries, AT_MOST, "requests_per_second"),
@@ -340,10 +310,11 @@ def _reach_ratios(entries: Entries) -> dict[str, float | None]:
     """The rate of one way as a multiple of that of another."""
 
     def of_requests(above: str, below: str) -> float | None:
-        return ratio(*(median_of(entries, name, "requests_per_second") for name in (above, below)))
+        rates = {name: median_of(entries, name, "requests_per_second") for name in (above, below)}
+        return ratio(rates[above], rates[below])
 
     return {
-        "frame_to_row_by_row": rate_ratio(entries, FRAME, ROW_BY_ROW),
+        **rate_ratios({"frame_to_row_by_row": (FRAME, ROW_BY_ROW)})(entries),
         "gzip_to_plain": of_requests(GZIP, AT_MOST),
         "same_to_different": of_requests(SAME, AT_MOST),
         "unchanged_to_same": of_requests(UNCHANGED, SAME),

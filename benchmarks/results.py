@@ -18,7 +18,6 @@ import platform
 import re
 import subprocess
 import sys
-from collections import defaultdict
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -103,14 +102,13 @@ def machine_name() -> str:
 
 
 def _version(library: str) -> str | None:
-    try:
+    with suppress(PackageNotFoundError):
         return version(library)
-    except PackageNotFoundError:
-        return None
+    return None
 
 
 def _embedded_version() -> str:
-    found = re.search(r"(\d+(\.\d+)+)", _printed(str(binaries() / "postgres"), "--version") or "")
+    found = re.search(r"(\d+(\.\d+)+)", _printed(str(binaries() / "postgres"), "--version"))
     return f"PostgreSQL {found[1] if found else '?'}"
 
 
@@ -118,18 +116,15 @@ def _commit() -> str | None:
     """The commit of this checkout, with a plus if what is measured differs from it; None: unknown."""
     git = "git", "-C", str(Path(__file__).parents[1])
     commit = _printed(*git, "rev-parse", "--short=12", "HEAD")
-    return (
-        None if commit is None else commit + ("+" if _printed(*git, "status", "--porcelain", "--", *_MEASURED) else "")
-    )
+    return commit + ("+" if _printed(*git, "status", "--porcelain", "--", *_MEASURED) else "") if commit else None
 
 
-def _printed(*command: str) -> str | None:
-    """Run a command and return its output without surrounding blanks; None if it fails."""
-    try:
+def _printed(*command: str) -> str:
+    """Run a command and return its output without surrounding blanks; empty if it fails."""
+    with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_GIT_SECONDS)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
+        return done.stdout.strip()
+    return ""
 
 
 def _processor() -> str:
@@ -139,42 +134,32 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-# --- Progress of a run in lines: repeats done, the time left, and the figure of each measured cell ---
-
-
-# The number of repeats by cell, by suite.
-Wanted = dict[str, dict[str, int]]
-
-
 class BenchProgress:
-    """Counts repeats, and prints a line for each; `now` shows what is in progress."""
+    """Counts repeats, and prints a line for each; `now` shows what is in progress.
 
-    def __init__(self, wanted: Wanted, say: Callable[[str], None], now: Callable[[str], None]) -> None:
+    `wanted` are the repeats of each cell, by suite and name.
+    """
+
+    def __init__(
+        self, wanted: Mapping[str, Mapping[str, int]], say: Callable[[str], None], now: Callable[[str], None]
+    ) -> None:
         self._left = {(suite, name): count for suite, cells in wanted.items() for name, count in cells.items()}
         self._total = sum(self._left.values())
-        self._taken: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self._taken: dict[tuple[str, str], list[float]] = {}
         self._say = say
         self._now = now
 
-    def begin(self, suite: str, cell: PlannedCell, number: int, of: int) -> None:
+    def begin(self, suite: str, name: str, number: int, of: int) -> None:
         """Start a repeat."""
-        self._now(f"{self._count()}  {suite}: {cell.name} ({number} of {of}){self._time_left()}")
+        self._now(f"{self._count()}  {suite}: {name} ({number} of {of}){self._time_left()}")
 
-    def kept(self, suite: str, cell: PlannedCell, repeats: int) -> None:
-        """Report a cell that an earlier run has measured."""
-        self._left[suite, cell.name] -= repeats
-        self._say(f"{self._count()}  {suite}: {cell.name}: {repeats} repeats kept")
-
-    def measured(self, suite: str, cell: PlannedCell, entry: Mapping[str, Any], seconds: float) -> None:
-        """Report a finished repeat, which took `seconds` with all its preparation."""
-        self._left[suite, cell.name] -= 1
-        self._taken[suite, cell.name].append(seconds)
-        self._say(f"{self._count()}  {suite}: {cell.name}: {figure_of(entry)}{self._time_left()}")
-
-    def cannot(self, suite: str, cell: PlannedCell, reason: str) -> None:
-        """Report a cell that cannot be measured."""
-        self._left[suite, cell.name] = 0
-        self._say(f"{self._count()}  {suite}: {cell.name}: null ({reason})")
+    def tell(self, suite: str, name: str, text: str, repeats: int | None = None, seconds: float | None = None) -> None:
+        """Report so many repeats (None: all) of a cell; `seconds`: those that one took, with all its preparation."""
+        left = self._left[suite, name]
+        self._left[suite, name] -= left if repeats is None else repeats
+        if seconds is not None:
+            self._taken.setdefault((suite, name), []).append(seconds)
+        self._say(f"{self._count()}  {suite}: {name}: {text}{self._time_left() if seconds is not None else ''}")
 
     def _count(self) -> str:
         return f"[{self._total - sum(self._left.values())}/{self._total}]"
@@ -245,8 +230,8 @@ class ResultsFile:
     def repeats_of(self, suite: str, cell: PlannedCell) -> int:
         """The number of repeats of the same cell, with the same rows and parameters in the same environment."""
         found = self.entry(suite, cell.name)
-        is_there = found is not None and found["reason"] is None and self._is_same(found, cell)
-        return len(found["repeats"]) if found and is_there else 0
+        is_same = found is not None and found["reason"] is None and found.items() >= self._facts(suite, cell).items()
+        return len(found["repeats"]) if found and is_same else 0
 
     def entry(self, suite: str, name: str) -> dict[str, Any] | None:
         """The stored entry of a cell on this server."""
@@ -262,27 +247,22 @@ class ResultsFile:
         `load_average` is the machine's, of the minute before the repeat.
         """
         entry = self._entry(suite, cell)
-        series = {name: [_short(value) for value in values] for name, values in measured.series.items()}
-        entry["reason"] = None
-        entry["repeats"].append(
-            {
-                "at": datetime.now(tz=UTC).isoformat(timespec="seconds"),
-                "rows": measured.rows,
-                "figures": {name: _short(value) for name, value in measured.figures.items()},
-                **({} if load_average is None else {"load_average": round(load_average, 2)}),
-                **({"series": series} if series else {}),
-                **({"notes": measured.notes} if measured.notes else {}),
-            }
-        )
-        entry["rows"] = measured.rows
-        entry["medians"] = _medians(entry["repeats"])
+        repeat: dict[str, Any] = {"at": datetime.now(tz=UTC).isoformat(timespec="seconds"), "rows": measured.rows}
+        repeat["figures"] = {name: _short(value) for name, value in measured.figures.items()}
+        if load_average is not None:
+            repeat["load_average"] = round(load_average, 2)
+        if measured.series:
+            repeat["series"] = {name: [_short(value) for value in of] for name, of in measured.series.items()}
+        if measured.notes:
+            repeat["notes"] = measured.notes
+        entry["repeats"].append(repeat)
+        entry |= {"reason": None, "rows": measured.rows, "medians": _medians(entry["repeats"])}
         self._write()
         return entry
 
     def add_reason(self, suite: str, cell: PlannedCell, reason: str) -> None:
         """Store why a cell could not be measured, and write the file."""
-        entry = self._entry(suite, cell)
-        entry["reason"] = reason
+        self._entry(suite, cell)["reason"] = reason
         self._write()
 
     def set_summary(self, suite: str, figures: Mapping[str, float | None], ratios: Mapping[str, float | None]) -> None:
@@ -292,33 +272,21 @@ class ResultsFile:
                 self.contents[name].setdefault(self._server, {})[suite] = dict(values)
                 self._write()
 
-    def _is_same(self, entry: dict[str, Any], cell: PlannedCell) -> bool:
-        same = (entry["environment"], entry["planned_rows"], entry["parameters"])
-        return same == (self._environment, cell.rows, json.loads(json.dumps(cell.parameters)))
+    def _facts(self, suite: str, cell: PlannedCell) -> dict[str, Any]:
+        """The cell's name and settings as JSON: equal for two measurements of the same thing in the same way."""
+        where = {"suite": suite, "name": cell.name, "server": self._server, "environment": self._environment}
+        return {**where, "parameters": json.loads(json.dumps(cell.parameters)), "planned_rows": cell.rows}
 
     def _entry(self, suite: str, cell: PlannedCell) -> dict[str, Any]:
         """The cell's entry; a new one replaces one with other parameters."""
-        cells: list[dict[str, Any]] = self.contents["cells"]
-        found = self.entry(suite, cell.name)
-        if found is not None and self._is_same(found, cell):
-            return found
-        entry = {
-            "suite": suite,
-            "name": cell.name,
-            "server": self._server,
-            "environment": self._environment,
-            "parameters": json.loads(json.dumps(cell.parameters)),
-            "planned_rows": cell.rows,
-            "rows": 0,
-            "reason": None,
-            "repeats": [],
-            "medians": {},
-        }
+        found, facts = self.entry(suite, cell.name), self._facts(suite, cell)
         if found is None:
-            cells.append(entry)
-        else:
-            cells[cells.index(found)] = entry
-        return entry
+            found = {}
+            self.contents["cells"].append(found)
+        if not found.items() >= facts.items():
+            found.clear()
+            found |= {**facts, "rows": 0, "reason": None, "repeats": [], "medians": {}}
+        return found
 
     def _write(self) -> None:
         used = {cell["environment"] for cell in self.contents["cells"]}
@@ -341,24 +309,11 @@ def read_results(path: Path) -> dict[str, Any]:
 
 
 def _text(contents: Mapping[str, Any]) -> str:
-    """The results as JSON text, with a line for each repeat."""
-    environments = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in contents["environments"].items()]
-    rest = "".join(f',\n "{name}": {json.dumps(contents[name])}' for name in ("figures", "ratios"))
-    return (
-        f'{{\n "format": {contents["format"]},\n "environments": {{{_lines(environments, 1)}}},\n'
-        f' "cells": [{_lines([_cell_text(cell) for cell in contents["cells"]], 1)}]{rest}\n}}\n'
-    )
-
-
-def _cell_text(cell: Mapping[str, Any]) -> str:
-    rest = {key: value for key, value in cell.items() if key != "repeats"}
-    repeats = [f"   {json.dumps(repeat)}" for repeat in cell["repeats"]]
-    return f'  {json.dumps(rest)[:-1]}, "repeats": [{_lines(repeats, 2)}]}}'
-
-
-def _lines(texts: list[str], indent: int) -> str:
-    """The texts with commas between them, each on a line of its own."""
-    return "\n" + ",\n".join(texts) + "\n" + " " * indent if texts else ""
+    """The results as JSON text, with a line for each environment and each cell."""
+    environments = ",\n".join(f"{json.dumps(key)}: {json.dumps(of)}" for key, of in contents["environments"].items())
+    cells = ",\n".join(json.dumps(cell) for cell in contents["cells"])
+    rest = "".join(f',\n"{name}": {json.dumps(contents[name])}' for name in ("figures", "ratios"))
+    return f'{{"format": {FORMAT},\n"environments": {{\n{environments}\n}},\n"cells": [\n{cells}\n]{rest}}}\n'
 
 
 def _medians(repeats: list[dict[str, Any]]) -> dict[str, list[float]]:

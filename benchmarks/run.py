@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import time
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from benchmarks.cells import CannotRunError
-from benchmarks.results import BenchProgress, describe_environment, describe_own
+from benchmarks.cells import CannotRunError, Laps, Measured, PlannedCell
+from benchmarks.results import BenchProgress, ResultsFile, describe_environment, describe_own, figure_of
 from benchmarks.servers import SYNCED_ROWS, new_target
-from benchmarks.suite import BenchContext, BenchOptions
+from benchmarks.suite import BenchContext, BenchOptions, Suite
 from era5_pipeline.model.errors import Era5Error, LocalDiskError
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.doctor.server_facts import is_session_here, log_folder
@@ -23,12 +22,6 @@ from era5_pipeline.runtime.files import temporary_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-
-    from benchmarks.cells import Measured, PlannedCell
-    from benchmarks.results import ResultsFile
-    from benchmarks.suite import Suite
-
-# --- Whether the disks have space for a run, checked before it starts ---
 
 
 # Reserve for other uses of the disk meanwhile: the server's log, temporary files of others.
@@ -56,9 +49,6 @@ def _gigabytes(number: int) -> str:
     return f"{number / 1e9:,.1f} GB"
 
 
-# --- Measure the cells of a suite in turns, except those that an earlier run has measured ---
-
-
 def run_cells(
     suite: str, cells: Sequence[PlannedCell], repeats: int, results: ResultsFile, progress: BenchProgress
 ) -> None:
@@ -66,28 +56,29 @@ def run_cells(
 
     Every repeat is written at once. A cell that cannot be measured is tried once, and its reason is stored.
     """
-    done = {cell.name: min(results.repeats_of(suite, cell), _wanted(cell, repeats)) for cell in cells}
-    for cell in cells:
-        if done[cell.name]:
-            progress.kept(suite, cell, done[cell.name])
+    wanted = wanted_repeats(cells, repeats)
+    done = {cell.name: min(results.repeats_of(suite, cell), wanted[cell.name]) for cell in cells}
+    for name, kept in done.items():
+        if kept:
+            progress.tell(suite, name, f"{kept} repeats kept", kept)
     warmed: set[str] = set()
     for number in range(repeats):
         first = number % len(cells) if cells else 0
         for cell in [*cells[first:], *cells[:first]]:
-            if done[cell.name] > number or number >= _wanted(cell, repeats):
+            if not done[cell.name] <= number < wanted[cell.name]:
                 continue
-            progress.begin(suite, cell, number + 1, _wanted(cell, repeats))
-            load, started = os.getloadavg()[0], time.monotonic()
+            progress.begin(suite, cell.name, number + 1, wanted[cell.name])
+            load, clock = os.getloadavg()[0], Laps()
             try:
                 measured = _measured(cell, is_warm=cell.name in warmed)
             except CannotRunError as error:
                 results.add_reason(suite, cell, str(error))
                 done[cell.name] = repeats
-                progress.cannot(suite, cell, str(error))
+                progress.tell(suite, cell.name, f"null ({error})")
                 continue
             warmed.add(cell.name)
             entry = results.add(suite, cell, measured, load)
-            progress.measured(suite, cell, entry, time.monotonic() - started)
+            progress.tell(suite, cell.name, figure_of(entry), 1, clock.lap())
 
 
 def _measured(cell: PlannedCell, *, is_warm: bool) -> Measured:
@@ -99,13 +90,9 @@ def _measured(cell: PlannedCell, *, is_warm: bool) -> Measured:
     return cell.measure()
 
 
-def _wanted(cell: PlannedCell, repeats: int) -> int:
-    return min(repeats, cell.most_repeats or repeats)
-
-
 def wanted_repeats(cells: Sequence[PlannedCell], repeats: int) -> dict[str, int]:
     """The number of repeats of each cell, by name."""
-    return {cell.name: _wanted(cell, repeats) for cell in cells}
+    return {cell.name: min(repeats, cell.most_repeats or repeats) for cell in cells}
 
 
 # --- A run of suites: a database or a server for each, its cells in turns, and their results ---
@@ -175,17 +162,13 @@ def _server_folders(warehouse: Warehouse) -> dict[str, Path]:
     """The server's folder, if it is on this machine and visible."""
     with warehouse.connect() as connection:
         info = connection.info
-        port = None if info.host.startswith("/") else _client_port(connection.fileno())
+        with socket.socket(fileno=os.dup(connection.fileno())) as connected:
+            port = None if info.host.startswith("/") else int(connected.getsockname()[1])
         pid = info.backend_pid
         folder = log_folder(pid, None) if is_session_here(pid, info.user, info.dbname, port) else None
         # While the session exists, as its process leads to the folder.
         found = None if folder is None else folder.resolve()
     return {} if found is None or not found.is_dir() else {"tables of the server": found}
-
-
-def _client_port(descriptor: int) -> int:
-    with socket.socket(fileno=os.dup(descriptor)) as connected:
-        return int(connected.getsockname()[1])
 
 
 def stop_abandoned(home: Path) -> None:

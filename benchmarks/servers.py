@@ -9,21 +9,22 @@ import subprocess
 import time
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import psycopg
 from psycopg import pq, sql
 
-from benchmarks.cells import CannotRunError, Measured
+from benchmarks.cells import CannotRunError, Laps, Measured
+from benchmarks.processes import running
 from era5_pipeline.postgres.connect import DAGSTER_SUFFIX, Warehouse, ensure_database
 from era5_pipeline.postgres.embedded.cluster import write_settings
 from era5_pipeline.postgres.embedded.data_folder import PORT, SocketFolder
-from era5_pipeline.postgres.embedded.processes import binaries, server_account
+from era5_pipeline.postgres.embedded.processes import Account, binaries, server_account
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.postgres.server_version import describe_server
 from era5_pipeline.postgres.urls import with_database
 from era5_pipeline.runtime.supervisor import LogFile, terminate_with_parent
-from era5_pipeline.warehouse.layouts import LAYOUTS
+from era5_pipeline.warehouse.layouts import LAYOUTS, Layout
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, CopyInto, LocationSpan, Replacement, Shares
 from era5_pipeline.warehouse.layouts.variable_columns import add_columns, missing_variables
 from era5_pipeline.warehouse.schema import ensure_schema
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.variables import Variable
-    from era5_pipeline.postgres.embedded.processes import Account
-    from era5_pipeline.warehouse.layouts import Layout
 
 # --- A temporary database to load into, with the table in one of the layouts that the server offers ---
 
@@ -44,12 +43,19 @@ if TYPE_CHECKING:
 # Layouts by the value of `SHOW timescaledb.license`.
 _OFFERED = {None: ("partitions",), "apache": ("hypertable",), "timescale": ("columnstore", "calendar hypertable")}
 
+ROWS = sql.SQL("SELECT count(*) FROM weather")
 # Loads of fewer rows are trials.
 SYNCED_ROWS = 10_000
 _PREFIX = "era5_bench_"
 _COMMENT = "Temporary, of era5 bench run: dropped when it ends"
 # A run creates its database, and drops abandoned ones, under this lock.
 _LOCK = 7215436109
+
+
+def number_of(connection: psycopg.Connection[Any], query: sql.SQL | sql.Composed) -> int:
+    """The whole number that a query answers with."""
+    row = connection.execute(query).fetchone()
+    return int(row[0]) if row else 0
 
 
 @dataclass(frozen=True)
@@ -89,9 +95,9 @@ class Target:
     def require_rows(self, wanted: int) -> int:
         """Require that this many rows are visible in the table; return their number."""
         with self.connect() as connection:
-            row = connection.execute("SELECT count(*) FROM weather").fetchone()
-        if row != (wanted,):
-            raise CannotRunError(f"{row[0] if row else 0:,} of {wanted:,} rows are visible through the table")
+            found = number_of(connection, ROWS)
+        if found != wanted:
+            raise CannotRunError(f"{found:,} of {wanted:,} rows are visible through the table")
         return wanted
 
     def bytes(self) -> int:
@@ -131,16 +137,16 @@ class Target:
         copies = [0.0]
 
         def timed(*arguments: Any, **options: Any) -> int:  # noqa: ANN401  # those of `copy`
-            started = time.perf_counter()
+            clock = Laps()
             try:
                 return copy(*arguments, **options)
             finally:
-                copies.append(time.perf_counter() - started)
+                copies.append(clock.lap())
 
-        started = time.perf_counter()
+        clock = Laps()
         with method as copy:
             self.replace(layout, month, timed, spans=spans)
-        seconds = time.perf_counter() - started
+        seconds = clock.lap()
         return Measured(self.require_rows(rows), {"seconds": seconds, "copy_seconds": max(copies)})
 
     def replace(
@@ -214,7 +220,6 @@ def _drop(connection: psycopg.Connection[Any], name: str) -> None:
 _INITDB = ("initdb", "--encoding=UTF8", "--locale=C", "--username=postgres", "--auth=trust", "--no-sync")
 _OWN_SETTINGS = {"listen_addresses": "", "port": str(PORT), "timezone": "UTC", "max_connections": "50"}
 _START_SECONDS = 120.0
-_STOP_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 
 
@@ -232,7 +237,7 @@ def own_server(folder: Path, settings: Mapping[str, str], *, syncs: bool = True)
             raise CannotRunError(f"a server could not be created: {log.last_lines()}")
         write_settings({**_OWN_SETTINGS, "unix_socket_directories": str(sockets.path), **settings}, data, account)
         url = f"postgresql://postgres@/postgres?host={sockets.path}&port={PORT}"
-        with _postgres(data, account, log) as process:
+        with log.opened() as output, _postgres(data, account, output) as process:
             _await(url, process, log)
             yield Target(Warehouse(url), ("partitions",), syncs)
     finally:
@@ -240,35 +245,19 @@ def own_server(folder: Path, settings: Mapping[str, str], *, syncs: bool = True)
         shutil.rmtree(data, ignore_errors=True)
 
 
-@contextmanager
-def _postgres(data: Path, account: Account, log: LogFile) -> Iterator[subprocess.Popen[bytes]]:
+def _postgres(data: Path, account: Account, output: BinaryIO) -> AbstractContextManager[subprocess.Popen[bytes]]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    root = os.geteuid() == 0
-    with log.opened() as output:
-        process = subprocess.Popen(  # noqa: S603  # a program of the package
-            (str(binaries() / "postgres"), "-D", str(data.resolve())),
-            env=env | {"LC_ALL": "C"},
-            cwd=data,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            user=account.uid if root else None,
-            group=account.gid if root else None,
-            extra_groups=() if root else None,
-            preexec_fn=terminate_with_parent(os.getpid()),  # noqa: PLW1509  # it only makes system calls
-        )
-    try:
-        yield process
-    finally:
-        # "Immediate": its data are discarded.
-        process.send_signal(signal.SIGQUIT)
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_STOP_SECONDS)
+    as_user = {"user": account.uid, "group": account.gid, "extra_groups": ()} if os.geteuid() == 0 else {}
+    return running(
+        (str(binaries() / "postgres"), "-D", str(data.resolve())),
+        signal.SIGQUIT,  # "immediate": its data are discarded
+        env=env | {"LC_ALL": "C"},
+        cwd=data,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        preexec_fn=terminate_with_parent(os.getpid()),  # it only makes system calls
+        **as_user,
+    )
 
 
 def _await(url: str, process: subprocess.Popen[bytes], log: LogFile) -> None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from psycopg import sql
 
-from benchmarks.cells import CannotRunError, Meanwhile, Measured, PlannedCell, rate_ratio, rate_ratios, seconds_of
+from benchmarks.cells import CannotRunError, Meanwhile, Measured, PlannedCell, rate_ratios, seconds_of
 from benchmarks.generated import GeneratedHours
 from benchmarks.methods import Batch, flat_batch, pipeline_copy, send_file
-from benchmarks.servers import SYNCED_ROWS, own_server
-from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, Suite, disk
+from benchmarks.servers import SYNCED_ROWS, Target, number_of, own_server
+from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, BenchContext, Suite, disk
 from era5_pipeline.model.errors import Era5Error
-from era5_pipeline.monitor.activity import find_bottleneck, percent, wait_shares, watch
+from era5_pipeline.monitor.activity import Report, find_bottleneck, percent, wait_shares, watch
 from era5_pipeline.postgres.doctor.server_facts import Machine
 from era5_pipeline.warehouse.layouts.layout import WEATHER, weather_table
 
@@ -29,14 +29,8 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from benchmarks.servers import Target
-    from benchmarks.suite import BenchContext
     from era5_pipeline.flat.flat_month import FlatMonth
-    from era5_pipeline.monitor.activity import Report
     from era5_pipeline.postgres.connect import Warehouse
-
-# --- The effect of each server setting on a load: alone and together, on a server started for it ---
-
 
 BATCHES = 40
 _DISTINCT = 4
@@ -106,22 +100,20 @@ class _SettingsCell:
                 self._create(connection, WEATHER)
                 connection.execute("CREATE INDEX ON weather (location_id, time)")
             target.calm()
-            before = _number(connection, _WAL_BYTES)
+            before = number_of(connection, _WAL_BYTES)
             with WaitSampler(target.warehouse) as sampler:
                 seconds = [
                     seconds_of(partial(self._load, connection, files[number % _DISTINCT], table))
                     for number, table in enumerate(tables)
                 ]
-            wal_bytes = _number(connection, _WAL_BYTES) - before
+            wal_bytes = number_of(connection, _WAL_BYTES) - before
             counted = tables if self.is_new else [WEATHER]
-            rows = sum(_number(connection, sql.SQL("SELECT count(*) FROM {}").format(table)) for table in counted)
-        wanted = self.hours.rows_per_batch * BATCHES
-        if rows != wanted:
-            raise CannotRunError(f"{rows:,} of {wanted:,} rows are in the tables")
-        p50, p95, p99 = (float(value) * 1000 for value in np.percentile(seconds, (50, 95, 99)))
+            rows = sum(number_of(connection, _COUNT.format(table)) for table in counted)
+        _require(rows, self.hours.rows_per_batch * BATCHES)
         figures = {"seconds": sum(seconds), "wal_bytes_per_row": wal_bytes / rows}
-        latencies = {"batch_p50_ms": p50, "batch_p95_ms": p95, "batch_p99_ms": p99}
-        return Measured(rows, figures | latencies, notes=sampler.notes())
+        for share in (50, 95, 99):
+            figures[f"batch_p{share}_ms"] = 1000 * float(np.percentile(seconds, share))
+        return Measured(rows, figures, notes=sampler.notes())
 
     def _file(self, number: int) -> FlatMonth:
         """One of the distinct batches, as a Parquet file."""
@@ -145,11 +137,12 @@ class _SettingsCell:
 
 
 _WAL_BYTES = sql.SQL("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')")
+_COUNT = sql.SQL("SELECT count(*) FROM {}")
 
 
-def _number(connection: psycopg.Connection[Any], query: sql.SQL | sql.Composed) -> int:
-    row = connection.execute(query).fetchone()
-    return int(row[0]) if row else 0
+def _require(rows: int, wanted: int) -> None:
+    if rows != wanted:
+        raise CannotRunError(f"{rows:,} of {wanted:,} rows are in the tables")
 
 
 class WaitSampler(Meanwhile):
@@ -276,9 +269,8 @@ class _Climb:
             else:
                 copy = sql.SQL("COPY readings FROM STDIN (FORMAT csv)")
                 seconds = seconds_of(partial(send_file, connection, copy, csv))
-            rows = _number(connection, sql.SQL("SELECT count(*) FROM readings"))
-        if rows != self.meters * DAYS:
-            raise CannotRunError(f"{rows:,} readings are in the table, of {self.meters * DAYS:,}")
+            rows = number_of(connection, _COUNT.format(sql.Identifier("readings")))
+        _require(rows, self.meters * DAYS)
         return Measured(rows, {"seconds": seconds})
 
     def _tables(self) -> list[str]:
@@ -321,5 +313,5 @@ LADDER = Suite(
     bytes=disk(3, 0),
     own_server=True,
     # The speed-up of each step over the first one, here.
-    ratios=lambda entries: {name: rate_ratio(entries, name, f"1. {STEPS[0].name}") for name in entries},
+    ratios=lambda entries: rate_ratios({name: (name, f"1. {STEPS[0].name}") for name in entries})(entries),
 )

@@ -6,18 +6,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from benchmarks.cells import CannotRunError, Entries
+from benchmarks.cells import CannotRunError, Entries, PlannedCell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from benchmarks.cells import PlannedCell
     from benchmarks.servers import Target
     from era5_pipeline.model.variables import Variable
-
-
-# --- The parameters from which a suite plans its cells ---
 
 
 _MOST_MONTHS = 6  # the number generated, of equal length
@@ -71,9 +67,6 @@ class BenchContext:
     def some_workers(self) -> int:
         """The smallest number of workers above one, for suites that compare several with one; at most six."""
         return min(_MOST_MONTHS, min((count for count in self.options.workers if count > 1), default=2))
-
-
-# --- The definition of a suite: a name, default sizes, and the plan of its cells ---
 
 
 # Bytes of a row in the table with its indexes, and in the files that it is loaded from.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from benchmarks.anywhere import ANYWHERE
 from benchmarks.asking import ASK
 from benchmarks.batches import CONVERSION, COPY, INSERT, MULTI_INSERT, PARALLEL, SUSTAINED, TOOLS
 from benchmarks.coverage import COVERAGE
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 SUITES: tuple[Suite, ...] = (
     *(INSERT, MULTI_INSERT, COPY, SUSTAINED, PARALLEL, TOOLS, SETTINGS_SUITE, CONVERSION, LADDER, SCALE, OTHERS),
-    *(LAKE, ASK, REACH, LIMIT, LAYOUTS_SUITE, PIPELINE, FORMATS, COVERAGE, ORCHESTRATION),
+    *(LAKE, ASK, REACH, LIMIT, LAYOUTS_SUITE, PIPELINE, FORMATS, COVERAGE, ORCHESTRATION, ANYWHERE),
 )
 
 

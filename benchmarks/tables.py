@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 from jinja2 import ChainableUndefined, Environment, FileSystemLoader
 
 from benchmarks.results import read_results
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from benchmarks.cells import Entries
-
-# --- Numbers for readers: 1,234 rows/s, 1.2 M, 12 days ---
 
 
 def rows_per_second(value: float) -> str:
@@ -145,18 +144,10 @@ class Results:
         return f"{self.machine['cores']} cores of {self.machine['processor']}, {memory:.0f} GiB"
 
     @property
-    def date(self) -> str:
-        """The day of the last measurement."""
-        return max(self._days, default="")
-
-    @property
     def days(self) -> str:
         """The day of the measurements; the first and the last if they took several."""
-        return " to ".join(dict.fromkeys([min(self._days, default=""), self.date]))
-
-    @property
-    def _days(self) -> list[str]:
-        return [repeat["at"][:10] for cell in self.cells for repeat in cell["repeats"]]
+        found = {repeat["at"][:10] for cell in self.cells for repeat in cell["repeats"]}
+        return " to ".join(dict.fromkeys([min(found, default=""), max(found, default="")]))
 
 
 def layout_of(server: str) -> str:
@@ -185,7 +176,7 @@ def find_results(folder: Path) -> list[Results]:
             remedy="Measure first: era5 bench run all --json FOLDER/results/DATE/MACHINE.json",
         )
     found = [Results(path, read_results(path)) for path in newest.values()]
-    return sorted(found, key=lambda results: results.date, reverse=True)
+    return sorted(found, key=lambda results: results.days[-10:], reverse=True)
 
 
 def published() -> dict[str, Any]:
@@ -273,27 +264,19 @@ def _suite_table(results: Results, cells: Entries) -> tuple[list[str], list[list
                 **{figure: short(values[1]) for figure, values in cell["medians"].items()},
                 "repeats": str(rate.repeats),
                 "load before": load_text([cell]),
-                "notes": _notes(cell),
+                "notes": "; ".join(f"{key}: {value}" for key, value in cell["repeats"][-1].get("notes", {}).items()),
             }
         )
-    figures = dict.fromkeys(name for cell in cells.values() for name in cell["medians"])
-    header = [
-        *("cell", "rows", "rows/s", "10th to 90th"),
-        *(["copy only, rows/s"] if "copy_seconds" in figures else []),
-        *("values/s", "rows/s a core", "seconds"),
-        *(name for name in figures if name not in ("seconds", "copy_seconds")),
-        "repeats",
-        *(name for name in ("load before", "notes") if any(row.get(name) for row in rows)),
-    ]
-    return header, [[row.get(name, "") for name in header] for row in rows]
+    figures = dict.fromkeys(name for cell in cells.values() for name in cell["medians"] if name != "copy_seconds")
+    columns = ["cell", "rows", "rows/s", "10th to 90th", "copy only, rows/s", "values/s", "rows/s a core", "seconds"]
+    columns += [*(name for name in figures if name != "seconds"), "repeats", "load before", "notes"]
+    table = pd.DataFrame(rows, columns=columns, dtype=object).fillna("")
+    lacking = [name for name in ("copy only, rows/s", "load before", "notes") if not table[name].any()]
+    table = table.drop(columns=lacking)
+    return [*map(str, table)], table.to_numpy().tolist()
 
 
 def load_text(cells: Iterable[dict[str, Any]]) -> str:
     """The median load average of the machine in the minute before each repeat; "" if it was not recorded."""
     found = [repeat["load_average"] for cell in cells for repeat in cell["repeats"] if "load_average" in repeat]
     return f"{median(found):.1f}" if found else ""
-
-
-def _notes(cell: dict[str, Any]) -> str:
-    notes = cell["repeats"][-1].get("notes", {}) if cell["repeats"] else {}
-    return "; ".join(f"{key}: {value}" for key, value in notes.items())

@@ -20,7 +20,17 @@ from era5_pipeline.flat.inventory import InventoryKeeper
 from era5_pipeline.flat.storage import FileRemoval, StoredMonth
 from era5_pipeline.lake.open_lake import ORPHAN_HOURS, open_lake, wants_lake
 from era5_pipeline.maps.fields import FieldMap
-from era5_pipeline.model.errors import BadFileError, Era5Error, InputError, RefusedError, machine_limit, machine_limits
+from era5_pipeline.model.errors import (
+    BadFileError,
+    Era5Error,
+    InputError,
+    NoDataError,
+    NotYetAvailableError,
+    RefusedError,
+    ReplacedError,
+    machine_limit,
+    machine_limits,
+)
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.source_kinds import VERSION_TEXTS, source_kind
 from era5_pipeline.model.variables import VARIABLES
@@ -122,6 +132,11 @@ def load_in_advance() -> None:
             module.load_compiled()
 
 
+def note_fetched(settings: Settings, month: Month, raw: RawMonth) -> None:
+    """Note what `run_raw` has fetched, also for another process of the same command, so that `run_load` requires it."""
+    _fetched[settings.home, month] = month_fingerprint(raw)
+
+
 def end_run() -> None:
     """Forget what `run_raw` keeps for the later stages of the same run, and remove the unpacked files."""
     _inventories.discard()
@@ -139,12 +154,37 @@ def run_raw(
     """Get the month's raw files, take their inventory, check it, and write the manifest that `run_flat` reads.
 
     `source` is the settings' source if already open, for several months; here and in `run_flat`. `together` are months
-    whose files the source may get with this one's, as in `Source.fetch`.
+    whose files the source may get with this one's, as in `Source.fetch`. Of several sources, the first that has all of
+    the month gives it, or the last; `together` are then months of the first.
     """
     month.require_begun(datetime.now(tz=UTC))
+    for name in settings.source_names[:-1]:
+        result = _complete_raw(settings.of_source(name), month, say, together)
+        if result is not None:
+            return result
+        say(f"{month}: {name} does not have all of it: the next source is asked")
+        together = ()
+    settings = settings.of_source(settings.source_names[-1])
     stored = StoredMonth.of(settings, month)
     with machine_limits(f"{month}: getting its files"), _removal(settings, stored).in_use():
         return _run_raw(settings, stored, source or source_of(settings, say), together)
+
+
+def _complete_raw(
+    settings: Settings, month: Month, say: Callable[[str], None], together: Collection[Month]
+) -> RawResult | None:
+    """Get the month's raw files from one of several sources; None if it lacks the month, hours or values of it."""
+    try:
+        result = run_raw(settings, month, say, together=together)
+    except (NotYetAvailableError, NoDataError):
+        return None
+    known = source_of(settings.model_copy(update={"refetch": False})).known(month)
+    return result if known is not None and all(outcome.passed for outcome in result.outcomes) else None
+
+
+def _of_its_source(settings: Settings, raw: RawMonth) -> Settings:
+    """The settings with the source that gave the raw month, if they have several."""
+    return settings.of_source(raw.source) if raw.source in settings.source_names[1:] else settings
 
 
 def _run_raw(settings: Settings, stored: StoredMonth, source: Source, together: Collection[Month]) -> RawResult:
@@ -164,10 +204,10 @@ def _run_raw(settings: Settings, stored: StoredMonth, source: Source, together: 
     refused = next(([one.description, one.remedy] for one in outcomes if not one.passed), None)
     if refused is not None:
         _inventories.discard()  # no flat stage follows
-    rows = int(inventory.coverage.sum()) * int(inventory.hours.size)
+    rows = inventory.locations * int(inventory.hours.size)
     counts = {"rows": rows, "columns": inventory.columns, "temporary_bytes": inventory.temporary_bytes}
     stored.write_manifest(raw, {"seconds": took, "refused": refused, **counts})
-    _fetched[settings.home, month] = month_fingerprint(raw)
+    note_fetched(settings, month, raw)
     return RawResult(
         raw=raw,
         rows=rows,
@@ -195,6 +235,7 @@ def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory, open
     if manifest is None:
         raise InputError(f"{month} has no raw files yet", remedy="Materialize era5/raw of this month first.")
     raw = RawMonth.from_json(manifest["raw"])
+    settings = _of_its_source(settings, raw)
     _require_own(settings, month, month_fingerprint(raw))
     _require_same_request(settings, raw)
     refused = manifest.get("refused")
@@ -307,7 +348,7 @@ def _run_load(
     started = time.monotonic()
     connection = None if session is None else session.connection
     differences = verify_month(warehouse, flat, connection=connection, is_read_back=loaded.is_read_back)
-    outcomes = table_outcomes(flat, differences)
+    outcomes = table_outcomes(flat, differences, within_quantum=loaded.confirmation is not None)
     committed = None if lake_commit is None else lake_commit.committed
     return LoadResult(flat, loaded, outcomes, time.monotonic() - started, waited.seconds, committed)
 
@@ -358,7 +399,7 @@ def _invalidating_damaged(source: Source | None, raw: RawMonth) -> Iterator[None
 def _require_own(settings: Settings, month: Month, fingerprint: str, cause: InputError | None = None) -> None:
     """Require that what a stage left is of the files that this process has fetched, if it has."""
     if _fetched.get((settings.home, month), fingerprint) != fingerprint:
-        raise InputError(
+        raise ReplacedError(
             f"{month}: another command loads this month from other files or with another request, and has replaced "
             "what this one prepared",
             remedy="Run this command again when the other has finished.",

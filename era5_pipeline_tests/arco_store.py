@@ -12,6 +12,7 @@ import functools
 import json
 import re
 import shutil
+import ssl
 import tempfile
 import threading
 from contextlib import contextmanager
@@ -164,7 +165,7 @@ class ArcoStore:
             path.write_text(json.dumps(value))
 
 
-Fault = Literal["refuse", "garble", "redirect"]
+Fault = Literal["refuse", "garble", "redirect", "flip"]
 CHUNKS = r".*/\d+\.\d+\.\d+"
 
 
@@ -205,8 +206,11 @@ class Web:
 
 
 @contextmanager
-def served(folder: Path, *, with_ranges: bool = False) -> Iterator[Web]:
-    """Serve the folder over HTTP, as a server that ignores Range, or one that obeys it."""
+def served(folder: Path, *, with_ranges: bool = False, certificate: Path | None = None) -> Iterator[Web]:
+    """Serve the folder over HTTP, as a server that ignores Range, or one that obeys it; HTTPS with a `certificate`.
+
+    Its key is beside it.
+    """
 
     class Handler(SimpleHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -221,8 +225,8 @@ def served(folder: Path, *, with_ranges: bool = False) -> Iterator[Web]:
             self.path = urlsplit(self.path).path
             part = self.headers.get("Range", "")
             fault = web.next_fault(self.path, part, self.headers.get("Authorization", ""))
-            if fault is None and with_ranges and part:
-                self._send_part(part)
+            if fault in (None, "flip") and with_ranges and part:
+                self._send_part(part, flips=fault == "flip")
             elif fault is None:
                 super().do_GET()
             elif fault == "redirect":
@@ -241,7 +245,7 @@ def served(folder: Path, *, with_ranges: bool = False) -> Iterator[Web]:
                 self.wfile.write(bytes(1000))
                 self.close_connection = True
 
-        def _send_part(self, part: str) -> None:
+        def _send_part(self, part: str, *, flips: bool) -> None:
             path = folder / self.path.lstrip("/")
             if not path.is_file():
                 self.send_error(404)
@@ -254,10 +258,17 @@ def served(folder: Path, *, with_ranges: bool = False) -> Iterator[Web]:
             self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{len(content)}")
             self.send_header("Content-Length", str(stop - start))
             self.end_headers()
-            self.wfile.write(content[start:stop])
+            sent = bytearray(content[start:stop])
+            if flips:  # a bit of the last byte but 64: of a large object, a value's
+                sent[-64] ^= 1
+            self.wfile.write(sent)
 
     server = LocalServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
-    web = Web(f"http://127.0.0.1:{server.server_port}")
+    web = Web(f"{'http' if certificate is None else 'https'}://127.0.0.1:{server.server_port}")
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, certificate.with_suffix(".key"))
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

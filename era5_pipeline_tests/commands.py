@@ -7,9 +7,7 @@ import json
 import logging
 import os
 import pty
-import re
 import select
-import shlex
 import shutil
 import signal
 import struct
@@ -127,25 +125,6 @@ def ended(process: subprocess.Popen[str], seconds: float = _SECONDS) -> CommandR
         process.communicate()  # else its pipes are left to another test
         raise
     return CommandResult(process.returncode, out, err)
-
-
-def in_terminal(columns: int, *arguments: str, cwd: Path, **env: str) -> str:
-    """Output of the command `era5` in a terminal with this number of columns, without colours."""
-    command = f"stty cols {columns}; {shlex.join([ERA5, *arguments])}"
-    try:
-        done = subprocess.run(
-            ["script", "--quiet", "--return", "--command", command, "/dev/null"],
-            env=environment(cwd, TERM="xterm", **env),
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=600,
-        )
-    except FileNotFoundError:
-        pytest.skip("needs script, of util-linux")
-    return re.sub(r"\x1b\[[\d;]*m", "", done.stdout)
 
 
 @contextmanager

@@ -36,6 +36,10 @@ SLOW_MODULES = frozenset(
         "cli/test_services_killed.py",  # the same
         "cli/test_web_ui.py",  # a backfill, whose daemon turns every 30 s
         "benchmarks/test_orchestration.py",  # a backfill, and another
+        "benchmarks/test_anywhere.py",  # loads in processes, from a store that answers late
+        "cli/test_load_icechunk.py",  # loads that are interrupted and killed
+        "serving/test_fetch.py",  # loads in processes of a server
+        "defs/test_months_ahead.py",  # processes that prepare months
         "defs/instance/test_preloaded.py",  # a process that imports everything
         "draw/test_climate_years.py",  # pictures
         "draw/test_climate_axes.py",  # the same
@@ -97,10 +101,9 @@ ENDURANCE = {
     "cli/test_web_ui.py",
     # `era5 up` once more. Stages, their failures and metadata: defs/test_assets, defs/test_runner.
     "cli/test_up.py::test_runs_of_era5_load_are_executed_again_from_the_ui",
-    # 79 months, twice, by the installed wheel, and a year of months. Real months: the other tests of cli/test_load, and
-    # defs/test_assets. What the wheel holds: test_wheel.
+    # 79 months, twice, by the installed wheel. Real months: cli/test_load, and defs/test_assets. What the wheel holds:
+    # test_wheel.
     "cli/test_demo.py",
-    "cli/test_load.py::test_a_year_of_real_months",
     # The daemon's turns. The sensors by themselves: defs/test_alerts, defs/test_freshness.
     "defs/test_sensors.py",
     # A backfill. Counting and results: benchmarks/test_run, benchmarks/test_results.
@@ -155,12 +158,8 @@ ENDURANCE = {
     "cli/test_load.py::test_a_process_that_has_read_grib_ends_well",
     # A benchmark that is killed. Interrupted: test_an_interrupted_run_leaves_nothing_but_its_results_and_goes_on.
     "cli/test_bench.py::test_a_killed_run_leaves_valid_results_and_the_next_one_cleans_up",
-    # Two processes on the same months. Two runs: test_two_runs_do_not_send_the_same_common_request.
-    "cli/test_revise.py::test_loads_at_the_same_time_share_the_request_for_several_months",
     # A load of which nobody reads the output. A killed one: test_killed_load_continues_the_request_for_several_months.
     "cli/test_revise.py::test_load_continues_after_its_output_is_closed",
-    # A copy of the package. An added variable: test_an_added_variable_goes_from_file_to_plot_on_every_layout.
-    "test_added_variable.py::test_a_csv_from_before_the_variable_was_added_is_written_again",
     # Dagster's own commands. The definitions: the other tests of this module; launched months: cli/test_up.
     "test_definitions.py::test_dg_check_passes",
     "test_definitions.py::test_dg_launches_a_month",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from era5_pipeline.flat.flat_month import ColumnFacts
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.variables import DEFAULT_COLUMNS
-from era5_pipeline.warehouse.ledger_entry import Attempt, LedgerEntry, LedgerFile, MonthContents
+from era5_pipeline.warehouse.ledger_entry import Attempt, Confirmation, LedgerEntry, LedgerFile, MonthContents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -55,6 +55,7 @@ def entry(
     locations: LocationSet = ONE_PLACE,
     part: int = 1,
     is_cut: bool = False,
+    confirmed_by: str | None = None,
 ) -> LedgerEntry:
     """Build the entry of a part of a month in the table; `preliminary` are runs of preliminary hours by column."""
     return LedgerEntry(
@@ -82,6 +83,9 @@ def entry(
         flat_file=LedgerFile("flat.parquet", 1, "x"),
         has_summaries=True,
         preliminary_hours=dict(preliminary or {}),
+        confirmed=None
+        if confirmed_by is None
+        else Confirmation(confirmed_by, None, "y", {}, {}, "2026-02-01T00:00:00Z"),
     )
 
 

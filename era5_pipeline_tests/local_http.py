@@ -1,11 +1,12 @@
-"""HTTP servers on 127.0.0.1: one whose clients may be killed, and a receiver of alerts."""
+"""HTTP servers on 127.0.0.1: one whose clients may be killed, a proxy of connections, and a receiver of alerts."""
 
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -71,10 +72,72 @@ def new_receiver() -> Iterator[Receiver]:
 
     with LocalServer(("127.0.0.1", 0), Handler) as server:
         receiver.port = server.server_port
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
+        with _serving(server):
             yield receiver
-        finally:
-            server.shutdown()
-            thread.join()
+
+
+@dataclass
+class ConnectProxy:
+    """A proxy that connects each client to the port `to`, whatever host it names, or gives `status`; 0: no answer."""
+
+    to: int
+    port: int = 0
+    status: int = 200
+    asked: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://me:{SECRET}@127.0.0.1:{self.port}"
+
+
+@contextmanager
+def connect_proxy(to: int) -> Iterator[ConnectProxy]:
+    """Serve until the end of the context, on a free port."""
+    proxy = ConnectProxy(to)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_CONNECT(self) -> None:
+            proxy.asked.append(self.path)
+            self.close_connection = True
+            if not proxy.status:
+                self.rfile.read(1)  # until the client goes away
+                return
+            self.send_response(proxy.status)
+            self.end_headers()
+            if proxy.status == 200:
+                with socket.create_connection(("127.0.0.1", proxy.to)) as server:
+                    back = threading.Thread(target=_pass_on, args=(server, self.connection))
+                    back.start()
+                    _pass_on(self.connection, server)
+                    back.join()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with LocalServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        proxy.port = server.server_port
+        with _serving(server):
+            yield proxy
+
+
+@contextmanager
+def _serving(server: LocalServer) -> Iterator[None]:
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+
+
+def _pass_on(source: socket.socket, to: socket.socket) -> None:
+    with suppress(OSError):
+        while sent := source.recv(1 << 16):
+            to.sendall(sent)
+    for one in (source, to):
+        with suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)

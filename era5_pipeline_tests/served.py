@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.serving.browser_guard import AllowedHosts
+    from era5_pipeline.serving.fetch import FetchRequests
     from era5_pipeline.serving.requests import ServingLimits
 
 
@@ -30,10 +31,11 @@ def served(
     *,
     cors_origins: tuple[str, ...] = (),
     hosts: AllowedHosts | None = None,
+    fetches: FetchRequests | None = None,
     routes: APIRouter | None = None,
 ) -> Iterator[httpx.Client]:
     """Serve the warehouse in this context, with routes of the test besides; yields a client of the server."""
-    app = make_app(warehouse, limits, cors_origins, hosts)
+    app = make_app(warehouse, limits, cors_origins, hosts, fetches)
     if routes is not None:
         app.include_router(routes)
     with bound_socket("127.0.0.1", 0) as bound:

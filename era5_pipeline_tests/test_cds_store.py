@@ -49,20 +49,6 @@ def test_cdsapi_retrieves_a_zip(server: CdsServer, tmp_path: Path) -> None:
     assert target.read_bytes().startswith(b"PK\x03\x04")
 
 
-def test_jobs_are_found_again(server: CdsServer) -> None:
-    remote = client_of(server).submit(DATASET, INPUTS)
-    again = client_of(server).get_remote(remote.request_id)
-    assert again.request == INPUTS
-    assert client_of(server).get_jobs(limit=5, sortby="-created").request_ids == [remote.request_id]
-    assert again.status == "successful"
-
-
-def test_a_wrong_key_is_refused_in_the_services_words(server: CdsServer) -> None:
-    client = Client(server.url, "wrong", progress=False, maximum_tries=1, retry_after=0)
-    with pytest.raises(requests.HTTPError, match="invalid authorization"):
-        client.submit(DATASET, INPUTS)
-
-
 def test_the_order_of_the_hours_is_part_of_the_key_of_the_cache(server: CdsServer) -> None:
     """Each case was observed by running the service's own code."""
     client = client_of(server)
@@ -77,14 +63,6 @@ def test_the_order_of_the_hours_is_part_of_the_key_of_the_cache(server: CdsServe
     assert retrievals(time=INPUTS["time"][1:] + INPUTS["time"][:1]) == 2
     assert retrievals(no_cache="now") == 3
     assert retrievals(no_cache="now") == 3
-
-
-def test_answers_cut_by_the_embargo_are_not_cached(server: CdsServer) -> None:
-    client = client_of(server)
-    server.today = datetime(2020, 2, 7, 12, tzinfo=UTC)
-    short = client.submit(DATASET, INPUTS).get_results().content_length
-    server.today = datetime(2020, 3, 6, tzinfo=UTC)
-    assert client.submit(DATASET, INPUTS).get_results().content_length > short
 
 
 @pytest.mark.parametrize(

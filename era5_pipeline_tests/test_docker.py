@@ -165,7 +165,7 @@ def served(stack: Stack, path: str) -> Any:
 def test_the_http_server_reads_as_a_reader_and_is_well_again_when_the_database_was_restarted(stack: Stack) -> None:
     container = stack.containers()["serve"]
     wait_for(lambda: inspected(container)["State"]["Health"]["Status"] == "healthy", "the HTTP server is healthy")
-    assert served(stack, "/healthz") == {"status": "ok", "database": "ok"}
+    assert served(stack, "/healthz")["database"] == "ok"
     printed = docker("logs", container)
     assert "may change the table" not in printed
     with stack.connect("reader", "reader_password") as connection:

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ import pytest
 from PIL import Image
 
 from era5_pipeline import stages
-from era5_pipeline.cli.folder_files import FolderReport
 from era5_pipeline.draw.maps import preview_map
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
 from era5_pipeline.flat.storage import StoredMonth
@@ -24,11 +22,7 @@ from era5_pipeline.maps.styles import TEXT_OF_PREVIEW
 from era5_pipeline.model.errors import (
     BadFileError,
     InputError,
-    MonthLockedError,
-    NoDataError,
     RefusedError,
-    UsageError,
-    WarehouseError,
 )
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
@@ -41,11 +35,9 @@ from era5_pipeline.sources.sample import SampleSource
 from era5_pipeline.sources.source import RawFile, RawMonth
 from era5_pipeline.stages import run_flat, run_load, run_raw
 from era5_pipeline.warehouse.ledger import read_ledger
-from era5_pipeline.warehouse.locks import month_lock
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.commands import assert_says, environment
 from era5_pipeline_tests.flat_months import assert_holds, rows_of_table
-from era5_pipeline_tests.warehouse.loads import ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -383,20 +375,6 @@ def test_generated_months_do_not_replace_real_ones(settings: Making, warehouse: 
     assert rows_of_table(warehouse) == real
 
 
-def test_invalid_months_and_sources_are_errors(settings: Making, folder: Path) -> None:
-    later = Month.from_number(Month.of(datetime.now(tz=UTC)).number + 1)
-    with pytest.raises(UsageError, match=f"{later} is in the future"):
-        run_raw(settings(), later)
-    with pytest.raises(UsageError, match="before ERA5 begins"):
-        Month.parse("1939-12")
-    with pytest.raises(NoDataError, match=r"2023-08: no file in .* has data for it\nThe files there hold 2023-07"):
-        run_raw(settings(files_dir=str(folder)), Month(2023, 8))
-    with pytest.raises(UsageError, match="does not exist"):
-        run_raw(settings(files_dir=str(folder / "nowhere")), JULY)
-    with pytest.raises(UsageError, match="needs a folder"):
-        run_raw(settings(source="files"), JULY)
-
-
 def test_files_that_change_between_the_stages_are_detected(settings: Making, folder: Path) -> None:
     chosen = settings(files_dir=str(folder))
     run_raw(chosen, JULY)
@@ -453,44 +431,3 @@ def test_no_unpacked_files_are_kept_for_a_refused_month(settings: Making, folder
     chosen = settings(files_dir=str(folder))
     assert not passed(run_raw(chosen, JULY).outcomes)["hours_complete"]
     assert list((chosen.home / "scratch").iterdir()) == []
-
-
-def test_unusable_files_of_unknown_month_are_reported(settings: Making, warehouse: Warehouse, folder: Path) -> None:
-    (folder / "cut.nc").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
-    chosen = settings(files_dir=str(folder))
-    result = run(chosen, warehouse)
-    assert result.flat.rows == 12 * 744
-    ((path, problem),) = FolderReport.of(chosen, []).use.passed_over
-    assert path == problem.file == str(folder / "cut.nc")
-    (warning,) = result.flat.raw.warnings
-    assert warning.startswith(f"passed over: {folder / 'cut.nc'}")
-    assert ask(warehouse.url, "SELECT warnings FROM era5.ledger") == [warning]
-    assert FolderReport.of(settings(source="sample"), []).use.passed_over == ()
-
-
-def test_a_load_that_fails_can_be_run_again_alone(settings: Making, warehouse: Warehouse, folder: Path) -> None:
-    chosen = settings(files_dir=str(folder))
-    run_raw(chosen, JULY)
-    flat = run_flat(chosen, JULY)
-    with warehouse.connect() as connection:
-        connection.execute("CREATE TABLE weather (city text)")
-    with pytest.raises(WarehouseError, match="another table weather"):
-        run_load(chosen, warehouse, JULY)
-    with warehouse.connect() as connection:
-        connection.execute("DROP TABLE weather")
-    assert run_load(chosen, warehouse, JULY).loaded.changed
-    assert_holds(warehouse, flat.flat)
-
-
-def test_waiting_for_a_lock_is_reported(settings: Making, warehouse: Warehouse, folder: Path) -> None:
-    chosen = settings(files_dir=str(folder), lock_timeout_seconds=1)
-    run(chosen, warehouse)
-    said: list[str] = []
-    with (
-        warehouse.connect() as connection,
-        month_lock(connection, JULY, timeout_seconds=0, on_wait=said.append),
-        pytest.raises(MonthLockedError),
-    ):
-        run_load(chosen, warehouse, JULY, said.append)
-    assert len(said) == 1
-    assert said[0].startswith("2023-07 is being loaded by session")

@@ -58,18 +58,25 @@ ONLY_IN = {
     "pyiceberg": {"lake"},
     "psycopg": {"postgres", "warehouse", "lake", *ANSWERS, "planning", "monitor", "serving", "benchmarks", "cli"},
     "rich": {"cli", "benchmarks", "planning", "monitor"},  # the last two: only to write numbers of bytes
-    "starlette": {"serving"},
+    "starlette": {"serving", "benchmarks"},  # benchmarks: a store's own server, as its files are read
     "typer": {"cli", "benchmarks"},
-    "uvicorn": {"serving", "defs"},  # defs: runs the web server of Dagster
+    "uvicorn": {"serving", "defs", "benchmarks"},  # defs: runs the web server of Dagster
     # api: answers as labelled arrays; benchmarks: what a user would do without a warehouse
     "xarray": {"netcdf", "sources", "api", "benchmarks"},
-    "zarr": {"sources", "export"},  # export: writes it
+    "zarr": {"sources", "export", "benchmarks"},  # export, benchmarks: write it
 }
 
 # Test modules about a topic that several modules of their room share.
 TOPICS = {
     "cli": {
-        *("test_backfill_killed", "test_cli", "test_load_failed", "test_load_interrupted", "test_series_and_map"),
+        *(
+            "test_backfill_killed",
+            "test_cli",
+            "test_load_failed",
+            "test_load_icechunk",
+            "test_load_interrupted",
+            "test_series_and_map",
+        ),
         *("test_services_killed", "test_web_ui"),
     },
     "defs": {"test_alerts", "test_cds", "test_freshness"},
@@ -89,7 +96,14 @@ TOPICS = {
     "serving": {"test_fuzzed", "test_http_page"},
     "sources": {"test_ncar"},
     "sources/cds": {"test_months_together"},
-    "warehouse": {"test_load_faults", "test_load_interrupted", "test_parts", "test_revised", "test_workers"},
+    "warehouse": {
+        "test_confirmed",
+        "test_load_faults",
+        "test_load_interrupted",
+        "test_parts",
+        "test_revised",
+        "test_workers",
+    },
     "warehouse/layouts": {"test_layouts"},
 }
 

@@ -22,9 +22,8 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import DEFAULT_COLUMNS, find_variable, find_variables
 from era5_pipeline.planning.current_contents import unchanged_months
-from era5_pipeline.planning.updates import needs_loading, parts_to_revise, revisions
+from era5_pipeline.planning.updates import revisions
 from era5_pipeline.read.boxes import read_field
-from era5_pipeline.read.held import read_coverage
 from era5_pipeline.read.hours import read_series
 from era5_pipeline.read.missing import describe_absent, find_gaps, gap_lines
 from era5_pipeline.stages import run_flat, run_load, run_raw
@@ -276,48 +275,6 @@ def test_variables_of_own_files_are_added_to_rows_of_a_service(loading: Loading,
     assert (part.version, part.of_columns(DEFAULT_COLUMNS).version) == ("unknown", "final")
     with loading.warehouse.connect() as connection:
         assert connection.execute("SELECT sources FROM era5.month").fetchall() == [("cds, files",)]
-
-
-def test_another_area_of_a_month_may_hold_other_variables(loading: Loading) -> None:
-    loading.load(AUGUST, variables=TWENTY)
-    loading.load(AUGUST, variables=SOME, area="0/106/-1/107")
-    first, second = loading.contents(AUGUST).parts
-    assert (len(first.columns), len(second.columns)) == (20, 3)
-    with loading.warehouse.connect() as connection:
-        coverage = read_coverage(connection)
-    states = {str(area.locations): set(area.columns) for area in coverage}
-    assert states["0/106/-1/107"] == {"dewpoint_2m", "sea_surface_temperature", "cloud_base_height"}
-    assert needs_loading(loading.settings(variables=TWENTY), [loading.contents(AUGUST)], AUGUST) is False
-    wider = loading.settings(variables=TWENTY, area="0/106/-1/107")
-    assert needs_loading(wider, [loading.contents(AUGUST)], AUGUST) is True
-
-
-def test_a_preliminary_month_of_twenty_variables_is_revised(loading: Loading, server: CdsServer) -> None:
-    month, later = Month(2026, 8), datetime(2026, 12, 20, 12, tzinfo=UTC)
-    options: dict[str, Any] = {
-        "source": "cds",
-        "variables": TWENTY,
-        "cds_poll_seconds": 0.01,
-        "cds_retry_seconds": 0.01,
-    }
-    server.final_until = datetime(2026, 6, 30, 23, tzinfo=UTC)
-    loading.load(month, **options)
-    assert len(server.submissions[-1]["variable"]) == 20
-    held = loading.contents(month)
-    assert held.is_preliminary
-    assert [part.month for part in parts_to_revise([held], later, 3)] == [month]
-    (update,) = revisions(loading.settings(**options), [held], later)
-    # The same settings ask for the same variables; others would not.
-    assert "variables" not in update.overrides
-    (other,) = revisions(loading.settings(source="cds"), [held], later)
-    assert find_variables(other.overrides["variables"]) == find_variables(TWENTY)
-    server.final_until = datetime(2026, 9, 30, 23, tzinfo=UTC)
-    loading.load(month, **(options | dict(update.overrides)))
-    part = loading.contents(month).parts[0]
-    assert (part.version, len(part.columns)) == ("final", 20)
-    assert part.revision is not None
-    assert "temperature_2m" in part.revision.columns_changed
-    assert len({*part.revision.columns_changed, *part.revision.columns_unchanged}) == 20
 
 
 def test_real_files_with_other_variables_are_asked_for_by_name(

@@ -277,13 +277,3 @@ def test_generated_years_of_the_baseline_alone_are_enough_to_draw_no_conclusion(
             connection.execute("UPDATE era5.ledger SET source = 'cds'")
     assert out.startswith("Partly generated sample data")
     assert {(row["version"], row["low"]) for row in written_rows(trends)} == {("partly generated", "")}
-
-
-@pytest.mark.parametrize("by", ["save", "init"])
-def test_an_older_table_of_trends_gets_the_column(trends: InProcess, julys: Warehouse, by: str) -> None:
-    trends.run(*EVERYWHERE, "--save")
-    with julys.connect() as connection:
-        connection.execute("ALTER TABLE weather_trend DROP COLUMN version")
-        trends.run("db", "init") if by == "init" else trends.run(*EVERYWHERE, "--save")
-        versions = {version for (version,) in connection.execute("SELECT version FROM weather_trend").fetchall()}
-    assert versions == ({None} if by == "init" else {"mixed"})

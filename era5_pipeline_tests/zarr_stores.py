@@ -23,7 +23,7 @@ from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.sources.sample_weather import SampleWeather
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     import numpy.typing as npt
@@ -116,11 +116,13 @@ def write_repository(
     hours: range,
     columns: tuple[str, ...] = COLUMNS,
     values: Mapping[str, Floats] | None = None,
+    also: Callable[[Any], None] = lambda _: None,
     **groups: Cut,
 ) -> str:
     """Write a state of an Icechunk repository with these groups of `single`; return the id of its snapshot.
 
-    By default the group is `temporal`. A repository that exists gets one more state.
+    By default the group is `temporal`. A repository that exists gets one more state. `also` changes the session before
+    it is committed.
     """
     import icechunk  # not on every Python
     from zarr.codecs.numcodecs import PCodec  # the same
@@ -133,6 +135,7 @@ def write_repository(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ZarrUserWarning)  # as Earthmover's; the specification lacks it
             fill_group(group, dataclasses.replace(cut, serializer=PCodec(level=8)), hours, columns, values)
+    also(session)
     return str(session.commit(f"hours to {hours.stop}"))
 
 

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.postgres.connect import Warehouse
 
-# --- xarray datasets that read values from the table on demand ---
-
-
 DIMENSIONS = ("time", "latitude", "longitude")
 
 
@@ -149,9 +146,6 @@ def dataset_attributes(
         "source": f"table weather of era5-pipeline {__version__}",
         **origin.attributes,
     }
-
-
-# --- One variable on a rectangle of the grid, at one hour or all hours of a month, as an xarray DataArray ---
 
 
 def read_hour(

@@ -7,18 +7,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from era5_pipeline.model import question
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.question import (
-    PYTHON,
-    asked_area,
-    asked_column,
-    asked_columns,
-    asked_hour,
-    asked_month,
-    asked_place,
-    asked_range,
-    find_place_or_area,
-)
 from era5_pipeline.model.settings import read_settings
 from era5_pipeline.model.times import NORMAL_PERIOD
 from era5_pipeline.postgres.connect import open_warehouse
@@ -112,8 +102,8 @@ class Database:
         """
         from era5_pipeline.api.frames import read_series_frame  # noqa: PLC0415
 
-        asked = asked_place(PYTHON, place, latitude, longitude, cell)
-        variables, (first, after) = asked_columns(columns), asked_range(start, end)
+        asked = question.asked_place(question.PYTHON, place, latitude, longitude, cell)
+        variables, (first, after) = question.asked_columns(columns), question.asked_range(start, end)
         with self._connected("reading the series") as connection:
             return read_series_frame(connection, asked, variables, first, after, local_time=local_time)
 
@@ -138,16 +128,16 @@ class Database:
         """
         from era5_pipeline.api.arrays import read_hour, read_month  # noqa: PLC0415
 
-        variable, rectangle = asked_column(column), asked_area(area)
+        variable, rectangle = question.asked_column(column), question.asked_area(area)
         if (time is None) == (month is None):
             raise UsageError(
                 "a field covers one hour or one month", remedy='Give time="2023-07-15T12:00", or month="2023-07".'
             )
         if month is not None:
-            of_month = asked_month(month)
+            of_month = question.asked_month(month)
             with self._connected("reading the field") as connection:
                 return read_month(connection, self.warehouse, of_month, variable, rectangle)
-        hour = asked_hour(time) if time is not None else None
+        hour = question.asked_hour(time) if time is not None else None
         assert hour is not None  # noqa: S101
         with self._connected("reading the field") as connection:
             return read_hour(connection, hour, variable, rectangle)
@@ -173,7 +163,8 @@ class Database:
         """
         from era5_pipeline.api import arrays  # noqa: PLC0415
 
-        variables, rectangle, (first, after) = asked_columns(columns), asked_area(area), asked_range(start, end)
+        (first, after), variables = question.asked_range(start, end), question.asked_columns(columns)
+        rectangle = question.asked_area(area)
         with self._connected("reading the ledger") as connection:
             found = arrays.make_dataset(connection, self.warehouse, rectangle, variables, first, after, keep_open=self)
         return arrays.chunked(found) if chunked else found
@@ -203,8 +194,8 @@ class Database:
 
         path = Path(path)
         format_ = export_format(path, None)
-        asked = find_place_or_area(PYTHON, place, latitude, longitude, cell, area)
-        (first, after), variables = asked_range(start, end), asked_columns(columns)
+        asked = question.find_place_or_area(question.PYTHON, place, latitude, longitude, cell, area)
+        (first, after), variables = question.asked_range(start, end), question.asked_columns(columns)
         done = export(self.warehouse, path, format_, asked, columns=variables, start=first, end=after)
         warn_of_missing(f"{path}", list(done.missing))
 
@@ -243,15 +234,15 @@ class Database:
             Tables of pandas (`yearly`, `monthly`, `daily`, `seasons.table`), `trends`, `records`, and `sentence`, the
             answer in words; what is missing is in `provenance`.
         """
-        asked = asked_place(PYTHON, place, latitude, longitude, cell)
+        asked = question.asked_place(question.PYTHON, place, latitude, longitude, cell)
         # These import pandas, which takes half a second.
         from era5_pipeline.api.frames import warn_of_missing  # noqa: PLC0415
         from era5_pipeline.climate.question import climate_question  # noqa: PLC0415
         from era5_pipeline.climate.reading import read_climate  # noqa: PLC0415
 
-        question = climate_question(asked, start, end, baseline, local_time=local_time)
+        of_climate = climate_question(asked, start, end, baseline, local_time=local_time)
         with self._connected("reading the climate") as connection:
-            answer = read_climate(connection, question)
+            answer = read_climate(connection, of_climate)
         warn_of_missing(asked.description, list(answer.provenance.gaps))
         return answer
 

@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.places import AskedPlace
     from era5_pipeline.model.variables import Variable
-    from era5_pipeline.read.series import SeriesAnswer
-
-# --- A warning for incomplete answers, with its own class: `warnings.filterwarnings` can silence it or raise it ---
-
 
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
@@ -71,22 +67,14 @@ def read_series_frame(
     frame = pd.DataFrame(values, index=held, copy=False)
     if held.size != index.size:
         frame = frame.reindex(index)
-    frame.attrs = _attributes(answer)
+    of_columns = {variable.column: cf_attributes(variable) for variable in answer.variables}
+    frame.attrs["units"] = {column: attributes["units"] for column, attributes in of_columns.items()}
+    frame.attrs["long_names"] = {column: attributes["long_name"] for column, attributes in of_columns.items()}
+    frame.attrs.update({**answer.facts, "place": answer.place.name})
     if local_time:
         frame = _local(frame, asked.time_zone)
     warn_of_missing(asked.description, [*answer.lines, *([answer.left_out] if answer.left_out else [])])
     return frame
-
-
-def _attributes(answer: SeriesAnswer) -> dict[Hashable, Any]:
-    of_columns = {variable.column: cf_attributes(variable) for variable in answer.variables}
-    found: dict[Hashable, Any] = {
-        "units": {column: attributes["units"] for column, attributes in of_columns.items()},
-        "long_names": {column: attributes["long_name"] for column, attributes in of_columns.items()},
-    }
-    found.update(answer.facts)
-    found["place"] = answer.place.name
-    return found
 
 
 def _local(frame: pd.DataFrame, zone: str) -> pd.DataFrame:

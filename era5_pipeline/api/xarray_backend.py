@@ -33,11 +33,7 @@ class Era5Backend(BackendEntrypoint):
         end: AskedTime | None = None,
         columns: str | Iterable[str] | None = None,
     ) -> xr.Dataset:
-        """Open the dataset that `Database.dataset` documents; closing it closes the database.
-
-        Raises:
-            Era5Error: as `era5.open` and `Database.dataset`.
-        """
+        """Open the dataset that `Database.dataset` documents; closing it closes the database."""
         from era5_pipeline.api.database import open_database  # noqa: PLC0415  # xarray imports this module
 
         database = open_database(filename_or_obj)

@@ -9,40 +9,22 @@ import sys
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from era5_pipeline.cli.climate_options import (
-    AreaOption,
-    BaselineOption,
-    DaysOption,
-    FromOption,
-    OffsetOption,
-    ToOption,
-    asked_climate,
-)
-from era5_pipeline.cli.options import (
-    CellOption,
-    LatitudeOption,
-    LongitudeOption,
-    PlaceOption,
-    StrictOption,
-    require_picture,
-    require_title,
-    warn_of_gaps,
-)
-from era5_pipeline.cli.output import terminal
+from era5_pipeline.cli import climate_options, options
+from era5_pipeline.cli.fetch import Fetch, fetch_if_absent
+from era5_pipeline.cli.output import print_table, terminal
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.times import NORMAL_PERIOD
 
 if TYPE_CHECKING:
     import psycopg
-    import pyarrow as pa
     from rich.console import Console
     from rich.table import Table
 
-    from era5_pipeline.climate.answer import ClimateAnswer, NoTrend, Trend, YearlyQuantity
+    from era5_pipeline.climate.answer import ClimateAnswer, NoTrend, Trend
     from era5_pipeline.climate.everywhere import Engine, EverywhereQuestion
     from era5_pipeline.climate.question import YearPart
 
@@ -54,16 +36,16 @@ TableName = Literal["yearly", "monthly", "daily", "seasons", "trends", "records"
 
 def climate(
     *,
-    place: PlaceOption = None,
-    lat: LatitudeOption = None,
-    lon: LongitudeOption = None,
-    cell: CellOption = "nearest",
-    area: AreaOption = None,
-    from_: FromOption = None,
-    to: ToOption = None,
-    baseline: BaselineOption = NORMAL_PERIOD,
-    days: DaysOption = None,
-    utc_offset: OffsetOption = None,
+    place: options.Place = None,
+    lat: options.Latitude = None,
+    lon: options.Longitude = None,
+    cell: options.Cell = "nearest",
+    area: climate_options.Area = None,
+    from_: climate_options.From = None,
+    to: climate_options.To = None,
+    baseline: climate_options.Baseline = NORMAL_PERIOD,
+    days: climate_options.Days = None,
+    utc_offset: climate_options.Offset = None,
     table: Annotated[
         TableName | None,
         typer.Option(
@@ -83,7 +65,8 @@ def climate(
     title: Annotated[
         str | None, typer.Option("--title", metavar="TEXT", help="Title of the picture.", show_default="the place")
     ] = None,
-    strict: StrictOption = False,
+    fetch: Fetch = False,
+    strict: options.Strict = False,
     everywhere: Annotated[
         bool, typer.Option("--everywhere", help="Trend and normal at every place, or at those of --area.")
     ] = False,
@@ -142,33 +125,40 @@ def climate(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     if everywhere:
         of_places = {"--place": place, "--lat": lat, "--lon": lon, "--days": days, "--utc-offset": utc_offset}
-        _refuse_with_everywhere({**of_places, "--table": table, "--format": format_, "--strict": strict or None})
+        for name, value in {**of_places, "--table": table, "--format": format_, "--strict": strict or None}.items():
+            if value is not None:
+                raise UsageError(f"{name} does not go with --everywhere", remedy="Leave one of them out.")
         climate_everywhere(
             EverywhereOptions(
                 column, area, from_, to, baseline, season, calendar_month, all_parts, engine, out, title, save
             )
         )
         return
-    _require_everywhere(
-        column=column != "temperature_2m",
-        season=season is not None,
-        calendar_month=calendar_month is not None,
-        all_parts=all_parts,
-        engine=engine != "warehouse",
-        save=save,
-    )
+    for name, is_given in {
+        "--column": column != "temperature_2m",
+        "--season": season is not None,
+        "--calendar-month": calendar_month is not None,
+        "--all-parts": all_parts,
+        "--engine": engine != "warehouse",
+        "--save": save,
+    }.items():
+        if is_given:
+            raise UsageError(f"{name} needs --everywhere", remedy="Add --everywhere, or leave it out.")
     from era5_pipeline.cli.series import surviving_closed_pipe
     from era5_pipeline.climate.reading import read_climate
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_connection
 
     if out:
-        require_picture(out, "--out")
-        title = require_title(title)
+        options.require_picture(out, "--out")
+        title = options.require_title(title)
     elif title is not None:
         raise UsageError("--title needs a picture", remedy="Add --out FILE, or leave --title out.")
-    question = asked_climate(place, lat, lon, cell, area, from_, to, baseline, days, utc_offset)
-    with open_connection(read_settings(), "reading the climate") as connection:
+    question = climate_options.asked_climate(place, lat, lon, cell, area, from_, to, baseline, days, utc_offset)
+    settings = read_settings()
+    if fetch and question.place.location is not None:
+        fetch_if_absent(settings, question.place.location)
+    with open_connection(settings, "reading the climate") as connection:
         answer = read_climate(connection, question)
     if out:
         from era5_pipeline.draw.climate_years import climate_picture
@@ -179,19 +169,7 @@ def climate(
     if out is None or format_ is not None or table is not None:
         with surviving_closed_pipe():
             print_answer(answer, format_ or "table", table)
-    warn_of_gaps(list(answer.provenance.gaps), strict=strict)
-
-
-def _refuse_with_everywhere(options: dict[str, object]) -> None:
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        raise UsageError(f"{given[0]} does not go with --everywhere", remedy="Leave one of them out.")
-
-
-def _require_everywhere(**options: bool) -> None:
-    given = [name.replace("_", "-") for name, is_given in options.items() if is_given]
-    if given:
-        raise UsageError(f"--{given[0]} needs --everywhere", remedy="Add --everywhere, or leave it out.")
+    options.warn_of_gaps(list(answer.provenance.gaps), strict=strict)
 
 
 # --- The answer for a place or an area: a summary for the terminal, one of its tables, CSV or JSON ---
@@ -229,7 +207,13 @@ def _print_for_terminal(answer: "ClimateAnswer", table: str | None) -> None:
 
     console = terminal(highlight=False, soft_wrap=True)
     console.print(answer.sentence, markup=False, style="bold")
-    console.print(_heading(answer), markup=False)
+    baseline = answer.baseline
+    rests = f"{baseline.complete} of {len(baseline.years)} years complete"
+    console.print(
+        f"{answer.place.description}; {answer.first:%Y-%m-%d %H:%M} to {answer.last:%Y-%m-%d %H:%M} UTC, "
+        f"{answer.provenance.hours:,} hours; baseline {baseline.years} ({rests})",
+        markup=False,
+    )
     if table is not None:
         _print_wide(console, "", _plain_table(answer, table))
     else:
@@ -238,7 +222,11 @@ def _print_for_terminal(answer: "ClimateAnswer", table: str | None) -> None:
             _print_wide(console, title, _trends_for_terminal(answer))
         if answer.seasons.then or answer.seasons.now:
             _print_wide(console, *_seasons_for_terminal(answer))
-        _print_wide(console, "Records", _records_for_terminal(answer))
+        records = _new_table("", "value", "unit", f"when ({answer.days.offset_name})")
+        for record in answer.records:
+            others = f" and {record.others:,} more" if record.others else ""
+            records.add_row(record.what, f"{record.value:,.{record.decimals}f}", record.unit, f"{record.when}{others}")
+        _print_wide(console, "Records", records)
         _print_wide(console, *_years_for_terminal(answer))
     lines = (*answer.notes, *(line for line in answer.provenance.lines if line not in answer.provenance.gaps))
     console.print()
@@ -247,20 +235,8 @@ def _print_for_terminal(answer: "ClimateAnswer", table: str | None) -> None:
         console.print(f"{line[0].upper()}{line[1:]}", markup=False)
 
 
-def _heading(answer: "ClimateAnswer") -> str:
-    """The points, the period and the baseline."""
-    baseline = answer.baseline
-    rests = f"{baseline.complete} of {len(baseline.years)} years complete"
-    return (
-        f"{answer.place.description}; {answer.first:%Y-%m-%d %H:%M} to {answer.last:%Y-%m-%d %H:%M} UTC, "
-        f"{answer.provenance.hours:,} hours; baseline {baseline.years} ({rests})"
-    )
-
-
 def _print_wide(console: "Console", title: str, table: "Table") -> None:
     """Print a title and a table, folded where it is too wide."""
-    from era5_pipeline.cli.output import print_table
-
     console.print(f"\n{title}" if title else "", markup=False)
     print_table(console, table)
 
@@ -341,25 +317,19 @@ def _change_cell(change: float, high: float, unit: str) -> str:
     return f"{change:+z.{_DECIMALS[unit]}f}{half}"
 
 
-def _records_for_terminal(answer: "ClimateAnswer") -> "Table":
-    when = f"when ({answer.days.offset_name})"
-    table = _new_table("", "value", "unit", when)
-    for record in answer.records:
-        others = f" and {record.others:,} more" if record.others else ""
-        table.add_row(record.what, f"{record.value:,.{record.decimals}f}", record.unit, f"{record.when}{others}")
-    return table
-
-
 def _years_for_terminal(answer: "ClimateAnswer") -> "tuple[str, Table]":
     """The title, with the first and last years, without quantities that are zero or unknown in every year."""
     yearly = answer.yearly
     shown = [quantity for quantity in answer.quantities if yearly[quantity.name].fillna(0).any()]
+    # A label and its unit, unless the label names that, with one word per line, to keep the column narrow.
+    units = ("" if one.label.endswith(one.unit) else f" ({one.unit})" for one in shown)
+    headers = [f"{one.label}{unit}".replace(" ", "\n") for one, unit in zip(shown, units, strict=True)]
     is_long = len(yearly) > _FIRST_YEARS + _LAST_YEARS
     title = f"Years{': --table yearly prints all' if is_long else ''}"
     marked = (~yearly[[f"{element}_complete" for element in answer.elements]].all(axis=1)).tolist()
     if any(marked):
         title += f"{',' if is_long else ':'} incomplete ones have a *"
-    table = _new_table("", *map(_year_header, shown))
+    table = _new_table("", *headers)
     rows = yearly.to_dict("index")
     for position, (year, row) in enumerate(rows.items()):
         if is_long and _FIRST_YEARS <= position < len(rows) - _LAST_YEARS:
@@ -371,12 +341,6 @@ def _years_for_terminal(answer: "ClimateAnswer") -> "tuple[str, Table]":
     return title, table
 
 
-def _year_header(quantity: "YearlyQuantity") -> str:
-    """A label and its unit, unless the label names that, with one word per line, to keep the column narrow."""
-    unit = "" if quantity.label.endswith(quantity.unit) else f" ({quantity.unit})"
-    return f"{quantity.label}{unit}".replace(" ", "\n")
-
-
 def _plain_table(answer: "ClimateAnswer", name: str) -> "Table":
     """All rows and columns of one of the tables."""
     from era5_pipeline.climate.tables import json_rows, tables_of
@@ -384,14 +348,9 @@ def _plain_table(answer: "ClimateAnswer", name: str) -> "Table":
     frame = tables_of(answer)[name]
     table = _new_table(str(frame.index.name), *(str(column).replace("_", "\n") for column in frame.columns))
     for row in json_rows(frame):
-        table.add_row(*(_shown(value) for value in row.values()))
+        texts = (f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values())
+        table.add_row(*("-" if text == "None" else text for text in texts))
     return table
-
-
-def _shown(value: Any) -> str:  # any JSON value of a row  # noqa: ANN401
-    if value is None:
-        return "-"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 # --- `--everywhere`: trends and normals at every place, as a map, a file, or the table `weather_trend` ---
@@ -418,89 +377,80 @@ class EverywhereOptions:
     save: bool
 
 
-def climate_everywhere(options: EverywhereOptions) -> None:
+def climate_everywhere(asked: EverywhereOptions) -> None:
     """Compute, show the progress, write what was asked for, and say what it is."""
     from era5_pipeline.cli.bars import stage_bars
-    from era5_pipeline.climate.everywhere import save
+    from era5_pipeline.climate.everywhere import csv_of, save
     from era5_pipeline.maps.everywhere import read_everywhere
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
     from era5_pipeline.runtime.files import replacing
 
-    out = options.out
-    if out is None and not options.save:
+    out = asked.out
+    if out is None and not asked.save:
         raise UsageError(
             "--everywhere needs to know where its answer goes",
             remedy="Add --out trend.png (a map), --out trend.parquet or .csv, or --save (the table weather_trend).",
         )
     if out is not None and out.suffix.lower() not in _TABLES:
-        require_picture(out, "--out")
+        options.require_picture(out, "--out")
     settings = read_settings()
     with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
         with server_errors("reading which months there are"):
-            question = _question(connection, options)
+            question = _question(connection, asked)
         with server_errors("computing trends"), stage_bars(terminal(stderr=True), question.variable.column, "read"):
-            answer = read_everywhere(connection, settings, question, options.engine)
-            if options.save:
+            answer = read_everywhere(connection, settings, question, asked.engine)
+            if asked.save:
                 save(connection, question, answer.rows)
-        if out is not None and out.suffix.lower() in _TABLES:
+        if out is not None and out.suffix.lower() == ".csv":
             with replacing(out) as temporary:
-                _write_table(answer.rows, temporary, out.suffix.lower())
+                temporary.write_bytes(csv_of(answer.rows, header=True))
+        elif out is not None and out.suffix.lower() == ".parquet":
+            import pyarrow.parquet as pq
+
+            with replacing(out) as temporary:
+                pq.write_table(answer.rows, temporary, compression="zstd")
         elif out is not None:
             from era5_pipeline.draw.figures import save_figure
             from era5_pipeline.draw.maps import draw_map
 
             field, notes = answer.field()
-            save_figure(draw_map(field, credit=answer.origin.credit, notes=notes, title=options.title).figure, out)
+            save_figure(draw_map(field, credit=answer.origin.credit, notes=notes, title=asked.title).figure, out)
     for line in answer.lines:
         typer.echo(line)
-    if options.save:
+    if asked.save:
         typer.echo(f"wrote {answer.rows.num_rows:,} rows into the table weather_trend")
     if out is not None:
         typer.echo(f"wrote {out}")
 
 
-def _question(connection: "psycopg.Connection", options: EverywhereOptions) -> "EverywhereQuestion":
+def _question(connection: "psycopg.Connection", asked: EverywhereOptions) -> "EverywhereQuestion":
     from era5_pipeline.climate.anomalies import parse_baseline
     from era5_pipeline.climate.everywhere import EverywhereQuestion
     from era5_pipeline.maps.everywhere import years_between
     from era5_pipeline.maps.question import require_summaries, statistic_for
     from era5_pipeline.model.question import asked_area, asked_column
 
-    variable = asked_column(options.column)
+    variable = asked_column(asked.column)
     require_summaries(variable)
     return EverywhereQuestion(
         variable=variable,
         statistic=statistic_for(variable),
-        parts=_parts(options),
-        years=years_between(connection, options.first, options.last),
-        baseline=parse_baseline(options.baseline),
-        area=asked_area(options.area),
+        parts=_parts(asked),
+        years=years_between(connection, asked.first, asked.last),
+        baseline=parse_baseline(asked.baseline),
+        area=asked_area(asked.area),
     )
 
 
-def _parts(options: EverywhereOptions) -> "tuple[YearPart, ...]":
-    from era5_pipeline.climate.question import WHOLE_YEAR, all_parts, calendar_month, season
+def _parts(asked: EverywhereOptions) -> "tuple[YearPart, ...]":
+    from era5_pipeline.climate.question import all_parts
 
-    given = [options.season is not None, options.calendar_month is not None, options.all_parts]
-    if sum(given) > 1:
+    if not asked.all_parts:
+        return (climate_options.asked_part(asked.season, asked.calendar_month),)
+    if (asked.season, asked.calendar_month) != (None, None):
         raise UsageError("--season, --calendar-month and --all-parts cannot be combined", remedy="Give one of them.")
-    if options.all_parts:
-        if options.out is not None and options.out.suffix.lower() not in _TABLES:
-            raise UsageError("a map shows one part of the year", remedy="Leave --all-parts out, or --out of the map.")
-        return all_parts()
-    if options.season is not None:
-        return (season(options.season),)
-    return (WHOLE_YEAR if options.calendar_month is None else calendar_month(options.calendar_month),)
-
-
-def _write_table(rows: "pa.Table", path: Path, suffix: str) -> None:
-    from era5_pipeline.climate.everywhere import csv_of
-
-    if suffix == ".csv":
-        path.write_bytes(csv_of(rows, header=True))
-        return
-    import pyarrow.parquet as pq
-
-    pq.write_table(rows, path, compression="zstd")
+    if asked.out is not None and asked.out.suffix.lower() not in _TABLES:
+        raise UsageError("a map shows one part of the year", remedy="Leave --all-parts out, or --out of the map.")
+    return all_parts()

@@ -10,13 +10,13 @@ import typer
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from era5_pipeline.climate.question import ClimateQuestion
+    from era5_pipeline.climate.question import ClimateQuestion, YearPart
 
-AreaOption = Annotated[
+Area = Annotated[
     str | None,
     typer.Option("--area", metavar="N/W/S/E", help="Instead of a place: the mean over a rectangle, in degrees."),
 ]
-FromOption = Annotated[
+From = Annotated[
     str | None,
     typer.Option(
         "--from",
@@ -25,7 +25,7 @@ FromOption = Annotated[
         show_default="the first that is loaded",
     ),
 ]
-ToOption = Annotated[
+To = Annotated[
     str | None,
     typer.Option(
         "--to",
@@ -34,17 +34,28 @@ ToOption = Annotated[
         show_default="the last that is loaded",
     ),
 ]
-BaselineOption = Annotated[
+Baseline = Annotated[
     str, typer.Option("--baseline", metavar="FIRST-LAST", help="Years that anomalies are relative to.")
 ]
-DaysOption = Annotated[
+Days = Annotated[
     Literal["utc", "local"] | None,
     typer.Option("--days", help="Days in UTC, or at the standard time of the place's zone.", show_default="utc"),
 ]
-OffsetOption = Annotated[
+Offset = Annotated[
     str | None,
     typer.Option("--utc-offset", metavar="HH:MM", help="Days at this offset from UTC, such as +07:00 or -03:30."),
 ]
+
+
+def asked_part(season_name: str | None, month_number: int | None) -> "YearPart":
+    """The part of the year given by `--season` or `--calendar-month`; without both, the whole year."""
+    from era5_pipeline.climate.question import WHOLE_YEAR, calendar_month, season
+
+    if season_name is not None and month_number is not None:
+        raise UsageError("--season and --calendar-month cannot be combined", remedy="Give one of them.")
+    if season_name is not None:
+        return season(season_name)
+    return WHOLE_YEAR if month_number is None else calendar_month(month_number)
 
 
 def asked_climate(

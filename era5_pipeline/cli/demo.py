@@ -89,7 +89,9 @@ def demo(
         map_(time=_MAP_TIME, column="temperature_2m", out=picture)
         _show_climate(data_folder(_SERIES), pictures / "demo-climate.html", shown, say)
     era5 = shown(_program())
-    typer.echo(f"\nWhat next? These commands work here as they are{_database_note()}:")
+    is_named = read_settings().database_url is not None
+    note = " (and unset ERA5_DATABASE_URL, which names another database)" if is_named else ""
+    typer.echo(f"\nWhat next? These commands work here as they are{note}:")
     for line in next_commands(era5, shown(home), shown(pictures / "demo-rain.png"), shown(pictures / "demo-july.pdf")):
         typer.echo(f"  {line}")
     typer.echo(ELSEWHERE)
@@ -126,6 +128,9 @@ def _show_climate(folder: Path, page: Path, shown: Callable[[Path], str], say: C
 
 def next_commands(era5: str, home: str, rain: str, july: str) -> list[str]:
     """Shell commands that show more of the demo's data, in the order to type them."""
+    from era5_pipeline.postgres.embedded.processes import binaries
+
+    psql = "psql" if shutil.which("psql") else shlex.quote(str(binaries() / "psql"))  # else the embedded server's
     latitude, longitude = _DOHA
     query = (
         "SELECT date_trunc('month', time, 'UTC') AS month, avg(temperature_2m) FROM weather "
@@ -135,7 +140,7 @@ def next_commands(era5: str, home: str, rain: str, july: str) -> list[str]:
         f"export ERA5_HOME={home}",
         f"{era5} map --time 2018-10-14T15:00 --column total_precipitation --out {rain}",
         f"{era5} series --lat {latitude:g} --lon {longitude:g} --from 2023-07 --title 'July in Doha' --plot {july}",
-        f'{_psql()} "$({era5} db url)" -c "{query}"',
+        f'{psql} "$({era5} db url)" -c "{query}"',
         f"{era5} up",
     ]
 
@@ -145,13 +150,6 @@ def _program() -> Path:
     called = Path(sys.argv[0]).absolute()
     on_path = shutil.which("era5")
     return Path("era5") if on_path and Path(on_path).absolute() == called else called
-
-
-def _psql() -> str:
-    """The command psql: the one on PATH, or that of the embedded server."""
-    from era5_pipeline.postgres.embedded.processes import binaries
-
-    return "psql" if shutil.which("psql") else shlex.quote(str(binaries() / "psql"))
 
 
 @contextmanager
@@ -170,12 +168,3 @@ def _isolated_settings(home: Path) -> Iterator[None]:
         os.chdir(here)
         del os.environ["ERA5_HOME"]
         os.environ.update(settings)
-
-
-def _database_note() -> str:
-    """A note for users whose settings name a database."""
-    from era5_pipeline.model.settings import read_settings
-
-    if read_settings().database_url is None:
-        return ""
-    return " (and unset ERA5_DATABASE_URL, which names another database)"

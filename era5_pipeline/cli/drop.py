@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from era5_pipeline.cli.options import FIRST_MONTH_HELP, CalendarMonthsOption, LastMonthOption
+from era5_pipeline.cli import options
 from era5_pipeline.cli.output import print_line, terminal
 from era5_pipeline.model.errors import Era5Error, UsageError
 from era5_pipeline.model.words import counted
@@ -29,9 +29,9 @@ _SHOWN = 12
 
 def drop(
     *,
-    from_: Annotated[str, typer.Option("--from", metavar="YYYY-MM", help=FIRST_MONTH_HELP)],
-    to: LastMonthOption = None,
-    calendar_month: CalendarMonthsOption = None,
+    from_: Annotated[str, typer.Option("--from", metavar="YYYY-MM", help=options.FIRST_MONTH_HELP)],
+    to: options.LastMonth = None,
+    calendar_month: options.CalendarMonths = None,
     area: Annotated[
         str | None,
         typer.Option(

@@ -8,16 +8,7 @@ from typing import Annotated
 
 import typer
 
-from era5_pipeline.cli.options import (
-    CellOption,
-    ColumnsOption,
-    FirstTimeOption,
-    LastTimeOption,
-    LatitudeOption,
-    LongitudeOption,
-    PlaceOption,
-    warn_of_gaps,
-)
+from era5_pipeline.cli import options
 from era5_pipeline.cli.output import terminal
 
 
@@ -27,10 +18,10 @@ def export(
         Path,
         typer.Option("--out", metavar="FILE", help="What to write: .csv, .csv.gz, .parquet, .nc, or a folder .zarr."),
     ],
-    place: PlaceOption = None,
-    lat: LatitudeOption = None,
-    lon: LongitudeOption = None,
-    cell: CellOption = "nearest",
+    place: options.Place = None,
+    lat: options.Latitude = None,
+    lon: options.Longitude = None,
+    cell: options.Cell = "nearest",
     area: Annotated[
         str | None,
         typer.Option(
@@ -40,19 +31,16 @@ def export(
             show_default="everything in the table",
         ),
     ] = None,
-    from_: FirstTimeOption = None,
-    to: LastTimeOption = None,
-    column: ColumnsOption = None,
+    from_: options.FirstTime = None,
+    to: options.LastTime = None,
+    column: options.Columns = None,
     format_: Annotated[
         str | None,
         typer.Option(
             "--format", metavar="NAME", help="csv, parquet, netcdf or zarr.", show_default="by the suffix of --out"
         ),
     ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Exit with code 4 if months or hours are missing; the file is written anyway."),
-    ] = False,
+    strict: options.Strict = False,
 ) -> None:
     """Write a place, a rectangle or all of the table to a file: CSV, Parquet, netCDF (CF-1.10) or Zarr.
 
@@ -94,4 +82,4 @@ def export(
         f"wrote {out}: {named_columns(done.contents.columns)}, {size}, {done.bytes / 1e6:,.1f} MB, "
         f"{done.seconds:,.1f} s ({done.contents.origin.credit})"
     )
-    warn_of_gaps(list(done.missing), strict=strict)
+    options.warn_of_gaps(list(done.missing), strict=strict)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from era5_pipeline.cli.options import FirstMonthOption, LastMonthOption
+from era5_pipeline.cli import options
 from era5_pipeline.cli.output import ResultsCommand, print_line, terminal
 from era5_pipeline.lake.open_lake import KEEP_DAYS, ORPHAN_HOURS, open_lake
 from era5_pipeline.model.words import counted
@@ -42,8 +42,8 @@ def path() -> None:
 @lake.command("verify", cls=ResultsCommand)
 def verify(
     *,
-    from_: FirstMonthOption = None,
-    to: LastMonthOption = None,
+    from_: options.FirstMonth = None,
+    to: options.LastMonth = None,
     as_json: _JsonOption = False,
 ) -> None:
     """Compare the lake with the ledger, month by month: rows, and a digest of every value of every column.

@@ -9,29 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import click
 import typer
 
-from era5_pipeline.cli.options import (
-    FIRST_MONTH_HELP,
-    AreaOrGlobeOption,
-    CalendarMonthsOption,
-    CellOption,
-    LastMonthOption,
-    LatitudeOption,
-    LongitudeOption,
-    PlaceOption,
-    StoreOption,
-    point_overrides,
-    store_overrides,
-)
+from era5_pipeline.cli import options
 from era5_pipeline.cli.output import ResultsCommand
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, SourceChoice, source_kind
+from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, source_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
-    from era5_pipeline.sources.files import FilesSource
 
 
 class LoadCommand(ResultsCommand):
@@ -56,20 +44,13 @@ def load(
         typer.Option(
             "--from",
             metavar="YYYY-MM",
-            help=FIRST_MONTH_HELP,
-            show_default="all months of the files",
+            help=options.FIRST_MONTH_HELP,
+            show_default="all months of the files, or of a place",
         ),
     ] = None,
-    to: LastMonthOption = None,
-    calendar_month: CalendarMonthsOption = None,
-    source: Annotated[
-        SourceChoice | None,
-        typer.Option(
-            "--source",
-            help="Where months come from.",
-            show_default="files with --files-dir, point with a place, zarr with --store, else cds",
-        ),
-    ] = None,
+    to: options.LastMonth = None,
+    calendar_month: options.CalendarMonths = None,
+    source: options.Source = None,
     files_dir: Annotated[
         list[str] | None,
         typer.Option(
@@ -78,7 +59,7 @@ def load(
             help="A folder of ERA5 files, a file, or s3://bucket/prefix; can be given several times.",
         ),
     ] = None,
-    store: StoreOption = None,
+    store: options.Store = None,
     variables: Annotated[
         str | None,
         typer.Option(
@@ -92,11 +73,12 @@ def load(
         bool,
         typer.Option("--strict-variables", help="Refuse months that lack a variable of the list, default or all."),
     ] = False,
-    area: AreaOrGlobeOption = None,
-    place: PlaceOption = None,
-    lat: LatitudeOption = None,
-    lon: LongitudeOption = None,
-    cell: CellOption = "nearest",
+    area: options.AreaOrGlobe = None,
+    place: options.Place = None,
+    lat: options.Latitude = None,
+    lon: options.Longitude = None,
+    cell: options.Cell = "nearest",
+    tile: options.Tile = False,
     format_: Annotated[
         Literal["parquet", "csv"] | None,
         typer.Option("--format", help="Format of flat files.", show_default="parquet"),
@@ -163,7 +145,9 @@ def load(
         bool,
         typer.Option("--failed", help="Load again all months whose last attempt failed, with the settings they had."),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before loading the whole globe.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before loading the whole globe, or all months of a place.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list with the result of each month.")] = False,
 ) -> None:
     """Load months into the table weather: get the raw files, write a flat file, load it; check each step.
@@ -172,12 +156,15 @@ def load(
     that did not change are skipped. Less never replaces more, unless --replace says that it is meant. Variables that
     loaded months lack are added to their rows if they alone are named.
 
-    A load of the whole globe says its rows and bytes first and asks, if it is started in a terminal.
+    A load of the whole globe, or of all months of a place, says its rows, bytes and time first and asks, if it is
+    started in a terminal.
 
     \b
     Examples:
+      era5 load --place Jakarta
       era5 load --from 2023-01 --to 2023-12 --source cds --area -5/106/-8/108
       era5 load --from 1940 --to 2024 --source point --place Jakarta
+      era5 load --from 1940 --to 2026-10 --source earthmover,cds --area -5/106/-8/108
       era5 load --from 1991 --to 2020 --calendar-month 7 --area -5/106/-8/108
       era5 load --from 2023-01 --to 2023-12 --source files --files-dir ~/era5
       era5 load --files-dir ~/era5
@@ -189,24 +176,25 @@ def load(
       era5 load --failed
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     import os
+    from datetime import UTC, datetime
 
     from era5_pipeline.cli.run_months import run_months
     from era5_pipeline.model.months import parse_calendar_months
     from era5_pipeline.model.question import COMMAND, find_asked_place
     from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.planning.offers import sources_of_months, with_tile
 
     calendar_months = parse_calendar_months(calendar_month or ())
     if from_ is None and to is not None:
         raise UsageError("--to was given without --from", remedy="Give the first month too: --from YYYY-MM.")
     asked = find_asked_place(COMMAND, place, lat, lon, cell)
-    of_store = store_overrides(source, store)
+    of_store = options.store_overrides(source, store)
     overrides: dict[str, Any] = {
         **of_store,
-        **point_overrides(of_store["source"] or (SOURCE_OF_FOLDERS if files_dir else None), asked),
+        **options.place_overrides(of_store["source"] or (SOURCE_OF_FOLDERS if files_dir else None), asked, area),
         "files_dir": os.pathsep.join(map(_place, files_dir)) if files_dir else None,
         "variables": variables,
         "strict_variables": strict_variables or None,
-        "area": area,
         "format": format_,
         "allow_incomplete": allow_incomplete or None,
         "sparse_hours": sparse_hours or None,
@@ -221,16 +209,30 @@ def load(
     overrides = {name: value for name, value in overrides.items() if value is not None}
     if failed:
         raise typer.Exit(_load_failed(overrides, from_, to, calendar_months, as_json=as_json, may_pass_over=pass_over))
+    if tile:
+        overrides = with_tile(overrides)
     settings = read_settings(**overrides)
-    months, asked_for = _months(settings, from_, to, calendar_months)
+    is_all = asked is not None and from_ is None
+    now = datetime.now(tz=UTC)
+    months, asked_for = _months(settings, from_, to, calendar_months, now, is_of_place=asked is not None)
     if not yes:
-        _ask_about_the_globe(settings, months)
+        _ask_about_all(settings, months, is_all_of_a_place=is_all)
+    elif is_all:
+        from era5_pipeline.planning.fetches import announcement
+
+        typer.echo(f"era5: {announcement(len(months))}", err=True)
     wanted = [(month, overrides) for month in months]
+    if len(settings.source_names) > 1:
+        sources = sources_of_months(settings, months, now)
+        wanted = [(month, {**overrides, **sources[month]}) for month in months]
     raise typer.Exit(run_months(settings, wanted, as_json=as_json, asked=asked_for, may_pass_over=pass_over))
 
 
-def _ask_about_the_globe(settings: "Settings", months: "Sequence[Month]") -> None:
-    """Ask before a load of the whole globe, on a terminal; "no" aborts, with nothing started."""
+def _ask_about_all(settings: "Settings", months: "Sequence[Month]", *, is_all_of_a_place: bool) -> None:
+    """Ask before a load of the whole globe, or of all months of a place, on a terminal; "no" aborts.
+
+    Nothing has been started then.
+    """
     import sys
     from dataclasses import replace
     from datetime import timedelta
@@ -238,31 +240,37 @@ def _ask_about_the_globe(settings: "Settings", months: "Sequence[Month]") -> Non
     from rich.filesize import decimal
 
     from era5_pipeline.model.months import spans
+    from era5_pipeline.model.times import spoken
     from era5_pipeline.model.words import counted
     from era5_pipeline.planning.current_contents import read_current_contents
     from era5_pipeline.planning.extent import Load
     from era5_pipeline.planning.load_plan import read_plan
 
     kind = source_kind(settings.source_name)
-    if kind.has_own_files or kind.is_series or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
+    may_be_global = not (kind.has_own_files or kind.is_series)
     load = Load.of(settings, months)
-    if not load.is_global:
+    if not is_all_of_a_place and not (may_be_global and load.is_global):
         return
     contents = read_current_contents(settings)
     if settings.force or settings.refetch:
         contents = replace(contents, months=())  # loaded months are loaded again
     # Unlike a plan, a load tries months that may not be complete yet.
     planned = read_plan(settings, load, contents, months[-1].end + timedelta(days=settings.available_after_days))
-    if not planned.to_load or not planned.load.is_global:  # a store may have a part of the globe only
+    # A store may have a part of the globe only.
+    if not planned.to_load or not (planned.load.is_global or is_all_of_a_place):
         return
     size = planned.bytes
     parts = [("download", size.download), ("raw files", size.raw), ("Parquet", size.parquet), ("table", size.table)]
     taken = ", ".join(f"{name} {decimal(round(figure.value))}" for name, figure in parts if figure.value)
     count = counted(len(planned.to_load), "month")
+    what, less = "the whole globe", "for a part of the globe, give --area N/W/S/E"
+    if is_all_of_a_place:
+        what, less = f"all that {settings.source_name} has of {counted(load.locations, 'place')}", "for less, --from"
     typer.echo(
-        f"This loads the whole globe: {count} ({spans(planned.to_load)}), {planned.size.rows:,} rows\n"
-        f"      {taken}, as era5 plan estimates; for a part of the globe, give --area N/W/S/E",
+        f"This loads {what}: {count} ({spans(planned.to_load)}), {planned.size.rows:,} rows\n"
+        f"      {taken}, about {spoken(planned.seconds.all)}, as era5 plan estimates; {less}",
         err=True,
     )
     if contents.months is None:
@@ -320,15 +328,24 @@ def _load_failed(
 
 
 def _months(
-    settings: "Settings", first: str | None, last: str | None, calendar_months: tuple[int, ...]
+    settings: "Settings",
+    first: str | None,
+    last: str | None,
+    calendar_months: tuple[int, ...],
+    now: "datetime",
+    *,
+    is_of_place: bool,
 ) -> "tuple[tuple[Month, ...], tuple[Month, ...]]":
     """The months to try, and all that were asked for: without a first one, also those that no file can serve."""
-    from datetime import UTC, datetime
-
+    from era5_pipeline.cli.folder_files import FolderReport
     from era5_pipeline.model.months import months_between, of_calendar_months
+    from era5_pipeline.planning.offers import offered_months
     from era5_pipeline.sources.open_source import own_files_of, source_of
 
     source = source_of(settings)  # fail on missing settings before anything starts
+    if first is None and is_of_place:
+        months = of_calendar_months(offered_months(settings, now), calendar_months)
+        return months, months
     if first is None:
         if (files := own_files_of(settings, source)) is None:
             raise UsageError(
@@ -338,18 +355,13 @@ def _months(
         usable = frozenset(files.months())
         held = tuple(month for month in asked if month in usable)
         if not held:
-            raise _no_months(files, asked)
+            # The error, once the reasons of the files are printed.
+            error, report = files.no_months(), FolderReport(files.use(asked, ()))
+            report.print_reasons()
+            if any(error.message.endswith(f": {problem.text}") for _, problem in report.use.passed_over):
+                raise typer.Exit(error.exit_code)
+            raise error
         return held, asked
     months = months_between(first, last, calendar_months)
-    months[-1].require_begun(datetime.now(tz=UTC))
+    months[-1].require_begun(now)
     return months, months
-
-
-def _no_months(files: "FilesSource", asked: "Sequence[Month]") -> Exception:
-    """The error for a folder of which no month can be loaded, once the reasons of its files are printed."""
-    from era5_pipeline.cli.folder_files import FolderReport
-
-    error, report = files.no_months(), FolderReport(files.use(asked, ()))
-    report.print_reasons()
-    is_told = any(error.message.endswith(f": {problem.text}") for _, problem in report.use.passed_over)
-    return typer.Exit(error.exit_code) if is_told else error

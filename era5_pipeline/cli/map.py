@@ -14,7 +14,6 @@ from era5_pipeline.model.words import counted
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from era5_pipeline.climate.question import YearPart
     from era5_pipeline.draw.animation import MapLook
     from era5_pipeline.maps.question import MapQuestion
     from era5_pipeline.model.grid import Area
@@ -53,6 +52,7 @@ _FITTING = {
 
 def asked_map(variable: "Variable", options: MapOptions) -> "MapQuestion":
     """The map selected by the options."""
+    from era5_pipeline.cli.climate_options import asked_part
     from era5_pipeline.climate.anomalies import DEFAULT_BASELINE, parse_baseline
     from era5_pipeline.climate.question import calendar_month, parse_year, parse_years
     from era5_pipeline.maps import question as questions
@@ -71,7 +71,7 @@ def asked_map(variable: "Variable", options: MapOptions) -> "MapQuestion":
         Month(of_day.year, of_day.month)  # before ERA5 begins?
         return questions.DayQuestion(of_day, chosen)
     questions.require_summaries(variable)
-    part = _part(options.season, options.calendar_month)
+    part = asked_part(options.season, options.calendar_month)
     if options.trend is not None:
         return questions.TrendQuestion(part, parse_years(options.trend), chosen)
     if options.month is not None:
@@ -101,32 +101,7 @@ def _require_one(given: list[str]) -> None:
             )
 
 
-def _part(season_name: str | None, month_number: int | None) -> "YearPart":
-    from era5_pipeline.climate.question import WHOLE_YEAR, calendar_month, season
-
-    if season_name is not None and month_number is not None:
-        raise UsageError("--season and --calendar-month cannot be combined", remedy="Give one of them.")
-    if season_name is not None:
-        return season(season_name)
-    return WHOLE_YEAR if month_number is None else calendar_month(month_number)
-
-
 # --- `era5 map --out FILE.gif`: the hours of a day or month, one after another ---
-
-
-def _require_centre(degrees: float | None) -> None:
-    if degrees is not None and not -180.0 <= degrees <= 360.0:
-        raise UsageError(
-            f"--centre-longitude {degrees:g} is out of range", remedy="Give a longitude from -180 to 360, in degrees."
-        )
-
-
-def _require_still(every: str | None, fps: int | None) -> None:
-    for name, value in (("--every", every), ("--fps", fps)):
-        if value is not None:
-            raise UsageError(
-                f"{name} is an option of an animation", remedy="Give --out a name that ends with .gif or .mp4."
-            )
 
 
 def asked_hours(options: MapOptions) -> tuple["datetime", "datetime"]:
@@ -334,14 +309,22 @@ def map_(
 
     variable, rectangle = asked_column(column), asked_area(area)
     require_limits(vmin, vmax)
-    _require_centre(centre_longitude)
+    if centre_longitude is not None and not -180.0 <= centre_longitude <= 360.0:
+        raise UsageError(
+            f"--centre-longitude {centre_longitude:g} is out of range",
+            remedy="Give a longitude from -180 to 360, in degrees.",
+        )
     title = require_title(title)
     options = MapOptions(time, day, month, year, trend, season, calendar_month, statistic, anomaly, baseline)
     if is_animation(out):
         look = MapLook(title, (vmin, vmax), projection, centre_longitude, USUAL_FPS if fps is None else fps)
         animate(variable, asked_hours(options), rectangle, out, look, every=every, strict=strict)
         return
-    _require_still(every, fps)
+    for name, value in (("--every", every), ("--fps", fps)):
+        if value is not None:
+            raise UsageError(
+                f"{name} is an option of an animation", remedy="Give --out a name that ends with .gif or .mp4."
+            )
     question = asked_map(variable, options)
     require_picture(out, "--out")
     with open_connection(read_settings(), "reading the map") as connection:

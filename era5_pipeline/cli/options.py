@@ -7,27 +7,76 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from era5_pipeline.model.errors import RefusedError, UsageError
-from era5_pipeline.model.source_kinds import SOURCE_OF_POINTS, SOURCE_OF_STORES, source_kind
+from era5_pipeline.model.source_kinds import (
+    SOURCE_KINDS,
+    SOURCE_OF_PLACES,
+    SOURCE_OF_POINTS,
+    SOURCE_OF_STORES,
+    names_of,
+    source_kind,
+)
 
 if TYPE_CHECKING:
     from era5_pipeline.model.places import AskedPlace
 
-# --- Settings from a place, in the commands that load or plan: the source of points, and the point ---
+# --- Settings from a place, in the commands that load or plan: its source, and its point or cell ---
 
 
-def point_overrides(source: str | None, asked: "AskedPlace | None") -> dict[str, str | None]:
-    """The settings `source` and `point`: a place selects the source of points, unless another is named."""
+def place_overrides(source: str | None, asked: "AskedPlace | None", area: str | None) -> dict[str, str | None]:
+    """The settings `source`, and `point` or `area`: the place's point, or of a store in chunks, its cell.
+
+    A place selects the source: without `source`, that of ERA5_SOURCE if it takes places; without that, the open store
+    if its library is installed, continued by the source of points if there is a key for it; else that alone.
+    """
     if asked is None:
-        return {"source": source}
-    if source is not None and not source_kind(source).is_series:
-        raise UsageError(
-            f"the source {source} does not take a place",
-            remedy=f"Use --source {SOURCE_OF_POINTS}, or give an area: --area NORTH/WEST/SOUTH/EAST.",
-        )
-    return {"source": source or SOURCE_OF_POINTS, "point": str(asked.cell.location)}
+        return {"source": source, "area": area}
+    name = source or _source_of_places()
+    location, kinds = asked.cell.location, {one: source_kind(one.strip()) for one in name.split(",")}
+    if all(kind.is_series for kind in kinds.values()):
+        return {"source": name, "point": str(location), "area": area}
+    for one, kind in kinds.items():
+        if not (kind.is_chunked or (kind.is_service and len(kinds) > 1)):
+            raise UsageError(
+                f"the source {one} does not take a place",
+                remedy=f"Use --source {SOURCE_OF_POINTS}, or give an area: --area NORTH/WEST/SOUTH/EAST.",
+            )
+    if area is not None:
+        raise UsageError("a place and an area are given", remedy="Leave one of them out.")
+    return {"source": name, "area": f"{location}/{location}"}
 
 
-StoreOption = Annotated[
+def _source_of_places() -> str:
+    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.sources.cds.service import has_key
+    from era5_pipeline.sources.zarr.icechunk_objects import has_icechunk
+
+    settings = read_settings()
+    if settings.source is not None:
+        return settings.source if source_kind(settings.source_name).is_chunked else SOURCE_OF_POINTS
+    if not has_icechunk():
+        return SOURCE_OF_POINTS
+    return f"{SOURCE_OF_PLACES},{SOURCE_OF_POINTS}" if has_key() else SOURCE_OF_PLACES
+
+
+def require_sources(text: str | None) -> str | None:
+    """Require names of sources, separated by commas."""
+    for name in () if text is None else text.split(","):
+        if name.strip() not in SOURCE_KINDS:
+            raise typer.BadParameter(f"{name!r} is not one of {names_of()}.")
+    return text
+
+
+Source = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        metavar="NAME[,NAME]",
+        callback=require_sources,
+        help=f"Where months come from: {names_of()}; of several services, each month from the first with all of it.",
+        show_default="files with a folder, zarr with --store, earthmover or point with a place, else cds",
+    ),
+]
+Store = Annotated[
     str | None,
     typer.Option(
         "--store",
@@ -56,28 +105,26 @@ def store_overrides(source: str | None, store: str | None) -> dict[str, str | No
     return {"source": SOURCE_OF_STORES, "zarr_url": str(Path(store).expanduser().absolute()) if is_folder else store}
 
 
-# --- Options of the commands that take months: the first and the last ---
+Tile = Annotated[
+    bool,
+    typer.Option("--tile", help="Of a store in chunks: all places in the chunks of the place, which cost no more."),
+]
 
 
 FIRST_MONTH_HELP = "First month; a year begins with January."
-FirstMonthOption = Annotated[
-    str | None, typer.Option("--from", metavar="YYYY-MM", help=FIRST_MONTH_HELP, show_default="all")
-]
-LastMonthOption = Annotated[
+FirstMonth = Annotated[str | None, typer.Option("--from", metavar="YYYY-MM", help=FIRST_MONTH_HELP, show_default="all")]
+LastMonth = Annotated[
     str | None,
     typer.Option(
         "--to", metavar="YYYY-MM", help="Last month; a year ends with December.", show_default="same as --from"
     ),
 ]
-AreaOrGlobeOption = Annotated[
+AreaOrGlobe = Annotated[
     str | None, typer.Option("--area", metavar="N/W/S/E", help="Only this rectangle, in degrees; or global.")
 ]
 
 
-# --- Options of the commands that read hours: the first and last time, and the columns ---
-
-
-FirstTimeOption = Annotated[
+FirstTime = Annotated[
     str | None,
     typer.Option(
         "--from",
@@ -86,7 +133,7 @@ FirstTimeOption = Annotated[
         show_default="all",
     ),
 ]
-LastTimeOption = Annotated[
+LastTime = Annotated[
     str | None,
     typer.Option(
         "--to",
@@ -95,7 +142,7 @@ LastTimeOption = Annotated[
         show_default="same as --from: its year, month, day or hour",
     ),
 ]
-ColumnsOption = Annotated[
+Columns = Annotated[
     list[str] | None,
     typer.Option(
         "--column",
@@ -106,13 +153,13 @@ ColumnsOption = Annotated[
 ]
 
 
-StrictOption = Annotated[
+Strict = Annotated[
     bool,
     typer.Option("--strict", help="Exit with code 4 if months or hours are missing; everything is still written."),
 ]
 
 
-CalendarMonthsOption = Annotated[
+CalendarMonths = Annotated[
     list[str] | None,
     typer.Option(
         "--calendar-month",
@@ -162,11 +209,11 @@ def warn_of_gaps(lines: list[str], *, strict: bool) -> None:
 
 # --- Options for a point: `--place NAME`, or `--lat` and `--lon`, and `--cell` ---
 #
-# A command declares `place: PlaceOption = None, lat: LatitudeOption = None, lon: LongitudeOption = None, cell:
-# CellOption = "nearest"`, and calls `asked_place` of `model.question` (or `find_asked_place`, if a point is optional).
+# A command declares `place: Place = None, lat: Latitude = None, lon: Longitude = None, cell:
+# Cell = "nearest"`, and calls `asked_place` of `model.question` (or `find_asked_place`, if a point is optional).
 
 
-PlaceOption = Annotated[
+Place = Annotated[
     str | None,
     typer.Option(
         "--place",
@@ -175,15 +222,15 @@ PlaceOption = Annotated[
         show_default=False,
     ),
 ]
-LatitudeOption = Annotated[
+Latitude = Annotated[
     float | None,
     typer.Option("--lat", metavar="DEGREES", help="Instead of --place: latitude, north positive.", show_default=False),
 ]
-LongitudeOption = Annotated[
+Longitude = Annotated[
     float | None,
     typer.Option("--lon", metavar="DEGREES", help="Instead of --place: longitude, east positive.", show_default=False),
 ]
-CellOption = Annotated[
+Cell = Annotated[
     Literal["nearest", "land"],
     typer.Option("--cell", help="Which grid cell: the nearest, or the nearest that is at least half land."),
 ]

@@ -243,7 +243,7 @@ class ResultsCommand(TyperCommand):
                     help="json: the same as --json.",
                 )
             )
-        elif self._flag is None and self._has_json(self._format):
+        elif self._flag is None and self._format is not None and "json" in getattr(self._format.type, "choices", ()):
             self._added = "results_as_json"
             self._add(TyperOption(param_decls=["--json", self._added], is_flag=True, help="The same as --format json."))
 
@@ -274,10 +274,6 @@ class ResultsCommand(TyperCommand):
 
     def _add(self, option: click.Option) -> None:
         self.params.append(option)
-
-    @staticmethod
-    def _has_json(option: click.Option | None) -> bool:
-        return option is not None and isinstance(option.type, click.Choice) and "json" in option.type.choices
 
 
 def _require_no_contradiction(format_: str | None) -> None:

@@ -10,22 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from era5_pipeline.cli.options import (
-    FIRST_MONTH_HELP,
-    AreaOrGlobeOption,
-    CalendarMonthsOption,
-    CellOption,
-    LastMonthOption,
-    LatitudeOption,
-    LongitudeOption,
-    PlaceOption,
-    StoreOption,
-    point_overrides,
-    store_overrides,
-)
+from era5_pipeline.cli import options
 from era5_pipeline.cli.output import terminal
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.source_kinds import SourceChoice  # typer evaluates annotations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,35 +29,34 @@ if TYPE_CHECKING:
 
 def plan(
     *,
-    from_: Annotated[str | None, typer.Option("--from", metavar="YYYY-MM", help=FIRST_MONTH_HELP)] = None,
-    to: LastMonthOption = None,
-    calendar_month: CalendarMonthsOption = None,
-    source: Annotated[
-        SourceChoice | None,
-        typer.Option("--source", help="Where months come from.", show_default="from the settings"),
-    ] = None,
+    from_: Annotated[str | None, typer.Option("--from", metavar="YYYY-MM", help=options.FIRST_MONTH_HELP)] = None,
+    to: options.LastMonth = None,
+    calendar_month: options.CalendarMonths = None,
+    source: options.Source = None,
     variables: Annotated[
         str | None,
         typer.Option("--variables", metavar="A,B", help="Variables of each month.", show_default="the six"),
     ] = None,
-    area: AreaOrGlobeOption = None,
-    place: PlaceOption = None,
-    lat: LatitudeOption = None,
-    lon: LongitudeOption = None,
-    cell: CellOption = "nearest",
-    store: StoreOption = None,
+    area: options.AreaOrGlobe = None,
+    place: options.Place = None,
+    lat: options.Latitude = None,
+    lon: options.Longitude = None,
+    cell: options.Cell = "nearest",
+    tile: options.Tile = False,
+    store: options.Store = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object with the same numbers.")] = False,
 ) -> None:
     """Estimate a load before it starts: months, requests, rows, bytes, time, free disk.
 
     The command contacts no service, and starts and writes nothing. Estimates use what this warehouse has measured so
-    far, otherwise documented figures. Only of a Zarr store (--store) it reads the metadata and axes, a few kilobytes,
-    to count its chunks.
+    far, otherwise documented figures. Only of a Zarr store (--store, or a place without a source) it reads the metadata
+    and axes, a few kilobytes, to count its chunks. A place without months: all that its source has.
 
     \b
     Examples:
       era5 plan --from 1940 --to 2024
       era5 plan --from 2023-01 --to 2023-12 --area 60/-10/35/30 --variables t2m,tp
+      era5 plan --place Jakarta
       era5 plan --from 1940 --to 2024 --source point --place Jakarta
       era5 plan --from 1940 --to 2024 --store s3://bucket/era5.zarr --area -5/106/-8/108
       era5 plan --from 1991 --to 2020 --calendar-month 7 --area -5/106/-8/108
@@ -78,26 +64,39 @@ def plan(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from datetime import UTC, datetime
 
-    from era5_pipeline.model.months import months_between, parse_calendar_months
+    from era5_pipeline.model.months import months_between, of_calendar_months, parse_calendar_months
     from era5_pipeline.model.question import COMMAND, find_asked_place
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.planning.current_contents import read_current_contents
     from era5_pipeline.planning.extent import Load
     from era5_pipeline.planning.load_plan import read_plan
+    from era5_pipeline.planning.offers import offered_months, sources_of_months, with_tile
 
-    of_store = store_overrides(source, store)
-    point = point_overrides(of_store["source"], find_asked_place(COMMAND, place, lat, lon, cell))
-    settings = read_settings(variables=variables, area=area, **{**of_store, **point})
-    if from_ is None:
+    of_store, asked = options.store_overrides(source, store), find_asked_place(COMMAND, place, lat, lon, cell)
+    overrides = {"variables": variables, **of_store, **options.place_overrides(of_store["source"], asked, area)}
+    settings = read_settings(**(with_tile(overrides) if tile else overrides))
+    now, calendar_months = datetime.now(tz=UTC), parse_calendar_months(calendar_month or ())
+    if from_ is not None:
+        months = months_between(from_, to, calendar_months)
+    elif asked is not None:
+        months = of_calendar_months(offered_months(settings, now), calendar_months)
+    else:
         raise UsageError(
             "no months to plan are given", remedy="Give --from YYYY-MM, and --to YYYY-MM for more than one."
         )
-    months = months_between(from_, to, parse_calendar_months(calendar_month or ()))
-    planned = read_plan(settings, Load.of(settings, months), read_current_contents(settings), datetime.now(tz=UTC))
+    contents, plans = read_current_contents(settings), []
+    sources = sources_of_months(settings, months, now)
+    for name in settings.source_names:
+        own = [month for month in months if sources[month]["source"].partition(",")[0] == name]
+        if own or len(settings.source_names) == 1:
+            one = settings.of_source(name)
+            plans.append((read_plan(one, Load.of(one, own), contents, now), one))
     if as_json:
-        typer.echo(json.dumps(planned.to_json(), indent=1))
+        values = [planned.to_json() for planned, _ in plans]
+        typer.echo(json.dumps(values[0] if len(settings.source_names) == 1 else values, indent=1))
     else:
-        _print(planned, settings)
+        for planned, one in plans:
+            _print(planned, one)
 
 
 def _print(planned: "Plan", settings: "Settings") -> None:

@@ -5,16 +5,8 @@ from typing import Annotated
 
 import typer
 
-from era5_pipeline.cli.climate_options import (
-    AreaOption,
-    BaselineOption,
-    DaysOption,
-    FromOption,
-    OffsetOption,
-    ToOption,
-    asked_climate,
-)
-from era5_pipeline.cli.options import CellOption, LatitudeOption, LongitudeOption, PlaceOption, warn_of_gaps
+from era5_pipeline.cli import climate_options, options
+from era5_pipeline.cli.fetch import Fetch, fetch_if_absent
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.times import NORMAL_PERIOD
 
@@ -33,26 +25,24 @@ def require_page(path: Path, option: str) -> None:
 def report(
     *,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The page: an HTML file.")],
-    place: PlaceOption = None,
-    lat: LatitudeOption = None,
-    lon: LongitudeOption = None,
-    cell: CellOption = "nearest",
-    area: AreaOption = None,
-    from_: FromOption = None,
-    to: ToOption = None,
-    baseline: BaselineOption = NORMAL_PERIOD,
-    days: DaysOption = None,
-    utc_offset: OffsetOption = None,
+    place: options.Place = None,
+    lat: options.Latitude = None,
+    lon: options.Longitude = None,
+    cell: options.Cell = "nearest",
+    area: climate_options.Area = None,
+    from_: climate_options.From = None,
+    to: climate_options.To = None,
+    baseline: climate_options.Baseline = NORMAL_PERIOD,
+    days: climate_options.Days = None,
+    utc_offset: climate_options.Offset = None,
     title: Annotated[
         str | None,
         typer.Option(
             "--title", metavar="TEXT", help="Heading of the page.", show_default="is the place getting warmer"
         ),
     ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Exit with code 4 if months or hours are missing; the page is written anyway."),
-    ] = False,
+    fetch: Fetch = False,
+    strict: options.Strict = False,
 ) -> None:
     """Write a page about a place: is it getting warmer, by how much, how certain, and from which data.
 
@@ -70,8 +60,11 @@ def report(
     from era5_pipeline.postgres.connect import open_connection
 
     require_page(out, "--out")
-    question = asked_climate(place, lat, lon, cell, area, from_, to, baseline, days, utc_offset)
-    with open_connection(read_settings(), "reading the climate") as connection:
+    question = climate_options.asked_climate(place, lat, lon, cell, area, from_, to, baseline, days, utc_offset)
+    settings = read_settings()
+    if fetch and question.place.location is not None:
+        fetch_if_absent(settings, question.place.location)
+    with open_connection(settings, "reading the climate") as connection:
         answer = read_climate(connection, question)
     from era5_pipeline.report.page import write_page
 
@@ -79,4 +72,4 @@ def report(
     typer.echo(answer.sentence)
     dates = " to ".join(f"{day:%Y-%m-%d}" for day in answer.whole_days)
     typer.echo(f"wrote {out}: {answer.place.title}, {dates} ({answer.provenance.credit})", err=True)
-    warn_of_gaps(list(answer.provenance.gaps), strict=strict)
+    options.warn_of_gaps(list(answer.provenance.gaps), strict=strict)

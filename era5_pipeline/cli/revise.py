@@ -1,13 +1,9 @@
 """`era5 revise`: fetch months with preliminary hours again, compare them, and replace those that differ."""
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from era5_pipeline.model.settings import Settings
-    from era5_pipeline.warehouse.ledger_entry import MonthContents
 
 
 def revise(
@@ -29,7 +25,8 @@ def revise(
     """Update months that were loaded while ERA5 had only preliminary data (ERA5T) for them.
 
     Each month is fetched again, with the area and variables that it has in the table. If the values are the same, the
-    table is not changed, and the ledger records them as final. The schedule revise_preliminary does the same.
+    table is not changed, and the ledger records them as final. Of several sources in ERA5_SOURCE, months of a later one
+    are fetched from an earlier one that has them in final form, too. The schedule revise_preliminary does the same.
 
     \b
     Examples:
@@ -42,9 +39,13 @@ def revise(
     from era5_pipeline.cli.run_months import run_months
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.planning.updates import revisions
+    from era5_pipeline.postgres.connect import open_connection
+    from era5_pipeline.warehouse.ledger import read_ledger
 
     settings = read_settings(revise_after_months=after_months)
-    updates = revisions(settings, _ledger(settings), datetime.now(tz=UTC))
+    with open_connection(settings, "reading the ledger") as connection:
+        ledger = read_ledger(connection)
+    updates = revisions(settings, ledger, datetime.now(tz=UTC))
     if dry_run or not updates:
         if as_json:
             typer.echo(json.dumps([{"month": str(u.month), "reason": u.reason} for u in updates], indent=1))
@@ -55,11 +56,3 @@ def revise(
             typer.echo(f"no month with preliminary hours ended at least {settings.revise_after_months} months ago")
         return
     raise typer.Exit(run_months(settings, [(u.month, u.overrides) for u in updates], as_json=as_json))
-
-
-def _ledger(settings: "Settings") -> "list[MonthContents]":
-    from era5_pipeline.postgres.connect import open_warehouse
-    from era5_pipeline.warehouse.ledger import read_ledger
-
-    with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
-        return read_ledger(connection)

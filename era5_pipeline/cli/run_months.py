@@ -210,7 +210,8 @@ def _record_refused(
         from era5_pipeline.defs.runner import record_refused
 
         with open_instance(settings.home) as instance:
-            record_refused(instance, refused)
+            for one in refused:
+                record_refused(instance, *one)
 
 
 def _run_in_turn(
@@ -347,7 +348,17 @@ def _print_run(run: "MonthRun") -> None:
         they_were = "it was" if loaded.kept_locations == 1 else "they were"
         print_line(f"         kept {counted(loaded.kept_locations, 'other place')} of the month as {they_were}")
     if loaded.confirmed:
-        print_line(f"         same values as in the table: the month is {flat.version} now, nothing was replaced")
+        print_line(f"         {_confirmed(load)}")
+
+
+def _confirmed(load: "LoadResult") -> str:
+    held = load.loaded.confirmation
+    if held is None:
+        return f"same values as in the table: the month is {load.flat.version} now, nothing was replaced"
+    return (
+        f"same values as in the table but for a quantum: the month stays from {' and '.join(held.sources)}, and is "
+        f"{held.version} now, confirmed by {held.confirmed}"
+    )
 
 
 def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> str:
@@ -364,14 +375,14 @@ def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> s
     if kind.is_series:
         where = f"point {points_text(settings.wanted_points)}"
     elif area is None and kind.is_chunked:
-        where = f"all places of the store {settings.zarr_url}"
+        where = f"all places of the store {'' if kind.is_known_store else settings.zarr_url}".rstrip()
     elif kind.is_chunked:
-        where = f"{area}, store {settings.zarr_url}"
+        where = f"{area}" if kind.is_known_store else f"{area}, store {settings.zarr_url}"
     elif area is None and kind.is_service:
         where = "the globe"
     elif area is None and kind.has_own_files:
         where = "all places that the files hold"
-    return f"from {settings.source_name} ({named}, {where})"
+    return f"from {' and '.join(settings.source_names)} ({named}, {where})"
 
 
 def _describe_unrequested_columns(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> str | None:
@@ -442,6 +453,7 @@ def _as_json(month: "Month", run: "MonthRun | None", unchanged: "Collection[Mont
         "interpolated": asdict(load.flat.shift) if load and load.flat.shift else None,
         "origin": load.flat.origin if load else None,
         "warnings": list(load.flat.warnings) if load else [],
+        "confirmed": load.loaded.confirmed if load else False,
         "kept_locations": load.loaded.kept_locations if load else 0,
         "kept_variables": list(load.loaded.kept_columns) if load else [],
         "errors": [asdict(error) for error in run.errors],

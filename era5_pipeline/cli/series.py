@@ -14,20 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from era5_pipeline.cli.options import (
-    CellOption,
-    ColumnsOption,
-    FirstTimeOption,
-    LastTimeOption,
-    LatitudeOption,
-    LongitudeOption,
-    PlaceOption,
-    StrictOption,
-    require_limits,
-    require_picture,
-    require_title,
-    warn_of_gaps,
-)
+from era5_pipeline.cli import options
+from era5_pipeline.cli.fetch import Fetch, fetch_if_absent
 from era5_pipeline.cli.output import discard_output, terminal
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.words import counted
@@ -49,13 +37,13 @@ _CHUNK_ROWS = 10_000
 
 def series(
     *,
-    place: PlaceOption = None,
-    lat: LatitudeOption = None,
-    lon: LongitudeOption = None,
-    cell: CellOption = "nearest",
-    from_: FirstTimeOption = None,
-    to: LastTimeOption = None,
-    column: ColumnsOption = None,
+    place: options.Place = None,
+    lat: options.Latitude = None,
+    lon: options.Longitude = None,
+    cell: options.Cell = "nearest",
+    from_: options.FirstTime = None,
+    to: options.LastTime = None,
+    column: options.Columns = None,
     format_: Annotated[
         Format | None,
         typer.Option("--format", help="How to print the rows.", show_default="table; none with --plot"),
@@ -76,7 +64,8 @@ def series(
         float | None,
         typer.Option("--vmax", metavar="VALUE", help="Upper end of the plot's scale.", show_default="from the values"),
     ] = None,
-    strict: StrictOption = False,
+    fetch: Fetch = False,
+    strict: options.Strict = False,
 ) -> None:
     """Print the hours of one location: the point of ERA5's 0.25 degree grid nearest to a place or to coordinates.
 
@@ -96,20 +85,23 @@ def series(
     from era5_pipeline.postgres.connect import open_connection
     from era5_pipeline.read.series import read_series_answer
 
-    require_limits(vmin, vmax)
+    options.require_limits(vmin, vmax)
     where = asked_place(COMMAND, place, lat, lon, cell)
     (start, end), asked = asked_range(from_, to or from_), asked_columns(column or None)
     if plot:
         from era5_pipeline.draw.figures import save_figure
 
         _require_no_direction(asked or ())
-        require_picture(plot, "--plot")
-        title = require_title(title)
+        options.require_picture(plot, "--plot")
+        title = options.require_title(title)
     elif (title, vmin, vmax) != (None, None, None):
         raise UsageError(
             "--title, --vmin and --vmax are options of a plot", remedy="Add --plot FILE, or leave them out."
         )
-    with open_connection(read_settings(), "reading the series") as connection:
+    settings = read_settings()
+    if fetch:
+        fetch_if_absent(settings, where.cell.location)
+    with open_connection(settings, "reading the series") as connection:
         answer = read_series_answer(connection, where, asked, start, end)
     lines, credit = answer.lines, answer.origin.credit
     if plot:
@@ -134,7 +126,7 @@ def series(
             _print(answer, format_ or "table")
     if answer.left_out:
         typer.echo(f"note: {answer.left_out}", err=True)
-    warn_of_gaps(lines, strict=strict)
+    options.warn_of_gaps(lines, strict=strict)
 
 
 def _require_no_direction(asked: "tuple[Variable, ...]") -> None:

@@ -31,15 +31,6 @@ if TYPE_CHECKING:
 _MONTHS = ("complete", "incomplete", "preliminary", "not loaded in between")
 
 
-def require_coverage_options(out: Path | None, *, coverage: bool) -> None:
-    """Require that `out`, if given, is a file for a picture, and comes with `--coverage`."""
-    if out is None:
-        return
-    if not coverage:
-        raise UsageError(f"--out {out}: only --coverage draws a picture", remedy="Add --coverage, or remove --out.")
-    require_picture(out, "--out")
-
-
 def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: Path | None) -> None:
     """Print the coverage of the table, and draw it to `out`."""
     from era5_pipeline.read.credit import read_credit
@@ -113,6 +104,9 @@ def status(
     coverage: Annotated[
         bool, typer.Option("--coverage", help="Instead, show which months of which variables each area has.")
     ] = False,
+    sources: Annotated[
+        bool, typer.Option("--sources", help="Instead, ask the sources of ERA5_SOURCE which months they offer.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help="With --coverage: draw it to this file, too (PNG, PDF, SVG)."),
@@ -123,6 +117,7 @@ def status(
     \b
     Examples:
       era5 status
+      era5 status --sources
       era5 status --coverage --out coverage.png
       era5 status --json | jq '.[] | select(.state != "loaded")'
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
@@ -131,8 +126,19 @@ def status(
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
 
-    require_coverage_options(out, coverage=coverage)
+    if out is not None:
+        if not coverage:
+            raise UsageError(f"--out {out}: only --coverage draws a picture", remedy="Add --coverage, or remove --out.")
+        require_picture(out, "--out")
     settings = read_settings()
+    if sources:
+        from datetime import UTC, datetime
+
+        from era5_pipeline.planning.offers import offers_of
+
+        offers = offers_of(settings, datetime.now(tz=UTC))
+        typer.echo(json.dumps([one.to_json() for one in offers], indent=1) if as_json else "\n".join(map(str, offers)))
+        return
     with (
         open_warehouse(settings) as warehouse,
         warehouse.connect() as connection,
@@ -232,8 +238,10 @@ def _version(part: "LedgerEntry") -> str:
     said: str = part.version
     if said == "mixed":
         said += f": {len(part.preliminary)} of {part.hours} h preliminary"
-    elif said == "final" and part.revised_at is not None:
+    elif said.startswith("final") and part.revised_at is not None:
         said += f" (revised {part.revised_at:%Y-%m-%d})"
+    if part.confirmed is not None:
+        said += f", confirmed by {part.confirmed.source}"
     return said if part.interpolated is None else f"{said}, interpolated"
 
 

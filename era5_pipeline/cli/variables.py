@@ -9,8 +9,6 @@ from era5_pipeline.cli.output import new_table, print_table, terminal
 from era5_pipeline.model.errors import Era5Error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from era5_pipeline.model.variables import Variable
 
 
@@ -34,7 +32,11 @@ def variables(
     from era5_pipeline.model.errors import InputError
     from era5_pipeline.model.variables import VARIABLES
 
-    found = [variable for variable in VARIABLES if _has_words(variable, search or ())]
+    found = []
+    for one in VARIABLES:
+        text = " ".join((one.column, one.long_name, one.description, *one.names_in_files)).casefold()
+        if all(word.casefold() in text for word in search or ()):
+            found.append(one)
     if not found:
         from era5_pipeline.model.variables import find_variable
 
@@ -45,12 +47,6 @@ def variables(
         typer.echo(json.dumps([_to_json(variable, held) for variable in found], indent=1))
         return
     _print(found, held)
-
-
-def _has_words(variable: "Variable", words: "Iterable[str]") -> bool:
-    names = (variable.column, variable.long_name, variable.description, *variable.names_in_files)
-    text = " ".join(names).casefold()
-    return all(word.casefold() in text for word in words)
 
 
 def _held() -> frozenset[str] | None:

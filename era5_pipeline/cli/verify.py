@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from era5_pipeline.cli.options import FirstMonthOption, LastMonthOption
+from era5_pipeline.cli import options
 from era5_pipeline.cli.output import print_line, terminal
 
 
 def verify(
     *,
-    from_: FirstMonthOption = None,
-    to: LastMonthOption = None,
+    from_: options.FirstMonth = None,
+    to: options.LastMonth = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of what was compared.")] = False,
 ) -> None:
     """Compare the table with the ledger, month by month, and both with the lake and the files that are kept.

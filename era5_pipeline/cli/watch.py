@@ -15,8 +15,6 @@ from era5_pipeline.cli.output import terminal
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from era5_pipeline.monitor.activity import Report
 
 
@@ -56,7 +54,14 @@ def watch(
             for report in seen:
                 typer.echo(_json_line(report))
         elif sys.stdout.isatty():
-            _live(seen, warehouse.shown)
+            from rich.live import Live
+            from rich.text import Text
+
+            # Lines wider than the terminal are wrapped, not truncated.
+            first = Text(f"watching {warehouse.shown}; press Ctrl-C to stop")
+            with Live(first, console=terminal(), auto_refresh=False) as live:
+                for report in seen:
+                    live.update(Text("\n".join([warehouse.shown, *_texts(report)])), refresh=True)
         else:
             for report in seen:
                 typer.echo(" | ".join(_texts(report)))
@@ -72,17 +77,6 @@ def _json_line(report: "Report") -> str:
         "loaders": [vars(loader) for loader in report.loaders],
     }
     return json.dumps(value)
-
-
-def _live(seen: "Iterable[Report]", shown: str) -> None:
-    from rich.live import Live
-    from rich.text import Text
-
-    # Lines wider than the terminal are wrapped, not truncated.
-    first = Text(f"watching {shown}; press Ctrl-C to stop")
-    with Live(first, console=terminal(), auto_refresh=False) as live:
-        for report in seen:
-            live.update(Text("\n".join([shown, *_texts(report)])), refresh=True)
 
 
 def _texts(report: "Report") -> list[str]:

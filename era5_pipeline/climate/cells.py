@@ -187,9 +187,6 @@ def _read(
     return CellValues(ids[order], values[order], hours[order])
 
 
-# --- The complete years of many locations, read year by year: the basis of anomalies and trends ---
-
-
 @dataclass(frozen=True, eq=False)
 class YearlyCells:
     """Values of `years` (k,) at `location_ids` (n,), both ascending: k rows (n,) float32, NaN for incomplete years.
@@ -242,9 +239,6 @@ def read_years(
                 ids = found
         rows.append(spread(cells.values.astype(np.float32), cells.location_ids, ids, np.nan))
     return YearlyCells(numbers, ids, tuple(rows), has_values)
-
-
-# --- Trends of many locations at once, as defined in `climate.trends` ---
 
 
 # Locations per block: 30 years of them are 16 MB.

@@ -173,9 +173,6 @@ def asked_locations(connection: psycopg.Connection[Any], area: Area | None) -> L
     return asked
 
 
-# --- In the warehouse: from its monthly summaries ---
-
-
 def answers_of_warehouse(connection: psycopg.Connection[Any], question: EverywhereQuestion) -> Iterator[pa.Table]:
     """Compute the rows of the answer, block by block."""
     blocks = blocks_of(asked_locations(connection, question.area))
@@ -381,8 +378,6 @@ def _finished(context: SparkContext) -> int:
     stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
     return sum(stage.numCompletedTasks for stage in stages if stage is not None)
 
-
-# --- The whole answer, and the table `weather_trend` ---
 
 _TABLE = sql.Identifier("weather_trend")
 _ROWS_AT_ONCE = 65_536

@@ -28,7 +28,7 @@ from era5_pipeline.climate.years import monthly_values, records_of, seasonal_cyc
 from era5_pipeline.model.cells import last_full_year, standard_offset
 from era5_pipeline.model.derived_variables import stored_columns
 from era5_pipeline.model.errors import NoDataError
-from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES, latitudes_of
+from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES, latitudes_of, nearest_location
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import from_datetime64
@@ -46,7 +46,7 @@ from era5_pipeline.read.held import (
     some_row,
 )
 from era5_pipeline.read.hours import read_place_hours
-from era5_pipeline.read.missing import Gaps, explain_absence, find_gaps, gap_lines, nothing_in_area
+from era5_pipeline.read.missing import Gaps, explain_absence, find_gaps, gap_lines, how_to_load, nothing_in_area
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.layout import locations_where
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
@@ -65,8 +65,6 @@ if TYPE_CHECKING:
     from era5_pipeline.read.held import PartVersion
 
     Connection = psycopg.Connection[Any]
-
-# --- The answer from the hours of a place: all tables, trends and words, without a database ---
 
 
 def make_answer(
@@ -299,7 +297,7 @@ def read_provenance(
     if absent:
         lines.append(f"no {', '.join(absent)} at this place: NULL in every row")
     return Provenance(
-        months=len(months) or _count_months(hours),
+        months=len(months) or len(np.unique(_times(hours).astype("datetime64[M]"))),
         hours=len(hours),
         missing_months=_by_element({column: one.months for column, one in gaps.items()}),
         missing_hours={
@@ -353,12 +351,6 @@ def _all_sources(
     return {*sources, *(source for part in parts for source in part.sources)}
 
 
-def _count_months(hours: pd.DataFrame) -> int:
-    """The number of months with an hour."""
-    of_hours = _times(hours).astype("datetime64[M]").astype(np.int64)
-    return int(np.count_nonzero(np.diff(of_hours))) + 1
-
-
 def _times(hours: pd.DataFrame) -> npt.NDArray[np.datetime64]:
     """The times of hours, in UTC."""
     return pd.DatetimeIndex(hours.index).tz_convert(None).to_numpy().astype("datetime64[s]")
@@ -389,15 +381,14 @@ def _version_lines(
         lines.append(
             f"{share * 100:.2f} % of the hours are preliminary (ERA5T), in {describe_months(months)}: they may change"
         )
+    if by_age := versions.get("final by age"):
+        lines.append(f"final by age alone for {by_age:,} months: their store states no version")
     if versions.get("unknown"):
         lines.append(
             f"version unknown for {unknown * 100:.2f} % of the hours: the files of {versions['unknown']:,} months do "
             "not say whether they are final"
         )
     return lines
-
-
-# --- The climate answer of a place or an area, from the warehouse ---
 
 
 def read_climate(connection: Connection, question: ClimateQuestion) -> ClimateAnswer:
@@ -421,7 +412,7 @@ def read_climate(connection: Connection, question: ClimateQuestion) -> ClimateAn
         try:
             hours = hours_of_cell(connection, place.location, start, end)
         except NoDataError as error:
-            raise NoDataError(error.message, remedy=_how_to_load(place)) from None
+            raise type(error)(error.message, remedy=_how_to_load(place)) from None
     asked = within_period(hours, period, timedelta(0))
     if asked.empty:
         raise _no_whole_day(connection, place, locations, period)
@@ -509,8 +500,6 @@ def _no_whole_day(connection: Connection, place: ClimatePlace, locations: Locati
 def _how_to_load(place: ClimatePlace) -> str:
     if place.area is not None:
         return f"Load its months: era5 load --from 1940-01 --to YYYY-MM --area {place.area}."
-    if place.name:
-        what = f'--place "{place.name}"'
-    else:
-        what = f"--lat {place.location.latitude:g} --lon {place.location.longitude:g}" if place.location else ""
-    return f"Load all hours of the place in one request: era5 load --source point {what} --from 1940."
+    assert place.location is not None  # noqa: S101
+    is_nearest = place.asked is not None and nearest_location(*place.asked) == place.location
+    return how_to_load(place.location, place.name if is_nearest else None)

@@ -15,10 +15,14 @@ from era5_pipeline.climate.regression import METHOD
 from era5_pipeline.climate.years import MOST_MISSING_DAYS
 
 if TYPE_CHECKING:
-    from era5_pipeline.climate.answer import ClimateAnswer, YearlyQuantity
+    from era5_pipeline.climate.answer import ClimateAnswer
 
 # For numbers in CSV and JSON.
 SIGNIFICANT_DIGITS = 8
+
+
+# Of the definition of an index: the years that have none.
+_NONE_IF = f"; none if more than {MOST_MISSING_DAYS} days of the year lack an hour"
 
 
 def answer_as_json(answer: ClimateAnswer, *, with_days: bool = False) -> dict[str, Any]:
@@ -58,7 +62,10 @@ def answer_as_json(answer: ClimateAnswer, *, with_days: bool = False) -> dict[st
         "seasons_then": str(answer.seasons.then) if answer.seasons.then else None,
         "seasons_now": str(answer.seasons.now) if answer.seasons.now else None,
         "units": {quantity.name: quantity.unit for quantity in answer.quantities},
-        "definitions": {quantity.name: _definition(quantity) for quantity in answer.quantities},
+        "definitions": {
+            quantity.name: quantity.definition + (_NONE_IF if quantity.is_index else "")
+            for quantity in answer.quantities
+        },
         **{name: json_rows(tables_of(answer)[name]) for name in names},
         "months": provenance.months,
         "hours": provenance.hours,
@@ -76,21 +83,16 @@ def answer_as_json(answer: ClimateAnswer, *, with_days: bool = False) -> dict[st
     }
 
 
-def _definition(quantity: YearlyQuantity) -> str:
-    """The definition of a quantity, with the years that have none."""
-    rule = f"; none if more than {MOST_MISSING_DAYS} days of the year lack an hour" if quantity.is_index else ""
-    return f"{quantity.definition}{rule}"
-
-
 def tables_of(answer: ClimateAnswer) -> dict[str, pd.DataFrame]:
     """The tables by the names of the option `--table`."""
+    records = [(one.name, one.value, one.unit, one.when, one.others) for one in answer.records]
     return {
         "yearly": answer.yearly,
         "monthly": answer.monthly,
         "daily": answer.daily,
         "seasons": answer.seasons.table,
         "trends": _trends_table(answer),
-        "records": _records_table(answer),
+        "records": pd.DataFrame(records, columns=["record", "value", "unit", "when", "others"]).set_index("record"),
     }
 
 
@@ -131,12 +133,6 @@ def _trends_table(answer: ClimateAnswer) -> pd.DataFrame:
     ]
     table = pd.DataFrame(rows, columns=columns, dtype=object)
     return table.set_index("quantity")
-
-
-def _records_table(answer: ClimateAnswer) -> pd.DataFrame:
-    columns = ["record", "value", "unit", "when", "others"]
-    rows = [(record.name, record.value, record.unit, record.when, record.others) for record in answer.records]
-    return pd.DataFrame(rows, columns=columns).set_index("record")
 
 
 def json_rows(table: pd.DataFrame) -> list[dict[str, Any]]:

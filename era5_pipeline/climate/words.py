@@ -41,8 +41,9 @@ def sentence_of(
         return f"{place.title}: the table has no temperature there, only {have}; whether it is warmer cannot be told."
     whole, since = found.whole, found.since_1979
     if isinstance(whole, NoTrend):
+        reason = whole.reason.replace(": a trend", ", since a trend")
         few = "; a few years are weather, not climate" if "needs at least" in whole.reason else ""
-        return f"{place.title}: whether it is getting warmer cannot be told from {_clause(whole)}{few}."
+        return f"{place.title}: whether it is getting warmer cannot be told from {reason}{few}."
     sentence = f"{_change(place.title, whole)}; {_verdict(whole)}.{turn_words(found)}"
     if found.turn is None and isinstance(since, Trend) and since.years.first > whole.years.first:
         sentence += f" Since {since.years.first}: {interval_text(since)} degC per decade."
@@ -117,10 +118,6 @@ def narrow_words(trend: Trend) -> str:
 def p_text(p: float) -> str:
     """Write a p-value: `0.041`, `< 0.001`."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def _clause(trend: NoTrend) -> str:
-    return trend.reason.replace(": a trend", ", since a trend")
 
 
 def notes_of(

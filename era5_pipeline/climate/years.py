@@ -237,9 +237,6 @@ def _means(months: pd.Series, years: YearSpan | None) -> pd.Series:
     return months[wanted].groupby(index[wanted].month).mean().reindex(range(1, 13))
 
 
-# --- Records: the extremes of hours, days, months and years, with their times ---
-
-
 def records_of(days: DayHours, daily: pd.DataFrame, monthly: pd.DataFrame, yearly: pd.DataFrame) -> Iterator[Record]:
     """The records of these days, and of the complete months and years of their tables."""
     if "temperature" in days.values:

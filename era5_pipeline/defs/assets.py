@@ -31,7 +31,7 @@ MONTHS = dg.MonthlyPartitionsDefinition(start_date=f"{FIRST_YEAR}-01-01", end_of
 _log = logging.getLogger(__name__)
 
 
-def _reporter(context: dg.AssetExecutionContext) -> Callable[[str], None]:
+def reporter(context: dg.OpExecutionContext | dg.AssetExecutionContext) -> Callable[[str], None]:
     """Return a callback that reports waits and notes in the run's log and on the terminal."""
 
     def say(text: str) -> None:
@@ -83,7 +83,7 @@ def raw(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
         try:
             with _progress_in_log(context):
                 month, together = Month.parse(context.partition_key), era5.months_together()
-                result = run_raw(era5.settings(), month, _reporter(context), together=together)
+                result = run_raw(era5.settings(), month, reporter(context), together=together)
         except NotYetAvailableError as error:
             context.log.warning(f"skipped: {error}")
             context.log_event(metadata.skipped(RAW, context.partition_key, error))
@@ -135,7 +135,7 @@ def flat(context: dg.AssetExecutionContext, era5: Era5Resource) -> Results:
 )
 def weather(context: dg.AssetExecutionContext, era5: Era5Resource) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """Load the flat month into the table, and compare the two."""
-    say = _reporter(context)
+    say = reporter(context)
     with as_failures(context.retry_number):
         settings = era5.settings()
         with open_warehouse(settings, create=True) as warehouse, _progress_in_log(context):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from era5_pipeline.lake.commits import Committed
     from era5_pipeline.model.errors import NotYetAvailableError
     from era5_pipeline.model.variables import Variable
+    from era5_pipeline.sources.source import RawMonth
     from era5_pipeline.stages import FlatResult, LoadResult, RawResult
 
 Metadata = dict[str, dg.MetadataValue]
@@ -96,6 +97,7 @@ def raw_metadata(result: RawResult) -> Metadata:
     version = version_of(result.expver, result.preliminary_hours, generated=generated)
     return {
         "source": dg.MetadataValue.text(raw.source),
+        **_snapshot(raw),
         "files": dg.MetadataValue.table(
             records=[
                 dg.TableRecord({"path": file.shown, "bytes": file.bytes, "sha256": file.sha256}) for file in raw.files
@@ -121,6 +123,11 @@ def raw_metadata(result: RawResult) -> Metadata:
             rows_per_second=per_second(result.rows, result.seconds),
         ),
     }
+
+
+def _snapshot(raw: RawMonth) -> Metadata:
+    """The state of the source's store, if it has several."""
+    return {} if raw.snapshot is None else {"snapshot of the source": dg.MetadataValue.text(str(raw.snapshot))}
 
 
 def skipped(asset: dg.AssetKey, partition: str, error: NotYetAvailableError) -> dg.AssetObservation:
@@ -180,6 +187,8 @@ def lake_metadata(committed: Committed) -> Metadata:
 def weather_metadata(result: LoadResult) -> Metadata:
     """Maps, means, rows and state of the month, and what it replaced, with technical facts in one entry."""
     flat, loaded = result.flat, result.loaded
+    held = loaded.confirmation
+    confirmed = {} if held is None else {"confirmed by": dg.MetadataValue.text(str(held.confirmed))}
     return {
         **_maps(preview_file(flat.path.parent, flat.month), flat),
         **_averages(flat),
@@ -187,9 +196,11 @@ def weather_metadata(result: LoadResult) -> Metadata:
         "hours": dg.MetadataValue.int(flat.hours),
         "state": dg.MetadataValue.text(flat.state),
         "server": dg.MetadataValue.text(loaded.server),
-        "version": dg.MetadataValue.text(flat.version),
+        "version": dg.MetadataValue.text(flat.version if held is None else held.version),
         "origin": dg.MetadataValue.text(flat.origin or "not recorded"),
-        "source": dg.MetadataValue.text(flat.raw.source),
+        "source": dg.MetadataValue.text(flat.raw.source if held is None else ", ".join(held.sources)),
+        **(_snapshot(flat.raw) if held is None else {}),
+        **confirmed,
         "changed": dg.MetadataValue.bool(loaded.changed),
         "replaced": dg.MetadataValue.text("; ".join(map(str, loaded.replaced)) or "nothing"),
         "seconds": dg.MetadataValue.float(round(loaded.seconds, 3)),

@@ -5,20 +5,21 @@ materialization of each asset, and its checks. A run of one month is in `assets`
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import dagster as dg
 from pydantic import Field
 
 from era5_pipeline.defs import metadata
-from era5_pipeline.defs.assets import FLAT, LAKE, RAW, WEATHER
+from era5_pipeline.defs.assets import FLAT, LAKE, RAW, WEATHER, reporter
 from era5_pipeline.defs.failures import as_failures, record_failed_month, was_interrupted
 from era5_pipeline.defs.instance.storage import store_together
+from era5_pipeline.defs.months_ahead import MonthsAhead, pays_off
 from era5_pipeline.defs.resources import Era5Resource, StageResults
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, CheckResult
-from era5_pipeline.model.errors import Era5Error, NotYetAvailableError, RefusedError
+from era5_pipeline.model.errors import Era5Error, NotYetAvailableError, RefusedError, StoreUnreachableError
 from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.words import counted
@@ -37,12 +38,13 @@ _SHOWN_FAILURES = 20
 class RangeCaller:
     """Callbacks of a range in this process: `around` each month, `done` with month, run id and results once loaded.
 
-    A month that cannot be loaded ends the run, which records nothing about it: the caller starts a separate run for
-    that month, which records the failure.
+    A month that cannot be loaded ends the run, which records nothing about it: `failed` has the error, and the caller
+    starts a separate run for that month, which records the failure, or records it itself.
     """
 
     around: Callable[[Month], AbstractContextManager[None]]
     done: Callable[[Month, str, StageResults], None]
+    failed: Callable[[Era5Error], None]
 
 
 _caller: ContextVar[RangeCaller | None] = ContextVar("era5_range_caller", default=None)
@@ -77,9 +79,15 @@ def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5R
         stack.enter_context(add_listener(ProgressLines(context.log.info)))
         with as_failures(context.retry_number):
             months = months_between(config.first, config.last, config.calendar_months)
-            loading = stack.enter_context(_loading(era5.settings(), context.log.info))
+            settings = era5.settings()
+            if caller:  # which leaves months that the first of several sources lacks to a run of their own
+                settings = settings.of_source(settings.source_name)
+            loading = stack.enter_context(_loading(settings, reporter(context)))
             left_alone = frozenset() if caller else unchanged_months(loading.settings, loading.warehouse, months)
             months = tuple(month for month in months if month not in left_alone)
+        if pays_off(loading.settings, months):
+            ahead = stack.enter_context(closing(MonthsAhead(loading.settings, months, loading.say)))
+            loading = replace(loading, ahead=ahead)
         for month in months:
             try:
                 with caller.around(month) if caller else nullcontext():
@@ -88,10 +96,14 @@ def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5R
                 if was_interrupted(error):
                     raise dg.DagsterExecutionInterruptedError from error
                 context.log.warning(f"{month} is not loaded: {error}")
+                if caller:
+                    caller.failed(error)
                 if caller or isinstance(error, NotYetAvailableError):
                     break
                 failures[month] = error
                 record_failed_month(loading.settings, month, error.message)
+                if isinstance(error, StoreUnreachableError):
+                    break
                 continue
             _record(context, month, results)
             if caller:
@@ -108,13 +120,17 @@ def load_months() -> None:
 
 @dataclass(frozen=True)
 class _Loading:
-    """Settings, source and connection that the months of a range share."""
+    """Settings, source and connection that the months of a range share, and the process that prepares them, if any.
+
+    The source is opened for each month if it is one of several (None).
+    """
 
     settings: Settings
-    source: Source
+    source: Source | None
     warehouse: Warehouse
     session: LoadSession
     say: Callable[[str], None]
+    ahead: MonthsAhead | None = None
 
     def load(self, month: Month, together: Sequence[Month]) -> StageResults:
         """Run the stages of a month; its files may be fetched with those of the months `together`.
@@ -124,9 +140,14 @@ class _Loading:
             Era5Error: as in `stages`.
         """
         results = StageResults()
-        results.raw = run_raw(self.settings, month, self.say, source=self.source, together=together)
+        prepared = None if self.ahead is None else self.ahead.take(month)
+        if prepared is not None:
+            results.raw, results.flat = prepared.raw, prepared.flat
+            if prepared.error is not None:
+                raise prepared.error
+        results.raw = results.raw or run_raw(self.settings, month, self.say, source=self.source, together=together)
         _require_passed(results.raw.outcomes)
-        results.flat = run_flat(self.settings, month, source=self.source)
+        results.flat = results.flat or run_flat(self.settings, month, source=self.source)
         _require_passed(results.flat.outcomes)
         results.load = run_load(self.settings, self.warehouse, month, self.say, session=self.session)
         for note in results.load.loaded.notes:
@@ -141,7 +162,11 @@ def _loading(settings: Settings, say: Callable[[str], None]) -> Iterator[_Loadin
         open_warehouse(settings, create=True) as warehouse,
         load_session(warehouse, settings.lock_timeout_seconds) as session,
     ):
-        yield _Loading(settings, source_of(settings, say), warehouse, session, say)
+        if len(settings.source_names) > 1:
+            yield _Loading(settings, None, warehouse, session, say)
+            return
+        with source_of(settings, say).in_turn() as source:
+            yield _Loading(settings, source, warehouse, session, say)
 
 
 def _require_passed(outcomes: Iterable[CheckResult]) -> None:

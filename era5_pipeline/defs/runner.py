@@ -18,6 +18,7 @@ import dagster as dg
 
 from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.code_location import defs
+from era5_pipeline.defs.failures import record_failed_month
 from era5_pipeline.defs.instance.dagster_internals import execute_here, job_origin_at
 from era5_pipeline.defs.instance.lost_runs import has_lost_connection, is_lost_connection
 from era5_pipeline.defs.instance.services import LOCATION, socket_path
@@ -35,6 +36,7 @@ from era5_pipeline.model.errors import (
     Era5Error,
     MonthFailedError,
     RefusedError,
+    ReplacedError,
     SourceError,
     StoreError,
     StoreUnreachableError,
@@ -44,6 +46,7 @@ from era5_pipeline.model.months import calendar_months_of, spans
 from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.sources.open_source import source_of
+from era5_pipeline.sources.source import locked_month
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -136,16 +139,20 @@ def _run_once(instance: dg.DagsterInstance, month: Month, overrides: Mapping[str
 
 
 def record_refused(
-    instance: dg.DagsterInstance, refused: Iterable[tuple[Month, Mapping[str, object], Era5Error]]
-) -> None:
-    """Record months that are refused before they are run as failed runs without steps, for the UI and `failed_months`.
+    instance: dg.DagsterInstance, month: Month, overrides: Mapping[str, object], error: Era5Error
+) -> MonthRun:
+    """Record a month that is refused before it is run as a failed run without steps, for the UI and `failed_months`.
 
-    Each comes with the fields of `Era5Resource` that its run would have had, and the error that refuses it.
+    `overrides` are the fields of `Era5Resource` that its run would have had.
     """
-    for month, overrides, error in refused:
-        run = _create_run(instance, load_month.name, _run_config(overrides), {PARTITION: month.key})
-        instance.add_run_tags(run.run_id, missing_tags(run))
-        instance.report_run_failed(run, f"{error.message}\n{error.remedy}")
+    run = _create_run(instance, load_month.name, _run_config(overrides), {PARTITION: month.key})
+    instance.add_run_tags(run.run_id, missing_tags(run))
+    instance.report_run_failed(run, f"{error.message}\n{error.remedy}")
+    return MonthRun(month, run.run_id, StageResults(error=error), (_reported(error),))
+
+
+def _reported(error: Era5Error) -> ErrorReport:
+    return ErrorReport(error.message, error.remedy, error.exit_code)
 
 
 def record_dropped(instance: dg.DagsterInstance, months: Iterable[Month]) -> None:
@@ -185,14 +192,15 @@ def run_months_together(
     overrides: Mapping[str, object],
     around: Callable[[Month], AbstractContextManager[None]],
     on_run: Callable[[MonthRun], None],
-) -> None:
+) -> Era5Error | None:
     """Load months of a range in one Dagster run, until one cannot be loaded; call `on_run` for each that is.
 
     They are all months of the range, or all of certain calendar months (`calendar_months_of`).
 
-    It ends before the first month that cannot be loaded, and records nothing about it; `run_month` then says why.
+    It ends before the first month that cannot be loaded, and returns its error, of which it records nothing.
     """
-    caller = RangeCaller(around, lambda month, run_id, results: on_run(MonthRun(month, run_id, results)))
+    errors: list[Era5Error] = []
+    caller = RangeCaller(around, lambda month, run_id, results: on_run(MonthRun(month, run_id, results)), errors.append)
     config = {
         "first": str(months[0]),
         "last": str(months[-1]),
@@ -205,6 +213,7 @@ def run_months_together(
             {"ops": {load_in_turn.name: {"config": config}}, **_run_config(overrides)},
             {MONTHS: spans(months)},
         )
+    return errors[0] if errors else None
 
 
 @contextmanager
@@ -275,7 +284,7 @@ def _step_errors(event: dg.DagsterEvent, month: Month, run_id: str, results: Sta
     # `as_failures` raises a `dg.Failure` either for the error just recorded in the results, or for failed checks, which
     # are reported separately.
     if failure.user_failure_data is not None and results.error is not None:
-        return [ErrorReport(results.error.message, results.error.remedy, results.error.exit_code)]
+        return [_reported(results.error)]
     if failure.user_failure_data is not None and results.failed_checks:
         return []
     return [_defect(month, run_id, failure.error)]
@@ -299,6 +308,8 @@ _REFUSED_CODES = {SourceError.exit_code, StoreError.exit_code}
 _SERVICE_CODES = {MonthFailedError.exit_code, TransientError.exit_code}
 # After this many failures of the service in a row, the other months are not tried.
 _FAILED_IN_A_ROW = 3
+# Each other command may begin a month once while this one tries it again.
+_REPLACED_TRIES = 5
 
 
 @dataclass
@@ -400,14 +411,15 @@ class MonthRunner:
         """Run the months in as few runs as ranges, or calendar months of one, describe them.
 
         A run ends before a month that cannot be loaded, which is run alone; so is the one after it, as it may fail too.
+        A store that did not answer is not asked again.
         """
-        left = wish.months
+        left, error = wish.months, None
         while left and not self._is_service_down():
             # If this many are picked by calendar months, fewer are too.
             most = bisect_left(range(1, len(left) + 1), 1, key=lambda n: calendar_months_of(left[:n]) is None)
             months = left[:1] if self._last is not None and self._last.errors else left[:most]
             if len(months) > 1:
-                run_months_together(
+                error = run_months_together(
                     self.instance,
                     months,
                     overrides=wish.overrides,
@@ -415,7 +427,10 @@ class MonthRunner:
                     on_run=lambda run: self._record(wish, run),
                 )
                 left = [month for month in left if wish.positions[month] not in self.done]
-            if left and left[0] in months:
+            if isinstance(error, StoreUnreachableError):
+                record_failed_month(wish.settings, left[0], error.message)
+                self._record(wish, record_refused(self.instance, left[0], wish.overrides, error))
+            elif left and left[0] in months:
                 self._run_alone(wish, left[0], left if is_chunked else ())
                 left = left[1:]
 
@@ -424,6 +439,14 @@ class MonthRunner:
         overrides = {**wish.overrides, TOGETHER: list(map(str, together))} if together else wish.overrides
         with self.around(month):
             run = run_month(self.instance, month, overrides=overrides)
+            if isinstance(run.results.error, ReplacedError):
+                # Of commands that load other places of the month from the same home, these go on one after the other.
+                lock = wish.settings.home / "raw" / f"{month}.lock"
+                with locked_month(month, lock, _log.warning, "it is loaded again then"):
+                    for _ in range(_REPLACED_TRIES):
+                        run = run_month(self.instance, month, overrides=overrides)
+                        if not isinstance(run.results.error, ReplacedError):
+                            break
         self._record(wish, run)
 
     @property

@@ -51,7 +51,7 @@ def monthly_update(context: dg.ScheduleEvaluationContext, era5: Era5Resource) ->
     cron_schedule="0 7 * * 1",
     execution_timezone="UTC",
     description="On Mondays at 07:00 UTC: fetches months again that hold preliminary (ERA5T) hours and are old "
-    "enough to be final.",
+    "enough to be final, or that an earlier one of several sources has in final form.",
 )
 def revise_preliminary(
     context: dg.ScheduleEvaluationContext, era5: Era5Resource

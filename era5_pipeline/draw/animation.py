@@ -319,7 +319,11 @@ class FramePainter:
         mixed = Image.fromarray(self._under_lines(np.minimum(under, len(self._levels.colours) - 1))[None])
         numbers = np.asarray(mixed.quantize(palette=self._as_palette, dither=Image.Dither.NONE))[0]
         shown[self._is_mixed] = np.where(under == NO_LEVEL, shown[self._is_mixed], numbers)
-        frame[self._text] = self._greys[self._text_pixels(when)]
+        # The line with the time is drawn in grey.
+        self._canvas.restore_region(self._background)
+        self._drawn.when.set_text(self._before_time + when)
+        self._drawn.figure.draw_artist(self._drawn.when)
+        frame[self._text] = self._greys[np.asarray(self._canvas.buffer_rgba())[(*self._text, 0)]]
         return frame
 
     def _under_lines(self, levels: npt.NDArray[np.integer]) -> ByteArray:
@@ -341,17 +345,6 @@ class FramePainter:
         self._canvas.draw()
         pixels: ByteArray = np.array(self._canvas.buffer_rgba())[:, :, :3]
         return pixels
-
-    def _text_pixels(self, when: str) -> ByteArray:
-        """The pixels, in grey, of the line with the time."""
-        self._canvas.restore_region(self._background)
-        self._drawn.when.set_text(self._before_time + when)
-        self._drawn.figure.draw_artist(self._drawn.when)
-        pixels: ByteArray = np.asarray(self._canvas.buffer_rgba())[(*self._text, 0)]
-        return pixels
-
-
-# --- An animated map of hours, written frame by frame; the file is complete or absent ---
 
 
 # Dots per inch of the figure, which is 5 to 11 inches wide; at these, its margins are whole pixels.

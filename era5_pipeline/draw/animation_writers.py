@@ -70,9 +70,6 @@ def _changed(last: npt.NDArray[np.integer], frame: ByteArray) -> tuple[slice, sl
     return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
 
 
-# --- An MP4 (H.264) written frame by frame by the program ffmpeg ---
-
-
 _FULL = "No space left on device"
 
 

@@ -11,7 +11,7 @@ from matplotlib import ticker
 
 from era5_pipeline.climate.answer import BY_QUANTITY, complete_values
 from era5_pipeline.draw.figures import add_axes, new_figure
-from era5_pipeline.maps.styles import FAINT, INK, axis_label, number_text, unit_text
+from era5_pipeline.maps.styles import FAINT, INK, axis_label, number_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from era5_pipeline.climate.answer import ClimateAnswer, Trend
 
     FloatArray = npt.NDArray[np.float64]
-
-# --- The contents of yearly figures: values of complete years, the reference, and numbers as labels ---
-
 
 # The name of the band between the edges of a `TrendLine`.
 BAND_WORDS = "95 % confidence band of the fitted mean"
@@ -142,11 +139,6 @@ def span_text(first: int, last: int) -> str:
     return f"{first}" if first == last else f"{first}\u2013{last}"
 
 
-def unit_of(quantity: str) -> str:
-    """The unit of a yearly quantity as a label."""
-    return unit_text(BY_QUANTITY[quantity].unit)
-
-
 # --- Axes of the figures of a climate answer: sizes, grid, years, months, and colours ---
 #
 # A figure is drawn for a width in inches: `WIDE` for desktops, `NARROW` for phones. Text has the same size on both.
@@ -220,11 +212,6 @@ def print_legend(axes: Axes, columns: int) -> None:
         labelspacing=0.35,
     )
     legend.set_zorder(5)
-
-
-def legend_columns(axes: Axes) -> int:
-    """The number of legend entries side by side in axes of this width."""
-    return 4 if is_wide(_inches(axes)) else 2
 
 
 def draw_bars(axes: Axes, pairs: Sequence[tuple[int, float]], colours: str | Sequence[str], name: str = "year") -> None:

@@ -10,25 +10,7 @@ import numpy as np
 import pandas as pd
 
 from era5_pipeline.climate.anomalies import FEWEST_YEARS_OF_BASELINE
-from era5_pipeline.draw.climate_axes import (
-    BAND,
-    COLD,
-    EXTREMES,
-    LEFT,
-    LETTERS,
-    MEAN,
-    RAIN,
-    RIGHT,
-    WARM,
-    is_wide,
-    legend_columns,
-    month_axis,
-    name_axis,
-    new_panel,
-    print_legend,
-    span_text,
-    style_panel,
-)
+from era5_pipeline.draw import climate_axes as panels
 from era5_pipeline.draw.figures import add_axes, new_figure
 from era5_pipeline.maps.styles import INK
 
@@ -42,9 +24,6 @@ if TYPE_CHECKING:
     from era5_pipeline.climate.answer import ClimateAnswer
 
     FloatArray = npt.NDArray[np.float64]
-
-# --- A year's days against those of other years: the usual range of each day of the year, and its extremes ---
-
 
 DAYS = 365
 # The days before and after whose values count for a day: 15 values a year.
@@ -114,7 +93,10 @@ def normal_band(answer: ClimateAnswer) -> NormalBand | None:
     around = np.concatenate([held[:, -_AROUND:], held, held[:, :_AROUND]], axis=1)
     near = np.stack([around[:, shift : shift + DAYS] for shift in range(2 * _AROUND + 1)]).reshape(-1, DAYS)
     usual = _USUAL if len(others) >= _FEWEST_YEARS_OF_PERCENTILES else (0.0, 100.0)
-    lowest, low, middle, high, highest = _percentiles(near, (0.0, usual[0], 50.0, usual[1], 100.0))
+    there = np.isfinite(near).any(axis=0)
+    found = np.full((5, DAYS), np.nan)
+    found[:, there] = np.nanpercentile(near[:, there], (0.0, usual[0], 50.0, usual[1], 100.0), axis=0)
+    lowest, low, middle, high, highest = found
     return NormalBand(year, table[year], others, is_baseline, low, middle, high, lowest, highest)
 
 
@@ -129,17 +111,6 @@ def by_day_of_year(daily: pd.Series[float]) -> dict[int, FloatArray]:
     return {int(year): row for year, row in zip(table.index, rows, strict=True) if np.isfinite(row).any()}
 
 
-def _percentiles(values: FloatArray, wanted: tuple[float, ...]) -> FloatArray:
-    """The k wanted percentiles of each day, (k, 365), from values (n, 365); NaN for a day without any."""
-    there = np.isfinite(values).any(axis=0)
-    found = np.full((len(wanted), DAYS), np.nan)
-    found[:, there] = np.nanpercentile(values[:, there], wanted, axis=0)
-    return found
-
-
-# --- A year's days against the usual range of each day of the year ---
-
-
 _LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -148,32 +119,33 @@ def band_figure(band: NormalBand, width: float) -> Figure:
 
     Of fewer than ten years, both are one: from the lowest to the highest.
     """
-    figure, axes = new_panel(width, 3.3, legend_lines=1) if is_wide(width) else new_panel(width, 3.0, legend_lines=2)
+    figure, axes = (
+        panels.new_panel(width, 3.3, legend_lines=1)
+        if panels.is_wide(width)
+        else panels.new_panel(width, 3.0, legend_lines=2)
+    )
     days = np.arange(DAYS) + 0.5
     name = "middle 80 %"
     if band.is_of_extremes:
         name = f"lowest to highest of {len(band.years)} years"
     else:
         axes.fill_between(
-            days, band.lowest, band.highest, color=EXTREMES, linewidth=0.0, zorder=1, label="lowest to highest"
+            days, band.lowest, band.highest, color=panels.EXTREMES, linewidth=0.0, zorder=1, label="lowest to highest"
         )
-    axes.fill_between(days, band.low, band.high, color=BAND, linewidth=0.0, zorder=2, label=name)
-    axes.plot(days, band.middle, color=MEAN, linewidth=1.0, zorder=3, label="median")
+    axes.fill_between(days, band.low, band.high, color=panels.BAND, linewidth=0.0, zorder=2, label=name)
+    axes.plot(days, band.middle, color=panels.MEAN, linewidth=1.0, zorder=3, label="median")
     for edge, is_beyond, colour in (
-        (band.high, band.values > band.high, WARM),
-        (band.low, band.values < band.low, COLD),
+        (band.high, band.values > band.high, panels.WARM),
+        (band.low, band.values < band.low, panels.COLD),
     ):
         axes.fill_between(
             days, band.values, edge, where=is_beyond.tolist(), color=colour, linewidth=0.0, zorder=3.5, interpolate=True
         )
     axes.plot(days, band.values, color=INK, linewidth=1.1, zorder=4, label=f"{band.year}")
-    month_axis(axes, [float(start) for start in accumulate(_LENGTHS, initial=0)])
-    name_axis(axes, "Temperature", "°C")
-    print_legend(axes, legend_columns(axes))
+    panels.month_axis(axes, [float(start) for start in accumulate(_LENGTHS, initial=0)])
+    panels.name_axis(axes, "Temperature", "°C")
+    panels.print_legend(axes, 4 if panels.is_wide(width) else 2)
     return figure
-
-
-# --- The mean of each month of the year, then and now: temperature as lines, precipitation as bars ---
 
 
 # Inches.
@@ -199,12 +171,12 @@ def seasonal_figure(answer: ClimateAnswer, width: float) -> Figure | None:
     has_rain = any(cycle.precipitation is not None for cycle in cycles)
     height = _TOP + _TEMPERATURE + (_GAP + _PRECIPITATION if has_rain else 0.0) + _BOTTOM
     figure = new_figure(width, height)
-    across = width - LEFT - RIGHT
-    axes = add_axes(figure, LEFT, height - _TOP - _TEMPERATURE, across, _TEMPERATURE)
+    across = width - panels.LEFT - panels.RIGHT
+    axes = add_axes(figure, panels.LEFT, height - _TOP - _TEMPERATURE, across, _TEMPERATURE)
     _draw_temperature(axes, cycles)
     if has_rain:
         axes.tick_params(axis="x", which="both", labelbottom=False)
-        axes = add_axes(figure, LEFT, _BOTTOM, across, _PRECIPITATION)
+        axes = add_axes(figure, panels.LEFT, _BOTTOM, across, _PRECIPITATION)
         _draw_precipitation(axes, cycles)
     return figure
 
@@ -219,7 +191,7 @@ def cycles_of(answer: ClimateAnswer) -> list[DrawnCycle]:
             rain = f"precipitation_{name}"
             of_rain = seasons.table[rain].to_numpy(dtype=np.float64) if rain in seasons.table else None
             of_months = seasons.table[column].to_numpy(dtype=np.float64)
-            found.append(DrawnCycle(span_text(span.first, span.last), of_months, of_rain))
+            found.append(DrawnCycle(panels.span_text(span.first, span.last), of_months, of_rain))
     if found or "mean_temperature" not in answer.monthly.columns:
         return found
     means = {}
@@ -231,30 +203,30 @@ def cycles_of(answer: ClimateAnswer) -> list[DrawnCycle]:
     if not np.isfinite(means["temperature"]).any():
         return []
     years = answer.monthly.index.year  # type: ignore[attr-defined]
-    label = span_text(years[0], years[-1])
+    label = panels.span_text(years[0], years[-1])
     return [DrawnCycle(f"{label}, all complete months", means["temperature"], means.get("precipitation"))]
 
 
 def draw_years_by_month(axes: Axes, answer: ClimateAnswer, years: Sequence[int]) -> None:
     """Draw the mean temperature of each month of a few years, as a line for each year."""
     months = answer.monthly["mean_temperature"].where(answer.monthly["temperature_complete"].astype(bool))
-    for year, colour in zip(years, (WARM, COLD, MEAN), strict=False):
+    for year, colour in zip(years, (panels.WARM, panels.COLD, panels.MEAN), strict=False):
         of_year = months[answer.monthly.index.year == year]  # type: ignore[attr-defined]
         numbers = of_year.index.month
         axes.plot(numbers, of_year, color=colour, linewidth=1.6, marker="o", markersize=3.5, label=f"{year}", zorder=3)
-    month_axis(axes, _STARTS)
-    name_axis(axes, "Temperature", "°C")
+    panels.month_axis(axes, _STARTS)
+    panels.name_axis(axes, "Temperature", "°C")
 
 
 def _draw_temperature(axes: Axes, cycles: list[DrawnCycle]) -> None:
-    style_panel(axes)
+    panels.style_panel(axes)
     months = np.arange(1, 13)
     for number, cycle in enumerate(cycles):
         is_last = number == len(cycles) - 1
         axes.plot(
             months,
             cycle.temperature,
-            color=WARM if is_last else MEAN,
+            color=panels.WARM if is_last else panels.MEAN,
             linewidth=1.6,
             marker="o",
             markersize=3.5 if is_last else 3.0,
@@ -262,20 +234,26 @@ def _draw_temperature(axes: Axes, cycles: list[DrawnCycle]) -> None:
             label=cycle.label,
             zorder=3 + number,
         )
-    month_axis(axes, _STARTS)
-    name_axis(axes, "Temperature", "°C")
-    print_legend(axes, 2)
+    panels.month_axis(axes, _STARTS)
+    panels.name_axis(axes, "Temperature", "°C")
+    panels.print_legend(axes, 2)
 
 
 def _draw_precipitation(axes: Axes, cycles: list[DrawnCycle]) -> None:
-    style_panel(axes)
+    panels.style_panel(axes)
     months = np.arange(1, 13)
     width = 0.8 / len(cycles)
     for number, cycle in enumerate(cycles):
         if cycle.precipitation is None:
             continue
         middle = months + (number - (len(cycles) - 1) / 2) * width
-        axes.bar(middle, cycle.precipitation, width=width, color=RAIN if number == len(cycles) - 1 else BAND, zorder=2)
-    axes.set_title("Precipitation of a month", fontsize=LETTERS, loc="left", color=INK, pad=4)
-    month_axis(axes, _STARTS)
-    name_axis(axes, "Precipitation", "mm")
+        axes.bar(
+            middle,
+            cycle.precipitation,
+            width=width,
+            color=panels.RAIN if number == len(cycles) - 1 else panels.BAND,
+            zorder=2,
+        )
+    axes.set_title("Precipitation of a month", fontsize=panels.LETTERS, loc="left", color=INK, pad=4)
+    panels.month_axis(axes, _STARTS)
+    panels.name_axis(axes, "Precipitation", "mm")

@@ -11,40 +11,9 @@ from matplotlib.patches import Rectangle
 
 from era5_pipeline.climate.answer import BY_QUANTITY, Trend
 from era5_pipeline.climate.words import decimals_of
-from era5_pipeline.draw.climate_axes import (
-    BAND_WORDS,
-    COLD,
-    LEFT,
-    LETTERS,
-    RAIN,
-    RIGHT,
-    WARM,
-    complete_years,
-    draw_bars,
-    has_anomalies,
-    has_stripes,
-    is_wide,
-    mark_generated,
-    name_axis,
-    new_panel,
-    print_legend,
-    reference_of,
-    signed,
-    span_text,
-    style_panel,
-    trend_line,
-    year_axis,
-)
+from era5_pipeline.draw import climate_axes as panels
+from era5_pipeline.draw import figures
 from era5_pipeline.draw.climate_days import draw_years_by_month
-from era5_pipeline.draw.figures import (
-    add_axes,
-    new_figure,
-    notes_height,
-    print_credit,
-    print_notes,
-    print_title,
-    wrapped_notes,
-)
 from era5_pipeline.maps.styles import FAINT, INK, unit_text
 from era5_pipeline.model.errors import NoDataError
 
@@ -55,35 +24,35 @@ if TYPE_CHECKING:
     from era5_pipeline.climate.answer import ClimateAnswer
     from era5_pipeline.draw.climate_axes import DrawnYears
 
-# --- Yearly mean temperatures as bars above and below a reference, with trends and the band of the longest ---
-
 
 def anomaly_figure(answer: ClimateAnswer, width: float) -> Figure | None:
     """Draw the anomalies of complete years from the baseline; if it has too few years, from their own mean.
 
     None if there are too few years for either.
     """
-    means = complete_years(answer, "mean_temperature")
-    if means is None or not has_anomalies(answer, means):
+    means = panels.complete_years(answer, "mean_temperature")
+    if means is None or not panels.has_anomalies(answer, means):
         return None
     lines = len(trends_drawn(answer))
-    side_by_side = is_wide(width)
-    figure, axes = new_panel(width, 3.0 if side_by_side else 2.7, legend_lines=min(lines, 1) if side_by_side else lines)
+    side_by_side = panels.is_wide(width)
+    figure, axes = panels.new_panel(
+        width, 3.0 if side_by_side else 2.7, legend_lines=min(lines, 1) if side_by_side else lines
+    )
     draw_anomalies(axes, answer, means)
     if lines:
-        print_legend(axes, 2 if side_by_side else 1)
+        panels.print_legend(axes, 2 if side_by_side else 1)
     return figure
 
 
 def draw_anomalies(axes: Axes, answer: ClimateAnswer, means: DrawnYears) -> None:
     """Draw the bars and trends into axes; the gid of each bar is `year-1994`. The legend is drawn separately."""
-    reference = reference_of(answer, means).value
+    reference = panels.reference_of(answer, means).value
     pairs = [(year, value - reference) for year, value in means.pairs()]
-    draw_bars(axes, pairs, [WARM if difference >= 0.0 else COLD for _, difference in pairs])
+    panels.draw_bars(axes, pairs, [panels.WARM if difference >= 0.0 else panels.COLD for _, difference in pairs])
     axes.axhline(0.0, color=FAINT, linewidth=0.8, zorder=2.5)
     for number, trend in enumerate(trends_drawn(answer)):
-        drawn = trend_line(means, trend)
-        slope = signed(trend.slope, decimals_of(trend))
+        drawn = panels.trend_line(means, trend)
+        slope = panels.signed(trend.slope, decimals_of(trend))
         if number == 0:
             edges = (drawn.low - reference, drawn.high - reference)
             axes.fill_between(drawn.years, *edges, color=FAINT, alpha=0.2, linewidth=0.0, zorder=1)
@@ -98,8 +67,8 @@ def draw_anomalies(axes: Axes, answer: ClimateAnswer, means: DrawnYears) -> None
             zorder=4,
             label=f"{trend.years.first}\u2013{trend.years.last}: {slope} °C per decade",
         )
-    year_axis(axes, int(means.years[0]), int(means.years[-1]))
-    name_axis(axes, "Anomaly", "°C")
+    panels.year_axis(axes, int(means.years[0]), int(means.years[-1]))
+    panels.name_axis(axes, "Anomaly", "°C")
 
 
 def trends_drawn(answer: ClimateAnswer) -> tuple[Trend, ...]:
@@ -132,12 +101,12 @@ def stripes_figure(answer: ClimateAnswer, width: float) -> Figure | None:
 
     None if there are too few years.
     """
-    means = complete_years(answer, "mean_temperature")
-    if means is None or not has_stripes(means):
+    means = panels.complete_years(answer, "mean_temperature")
+    if means is None or not panels.has_stripes(means):
         return None
-    height = _HEIGHT[is_wide(width)]
-    figure = new_figure(width, height)
-    axes = add_axes(figure, LEFT, _LABELS, width - LEFT - RIGHT, height - _LABELS)
+    height = _HEIGHT[panels.is_wide(width)]
+    figure = figures.new_figure(width, height)
+    axes = figures.add_axes(figure, panels.LEFT, _LABELS, width - panels.LEFT - panels.RIGHT, height - _LABELS)
     draw_stripes(axes, answer, means)
     return figure
 
@@ -146,7 +115,7 @@ def draw_stripes(axes: Axes, answer: ClimateAnswer, means: DrawnYears) -> None:
     """Draw the stripes into axes; the gid of each is `year-1994`."""
     limit = stripes_limit(means)
     colours, norm = ListedColormap(COLOURS), Normalize(-limit, limit)
-    reference = reference_of(answer, means).value
+    reference = panels.reference_of(answer, means).value
     for year, value in means.pairs():
         stripe = Rectangle(
             (year - 0.5, 0.0), 1.0 + _OVERLAP, 1.0, linewidth=0.0, color=colours(norm(value - reference))
@@ -155,8 +124,8 @@ def draw_stripes(axes: Axes, answer: ClimateAnswer, means: DrawnYears) -> None:
         axes.add_patch(stripe)
     axes.set_ylim(0.0, 1.0)
     axes.set_yticks([])
-    year_axis(axes, int(means.years[0]), int(means.years[-1]))
-    axes.tick_params(labelsize=LETTERS, width=0.5, length=3, colors=INK)
+    panels.year_axis(axes, int(means.years[0]), int(means.years[-1]))
+    axes.tick_params(labelsize=panels.LETTERS, width=0.5, length=3, colors=INK)
     axes.spines[:].set_visible(False)
 
 
@@ -165,12 +134,9 @@ def stripes_limit(means: DrawnYears) -> float:
     return max(_DEVIATIONS * float(np.nanstd(means.values)), _SHORTEST)
 
 
-# --- Hot days, tropical nights and frost days of each year, as bars ---
-
-
 # From the hottest: the first that occurs in half of the years is drawn.
 _HOT = ("very_hot_days", "hot_days", "summer_days")
-_COLOURS = {"tropical_nights": "#8e3b6f", "frost_days": COLD}
+_COLOURS = {"tropical_nights": "#8e3b6f", "frost_days": panels.COLD}
 # Inches.
 _COUNT_BOTTOM, _PANEL, _COUNT_GAP = 0.32, 1.15, 0.42
 
@@ -181,26 +147,26 @@ def day_count_figure(answer: ClimateAnswer, width: float) -> Figure | None:
     if not names:
         return None
     height = _COUNT_BOTTOM + len(names) * (_PANEL + _COUNT_GAP)
-    figure = new_figure(width, height)
+    figure = figures.new_figure(width, height)
     for number, name in enumerate(names):
-        drawn = complete_years(answer, name)
+        drawn = panels.complete_years(answer, name)
         if drawn is None:
             continue
         bottom = height - (number + 1) * (_PANEL + _COUNT_GAP)
-        axes = add_axes(figure, LEFT, bottom, width - LEFT - RIGHT, _PANEL)
-        style_panel(axes)
-        colour = _COLOURS.get(name, WARM)
-        draw_bars(axes, drawn.pairs(), colour, name)
+        axes = figures.add_axes(figure, panels.LEFT, bottom, width - panels.LEFT - panels.RIGHT, _PANEL)
+        panels.style_panel(axes)
+        colour = _COLOURS.get(name, panels.WARM)
+        panels.draw_bars(axes, drawn.pairs(), colour, name)
         if drawn.count > 1:
             axes.axhline(drawn.mean, color=FAINT, linewidth=0.9, linestyle="--", zorder=3)
         quantity = BY_QUANTITY[name]
         above = quantity.definition.removeprefix("days whose ").replace("degC", unit_text("degC"))
-        axes.set_title(f"{quantity.label.capitalize()}: {above}", fontsize=LETTERS, loc="left", color=INK, pad=4)
+        axes.set_title(f"{quantity.label.capitalize()}: {above}", fontsize=panels.LETTERS, loc="left", color=INK, pad=4)
         axes.set_ylim(0.0, max(float(np.nanmax(drawn.values)) * 1.08, 1.0))
         axes.yaxis.set_major_locator(ticker.MaxNLocator(4, integer=True))
-        year_axis(axes, int(drawn.years[0]), int(drawn.years[-1]))
+        panels.year_axis(axes, int(drawn.years[0]), int(drawn.years[-1]))
         axes.tick_params(labelbottom=number == len(names) - 1)
-        name_axis(axes, "Days")
+        panels.name_axis(axes, "Days")
     return figure
 
 
@@ -211,40 +177,37 @@ def counted_days(answer: ClimateAnswer) -> tuple[str, ...]:
     """
     names = []
     for name in _HOT:
-        drawn = complete_years(answer, name)
+        drawn = panels.complete_years(answer, name)
         if drawn is None:
             return ()
         if name == _HOT[-1] or np.nanmedian(drawn.values) >= 1.0:
             names.append(name)
             break
     for name in ("tropical_nights", "frost_days"):
-        drawn = complete_years(answer, name)
+        drawn = panels.complete_years(answer, name)
         if drawn is not None and np.nanmax(drawn.values) > 0.0:
             names.append(name)
     return tuple(names)
 
 
-# --- Precipitation of each year, as bars ---
-
-
 def precipitation_figure(answer: ClimateAnswer, width: float) -> Figure | None:
     """Draw the totals of complete years, with the mean of several, and the trend if its interval excludes zero."""
-    drawn = complete_years(answer, "precipitation")
+    drawn = panels.complete_years(answer, "precipitation")
     if drawn is None:
         return None
-    figure, axes = new_panel(width, 2.5 if is_wide(width) else 2.3)
-    draw_bars(axes, drawn.pairs(), RAIN)
+    figure, axes = panels.new_panel(width, 2.5 if panels.is_wide(width) else 2.3)
+    panels.draw_bars(axes, drawn.pairs(), panels.RAIN)
     if drawn.count > 1:
         label = f"mean {drawn.mean:,.0f} mm"
         axes.axhline(drawn.mean, color=FAINT, linewidth=1.0, linestyle="--", zorder=3, label=label)
     trend = answer.trend_of("precipitation")
     if isinstance(trend, Trend) and trend.is_significant:
-        fitted = trend_line(drawn, trend)
+        fitted = panels.trend_line(drawn, trend)
         axes.plot(fitted.years, fitted.line, color=INK, linewidth=1.6, zorder=4, label="trend")
-    year_axis(axes, int(drawn.years[0]), int(drawn.years[-1]))
-    name_axis(axes, "Precipitation", "mm")
+    panels.year_axis(axes, int(drawn.years[0]), int(drawn.years[-1]))
+    panels.name_axis(axes, "Precipitation", "mm")
     if drawn.count > 1:
-        print_legend(axes, 2)
+        panels.print_legend(axes, 2)
     return figure
 
 
@@ -264,39 +227,41 @@ def climate_picture(answer: ClimateAnswer, title: str | None = None) -> Figure:
     Of one to three complete years there are no stripes; without a baseline, the lines are their months instead of
     anomalies. `title` replaces the usual one of place and contents.
     """
-    means = complete_years(answer, "mean_temperature")
+    means = panels.complete_years(answer, "mean_temperature")
     if means is None:
         raise NoDataError(
             f"{answer.place.title}: no year has all of its hours of temperature: nothing to draw",
             remedy="Load all months of a year: era5 load --from YYYY-01 --to YYYY-12; era5 status shows what is there.",
         )
     width = _WIDTH - _LEFT - _RIGHT
-    lines = wrapped_notes(_notes(answer), width)
-    bottom = _BOTTOM + notes_height(lines)
-    figure = new_figure(_WIDTH, bottom + _BARS + (_GAP + _STRIPES if has_stripes(means) else _LEGEND) + _TOP)
-    if has_stripes(means):
-        stripes = add_axes(figure, _LEFT, bottom + _BARS + _GAP, width, _STRIPES)
+    lines = figures.wrapped_notes(_notes(answer), width)
+    bottom = _BOTTOM + figures.notes_height(lines)
+    figure = figures.new_figure(
+        _WIDTH, bottom + _BARS + (_GAP + _STRIPES if panels.has_stripes(means) else _LEGEND) + _TOP
+    )
+    if panels.has_stripes(means):
+        stripes = figures.add_axes(figure, _LEFT, bottom + _BARS + _GAP, width, _STRIPES)
         draw_stripes(stripes, answer, means)
         stripes.tick_params(labelbottom=False, bottom=False)
-    axes = add_axes(figure, _LEFT, bottom, width, _BARS)
-    style_panel(axes)
+    axes = figures.add_axes(figure, _LEFT, bottom, width, _BARS)
+    panels.style_panel(axes)
     what = "Yearly"
-    if has_anomalies(answer, means):
+    if panels.has_anomalies(answer, means):
         draw_anomalies(axes, answer, means)
-        name_axis(axes, f"Anomaly from {reference_of(answer, means).words}", "°C")
+        panels.name_axis(axes, f"Anomaly from {panels.reference_of(answer, means).words}", "°C")
     else:
         what = "Monthly"
         draw_years_by_month(axes, answer, [year for year, _ in means.pairs()])
     if axes.get_legend_handles_labels()[1]:
-        print_legend(axes, 3)
-    years = span_text(int(means.years[0]), int(means.years[-1]))
+        panels.print_legend(axes, 3)
+    years = panels.span_text(int(means.years[0]), int(means.years[-1]))
     name = f"{what} mean temperature, {answer.place.title}" if title is None else title
     if answer.provenance.notice:
         name = f"{answer.provenance.notice.partition(':')[0]}: {name}"
-        mark_generated(figure)
-    print_title(figure, _LEFT, name, f"{years}; {answer.place.description}")
-    print_notes(figure, _LEFT, lines)
-    print_credit(figure, _LEFT, answer.provenance.credit)
+        panels.mark_generated(figure)
+    figures.print_title(figure, _LEFT, name, f"{years}; {answer.place.description}")
+    figures.print_notes(figure, _LEFT, lines)
+    figures.print_credit(figure, _LEFT, answer.provenance.credit)
     return figure
 
 
@@ -304,10 +269,12 @@ def _notes(answer: ClimateAnswer) -> list[str]:
     """The notes of the figure: the interval of the trend, or why it has none; and missing data."""
     trend = answer.trend_of("mean_temperature")
     if isinstance(trend, Trend):
-        slope, low, high = (signed(value, decimals_of(trend, 3)) for value in (trend.slope, trend.low, trend.high))
+        slope, low, high = (
+            panels.signed(value, decimals_of(trend, 3)) for value in (trend.slope, trend.low, trend.high)
+        )
         said = (
             f"Trend {trend.years.first}\u2013{trend.years.last}: {slope} °C per decade, 95 % interval {low} to {high}; "
-            f"grey: {BAND_WORDS}"
+            f"grey: {panels.BAND_WORDS}"
         )
     else:
         said = f"No trend: {trend.reason}"

@@ -8,23 +8,15 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch
 
-from era5_pipeline.draw.figures import (
-    add_axes,
-    new_figure,
-    notes_height,
-    print_credit,
-    print_notes,
-    print_title,
-    wrapped_notes,
-)
+from era5_pipeline.draw import figures
 from era5_pipeline.maps.styles import FAINT, INK
 from era5_pipeline.model.months import Month, month_range
+from era5_pipeline.model.words import counted
 from era5_pipeline.read.fetch import nothing_loaded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -61,51 +53,43 @@ def coverage_figure(areas: Sequence[AreaCoverage], *, credit: str = "") -> Figur
     if not areas:
         raise nothing_loaded()
     months = tuple(month_range(min(area.first for area in areas), max(area.last for area in areas)))
-    shown = _first_areas(areas)
+    # As many areas as fit, at least one.
+    rows = np.cumsum([len(area.columns) for area in areas])
+    shown = areas[: max(int((rows <= _MOST_ROWS).sum()), 1)]
     more = len(areas) - len(shown)
     width = min(max(len(months) * _MONTH_WIDTH, _NARROWEST), _WIDEST)
     note = f"{more:,} smaller areas are not drawn: the table of era5 status --coverage has all"
-    notes = wrapped_notes([note] if more else [], width)
-    bottom = _BOTTOM + notes_height(notes)
+    notes = figures.wrapped_notes([note] if more else [], width)
+    bottom = _BOTTOM + figures.notes_height(notes)
     heights = [len(area.columns) * _ROW for area in shown]
     longest = max(len(column) for area in shown for column in area.columns)
     left = max(_LEFT, _LABEL_MARGIN + longest * _CHARACTER)
-    figure = new_figure(left + width + _RIGHT, bottom + sum(heights) + _HEADING * len(shown) + _TOP)
+    figure = figures.new_figure(left + width + _RIGHT, bottom + sum(heights) + _HEADING * len(shown) + _TOP)
     at = figure.get_size_inches()[1] - _TOP
     for number, (area, height) in enumerate(zip(shown, heights, strict=True)):
         at -= _HEADING + height
-        axes = add_axes(figure, left, at, width, height)
+        axes = figures.add_axes(figure, left, at, width, height)
         _draw_area(axes, area, months)
         _month_axis(axes, months, is_lowest=number == len(shown) - 1)
     variables = {column for area in areas for column in area.columns}
-    print_title(
+    figures.print_title(
         figure,
         0.3,
         "Months in the table",
-        f"{months[0]} to {months[-1]}: {_count(len(months), 'month')}, {_count(len(areas), 'area')}, "
-        f"{_count(len(variables), 'variable')}",
+        f"{months[0]} to {months[-1]}: {counted(len(months), 'month')}, {counted(len(areas), 'area')}, "
+        f"{counted(len(variables), 'variable')}",
     )
     _legend(figure)
-    print_notes(figure, 0.3, notes)
-    print_credit(figure, 0.3, credit)
+    figures.print_notes(figure, 0.3, notes)
+    figures.print_credit(figure, 0.3, credit)
     return figure
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _first_areas(areas: Sequence[AreaCoverage]) -> list[AreaCoverage]:
-    """As many areas as fit, at least one."""
-    rows = np.cumsum([len(area.columns) for area in areas])
-    return list(areas[: max(int((rows <= _MOST_ROWS).sum()), 1)])
 
 
 def _draw_area(axes: Axes, area: AreaCoverage, months: tuple[Month, ...]) -> None:
     columns = area.columns
     first, after = months[0].number, months[-1].number + 1
     axes.imshow(
-        np.stack([_states_of(area, column, months) for column in columns]),
+        np.array([[_NUMBERS[area.states[column].get(month, "not loaded")] for month in months] for column in columns]),
         extent=(first, after, len(columns), 0),
         aspect="auto",
         interpolation="nearest",
@@ -130,12 +114,6 @@ def _draw_area(axes: Axes, area: AreaCoverage, months: tuple[Month, ...]) -> Non
         )
     for spine in axes.spines.values():
         spine.set_visible(False)
-
-
-def _states_of(area: AreaCoverage, column: str, months: tuple[Month, ...]) -> npt.NDArray[np.int8]:
-    """The number of the column's state in each month, (n,)."""
-    states = area.states[column]
-    return np.array([_NUMBERS[states.get(month, "not loaded")] for month in months], dtype=np.int8)
 
 
 def _month_axis(axes: Axes, months: tuple[Month, ...], *, is_lowest: bool) -> None:

@@ -26,9 +26,6 @@ def picture_format(path: Path) -> str:
     return name
 
 
-# --- Files of animations: the formats, by suffix ---
-
-
 GIF, MP4 = ".gif", ".mp4"
 ANIMATION_SUFFIXES = (GIF, MP4)
 USUAL_FPS = 12

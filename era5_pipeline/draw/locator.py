@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.draw.outlines import FloatArray, Window
 
-# --- Land and sea around a place, in few points ---
-
-
 SEA, LAND = "#dbe7ef", "#f0ead8"
 WORLD: Window = (-180.0, 180.0, -90.0, 90.0)
 _COAST = "#6b7f8c"
@@ -49,23 +46,19 @@ def draw_land(axes: Axes, window: Window, across: float, *, is_close: bool) -> N
 
 
 def _draw(axes: Axes, lines: list[FloatArray], finest: float, fewest: int, **style: Any) -> None:  # noqa: ANN401
-    """Draw lines or polygons, (n, 2) each, as one path, without those of fewer than `fewest` points."""
-    thinned = [_thinned(line, finest) for line in lines]
-    paths = [Path(line) for line in thinned if len(line) >= fewest]
+    """Draw lines or polygons, (n, 2) each, as one path, without those of fewer than `fewest` points.
+
+    Points closer than `finest` (degrees) to the one before are left out.
+    """
+    paths = []
+    for line in lines:
+        is_other = (np.diff(np.rint(line / finest), axis=0) != 0).any(axis=1)
+        kept = line[np.concatenate(([True], is_other[:-1], [True]))]
+        if len(kept) >= fewest:
+            paths.append(Path(kept))
     if paths:
         # Not `add_patch`, which looks for the bounds of all lines; the axes have limits of their own.
         axes.add_artist(PathPatch(Path.make_compound_path(*paths), zorder=1, **style))
-
-
-def _thinned(points: FloatArray, finest: float) -> FloatArray:
-    """A line (n, 2) without points closer than `finest` (degrees) to the one before."""
-    places = np.rint(points / finest)
-    is_other = np.concatenate(([True], (np.diff(places, axis=0) != 0).any(axis=1)))
-    is_other[-1] = True
-    return points[is_other]
-
-
-# --- The small map of the world beside a map of a region ---
 
 
 LOCATOR_WIDTH, LOCATOR_HEIGHT = 1.0, 0.5  # inches

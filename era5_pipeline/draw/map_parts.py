@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
     FloatArray = npt.NDArray[np.floating]
 
-# --- The window of a map: which degrees it shows ---
-
-
 # In degrees: a smaller area, such as a point, is shown with its surroundings.
 _SMALLEST_WINDOW = 2.0
 # The limit of the map's shape: width to height.
@@ -107,9 +104,6 @@ def _extend(image: AxesImage, values: FloatArray) -> Extend:
     if below:
         return "both" if above else "min"
     return "max" if above else "neither"
-
-
-# --- The greys where there is no data, and their legend ---
 
 
 def shows_no_data(field: FieldMap, window: Window) -> bool:

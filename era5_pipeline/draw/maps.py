@@ -14,38 +14,12 @@ from matplotlib.colors import BoundaryNorm
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from era5_pipeline.draw import figures, map_parts
 from era5_pipeline.draw.colour_scales import NO_LIMITS, Limits, colour_scale
-from era5_pipeline.draw.figures import (
-    add_axes,
-    new_figure,
-    notes_height,
-    print_credit,
-    print_notes,
-    print_title,
-    wrapped_notes,
-)
 from era5_pipeline.draw.locator import LOCATOR_HEIGHT, LOCATOR_WIDTH, draw_locator, is_region
-from era5_pipeline.draw.map_parts import (
-    cells_window,
-    colour_bar_power,
-    draw_colour_bar,
-    map_window,
-    print_no_data,
-    shows_no_data,
-)
 from era5_pipeline.draw.projected_map import draw_projected, projected_size
 from era5_pipeline.draw.projections import ProjectionChoice, choose_projection
-from era5_pipeline.maps.styles import (
-    FAINT,
-    INK,
-    TEXT_OF_PREVIEW,
-    TITLE_OF_PREVIEW,
-    number_text,
-    power_of,
-    style_of,
-    unit_of_hour,
-    with_power,
-)
+from era5_pipeline.maps import styles
 from era5_pipeline.model.errors import NoDataError
 
 if TYPE_CHECKING:
@@ -60,9 +34,6 @@ if TYPE_CHECKING:
     from era5_pipeline.draw.outlines import Window
     from era5_pipeline.draw.projections import MapProjection
     from era5_pipeline.maps.fields import FieldMap
-
-# --- Maps of a field: the layout of the figure, and its file ---
-
 
 # All lengths in inches.
 _MAP_NARROWEST_FIGURE = 5.0
@@ -111,7 +82,7 @@ def draw_map(
             f"{field.variable.column} has no value anywhere on {field.title}, {field.when}: nothing to draw",
             remedy="Choose another time, column or area.",
         )
-    chosen = choose_projection(projection, cells_window(field), map_window(field), centre)
+    chosen = choose_projection(projection, map_parts.cells_window(field), map_parts.map_window(field), centre)
     window = chosen.window
     width, height, dots = projected_size(chosen, dpi)
     is_wide = width >= 1.2 * height
@@ -119,30 +90,30 @@ def draw_map(
     right = _MAP_RIGHT if is_wide else side + _BAR_RIGHT
     # Even a narrow map needs space for its title.
     across = max(_MAP_LEFT + width + right, _MAP_NARROWEST_FIGURE)
-    lines = wrapped_notes(notes, across - _MAP_LEFT)
-    bottom = notes_height(lines) + _MAP_BOTTOM + (_BAR_GAP + _BAR_THICKNESS + _BAR_LABELS if is_wide else 0.3)
+    lines = figures.wrapped_notes(notes, across - _MAP_LEFT)
+    bottom = figures.notes_height(lines) + _MAP_BOTTOM + (_BAR_GAP + _BAR_THICKNESS + _BAR_LABELS if is_wide else 0.3)
     bottom = math.ceil(bottom * dots) / dots  # align the map with the figure's pixels
     top = _MAP_TOP + (_LABELS_ABOVE if chosen.pole < 0 else 0.0)
-    figure = new_figure(across, bottom + height + top, dots)
-    axes = add_axes(figure, _MAP_LEFT, bottom, width, height)
+    figure = figures.new_figure(across, bottom + height + top, dots)
+    axes = figures.add_axes(figure, _MAP_LEFT, bottom, width, height)
     colours = colour_scale(field.variable, shown, limits, is_difference=field.is_difference, period=field.period)
     image = draw_projected(axes, chosen, field, colours)
     box = _MAP_LEFT, bottom, width, height
     bar_axes = _add_bar_and_locator(figure, window, box, side=None if is_wide else side)
-    if shows_no_data(field, window):
+    if map_parts.shows_no_data(field, window):
         low = bottom - _BAR_GAP - _BAR_THICKNESS - 0.9 * _BAR_LABELS if is_wide else bottom - _MAP_BOTTOM
-        print_no_data(figure, _MAP_LEFT + width, low)
-    draw_colour_bar(figure, image, shown, bar_axes, "horizontal" if is_wide else "vertical")
+        map_parts.print_no_data(figure, _MAP_LEFT + width, low)
+    map_parts.draw_colour_bar(figure, image, shown, bar_axes, "horizontal" if is_wide else "vertical")
     axis = bar_axes.xaxis if is_wide else bar_axes.yaxis
-    axis.set_label_text(with_power(field.unit, colour_bar_power(image)), color=INK, fontsize=9)
-    when = print_title(
+    axis.set_label_text(styles.with_power(field.unit, map_parts.colour_bar_power(image)), color=styles.INK, fontsize=9)
+    when = figures.print_title(
         figure,
         _MAP_LEFT,
         field.title if title is None else title,
         field.when if title is None else f"{field.title}, {field.when}",
     )
-    print_notes(figure, _MAP_LEFT, lines)
-    print_credit(figure, _MAP_LEFT, credit)
+    figures.print_notes(figure, _MAP_LEFT, lines)
+    figures.print_credit(figure, _MAP_LEFT, credit)
     return DrawnMap(figure, axes, image, when, field, chosen)
 
 
@@ -157,18 +128,15 @@ def _add_bar_and_locator(
     has_locator = is_region(window)
     if side is None:
         shorter = LOCATOR_WIDTH + _LOCATOR_GAP if has_locator else 0.0
-        bar = add_axes(figure, left, bottom - _BAR_GAP - _BAR_THICKNESS, width - shorter, _BAR_THICKNESS)
+        bar = figures.add_axes(figure, left, bottom - _BAR_GAP - _BAR_THICKNESS, width - shorter, _BAR_THICKNESS)
         place = left + width - LOCATOR_WIDTH, bottom - _LOCATOR_GAP - LOCATOR_HEIGHT
     else:
         shorter = LOCATOR_HEIGHT + _LOCATOR_GAP if has_locator else 0.0
-        bar = add_axes(figure, left + width + side, bottom + shorter, _BAR_THICKNESS, height - shorter)
+        bar = figures.add_axes(figure, left + width + side, bottom + shorter, _BAR_THICKNESS, height - shorter)
         place = left + width + side, bottom
     if has_locator:
         draw_locator(figure, *place, window)
     return bar
-
-
-# --- The small map in Dagster's UI: plate carree, a title, a colour bar, few bytes ---
 
 
 _PREVIEW_WIDTH, _PREVIEW_MAP_HEIGHT, _PREVIEW_BAR_HEIGHT, _PREVIEW_TITLE_HEIGHT = 360, 270, 30, 50  # pixels
@@ -182,28 +150,28 @@ def preview_map(field: FieldMap) -> bytes:
 
     The file has a description in words, `TEXT_OF_PREVIEW`, and the height of its title in pixels, `TITLE_OF_PREVIEW`.
     """
-    projection = choose_projection("plate-carree", cells_window(field), map_window(field))
+    projection = choose_projection("plate-carree", map_parts.cells_window(field), map_parts.map_window(field))
     width = round(min(_PREVIEW_WIDTH, _PREVIEW_MAP_HEIGHT * projection.shape))
     height = round(width / projection.shape) / _PREVIEW_DPI
     bar_height, title_height = _PREVIEW_BAR_HEIGHT / _PREVIEW_DPI, _PREVIEW_TITLE_HEIGHT / _PREVIEW_DPI
     whole = bar_height + height + title_height
-    figure = new_figure(_PREVIEW_WIDTH / _PREVIEW_DPI, whole, dpi=_PREVIEW_DPI)
+    figure = figures.new_figure(_PREVIEW_WIDTH / _PREVIEW_DPI, whole, dpi=_PREVIEW_DPI)
     below = f"{field.when}: {_range_text(field)}"
-    print_title(figure, 0.08, field.title, below, scale=_TITLE_SCALE)
+    figures.print_title(figure, 0.08, field.title, below, scale=_TITLE_SCALE)
     left = (_PREVIEW_WIDTH - width) // 2
-    axes = add_axes(figure, left / _PREVIEW_DPI, bar_height, width / _PREVIEW_DPI, height)
+    axes = figures.add_axes(figure, left / _PREVIEW_DPI, bar_height, width / _PREVIEW_DPI, height)
     colours = colour_scale(field.variable, field.values, is_difference=field.is_difference, period=field.period)
     image = draw_projected(axes, projection, field, colours, is_small=True)
     if not np.isfinite(field.values).any():
-        axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", va="center", color=FAINT)
-    bar_axes = add_axes(figure, 0.25, 0.18, 2.85, 0.07)
-    draw_colour_bar(figure, image, field.values, bar_axes, "horizontal", label_size=6)
+        axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", va="center", color=styles.FAINT)
+    bar_axes = figures.add_axes(figure, 0.25, 0.18, 2.85, 0.07)
+    map_parts.draw_colour_bar(figure, image, field.values, bar_axes, "horizontal", label_size=6)
     if not isinstance(image.norm, BoundaryNorm):
         bar_axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
-    unit = with_power(style_of(field.variable).unit, colour_bar_power(image))
+    unit = styles.with_power(styles.style_of(field.variable).unit, map_parts.colour_bar_power(image))
     # A long unit is printed small, to fit beside the bar.
     size = min(6.0, 48.0 / max(len(unit), 1))
-    figure.text(0.885, 0.17 / whole, unit, fontsize=size, color=INK)
+    figure.text(0.885, 0.17 / whole, unit, fontsize=size, color=styles.INK)
     return _compressed_png(figure, f"{field.title}, {below}")
 
 
@@ -213,19 +181,19 @@ def _range_text(field: FieldMap) -> str:
     if not found.size:
         return "no values"
     least, greatest = float(found.min()), float(found.max())
-    power = power_of(max(abs(least), abs(greatest)))
-    return f"{_short(least, power)} to {_short(greatest, power)} {unit_of_hour(field.variable, power)}".strip()
+    power = styles.power_of(max(abs(least), abs(greatest)))
+    return f"{_short(least, power)} to {_short(greatest, power)} {styles.unit_of_hour(field.variable, power)}".strip()
 
 
 def _short(value: float, power: int) -> str:
     divided = value / 10.0**power
-    return number_text(float(f"{divided:.3g}") if abs(divided) < 1000 else round(divided))
+    return styles.number_text(float(f"{divided:.3g}") if abs(divided) < 1000 else round(divided))
 
 
 def _compressed_png(figure: Figure, words: str) -> bytes:
     info = PngInfo()
-    info.add_text(TEXT_OF_PREVIEW, words)
-    info.add_text(TITLE_OF_PREVIEW, str(_PREVIEW_TITLE_HEIGHT))
+    info.add_text(styles.TEXT_OF_PREVIEW, words)
+    info.add_text(styles.TITLE_OF_PREVIEW, str(_PREVIEW_TITLE_HEIGHT))
     canvas = FigureCanvasAgg(figure)
     canvas.draw()  # type: ignore[no-untyped-call]
     picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")  # type: ignore[no-untyped-call]

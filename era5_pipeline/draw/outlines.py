@@ -180,9 +180,6 @@ def _along_a_cut(vertices: FloatArray) -> BoolArray:
     return is_along
 
 
-# --- Coastlines and land for maps: the GSHHG shorelines of basemap's data packages, clipped to a window ---
-
-
 _KM_PER_DEGREE = 111.2
 # Windows of which shapes are kept: a load draws the same one for each of its months.
 _WINDOWS = 4

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from era5_pipeline.draw.projections import MapProjection, Metres
     from era5_pipeline.maps.fields import FieldMap
 
-# --- Meridians and parallels of a projected map, and their labels at its border ---
-
-
 # Possible distances of lines in degrees, and the most lines of a map.
 _STEPS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 90.0)
 _MOST_MERIDIANS, _MOST_PARALLELS = 12, 8
@@ -103,9 +100,6 @@ def _inside(low: float, high: float, step: float) -> list[float]:
     near = 1e-6
     first, last = int(np.ceil((low + near) / step)), int(np.floor((high - near) / step))
     return [step * number for number in range(first, last + 1)]
-
-
-# --- Shores, land and borders of a window on a projected map, as lines and polygons ---
 
 
 def projected_coastlines(projection: MapProjection) -> list[Metres]:
@@ -198,7 +192,10 @@ def draw_projected(
     axes.add_patch(
         PathPatch(outline, facecolor=NO_DATA, edgecolor="none", zorder=0.0, clip_on=False, antialiased=False)
     )
-    _clip(axes, _land(projection), outline)
+    polygons = projected_land(projection)
+    greys = [NO_DATA_ON_LAND if is_land else NO_DATA for is_land, _ in polygons]
+    land_and_sea = PolyCollection([ring for _, ring in polygons], facecolors=greys, linewidths=0.0, zorder=0.5)
+    _clip(axes, land_and_sea, outline)
     image = axes.imshow(
         np.ma.masked_invalid(cells.pixels_of(field.values)),
         extent=extent,
@@ -214,7 +211,9 @@ def draw_projected(
     degrees, inches = projection.degrees_across, box.width / axes.figure.dpi
     graticule = Graticule([], []) if is_small else Graticule.of(projection, _LABEL_WIDTH * (east - west) / inches)
     marks = stipple_points(field, SPACING * degrees / inches)
-    draw_stipples(axes, projection.forward(_within(marks, projection)))
+    first = projection.window[0]  # in its longitudes, which may be in any range
+    marks[:, 0] = first + (marks[:, 0] - first) % 360.0
+    draw_stipples(axes, projection.forward(marks))
     coast = projected_coastlines(projection)
     inland = [] if is_small and degrees > _WIDEST_SMALL_WITH_BORDERS else projected_borders(projection)
     line = _LINE_WIDTH_IN_DEGREES if projection.has_degrees and not is_small else _LINE_WIDTH
@@ -255,19 +254,7 @@ def _grid_points(low: float, high: float) -> Metres:
     return points
 
 
-def _land(projection: MapProjection) -> PolyCollection:
-    polygons = projected_land(projection)
-    colours = [NO_DATA_ON_LAND if is_land else NO_DATA for is_land, _ in polygons]
-    return PolyCollection([ring for _, ring in polygons], facecolors=colours, linewidths=0.0, zorder=0.5)
-
-
 def _clip(axes: Axes, collection: LineCollection | PolyCollection, outline: Path) -> None:
     """Add a collection to the axes, clipped to the map."""
     axes.add_collection(collection, autolim=False)
     collection.set_clip_path(outline, axes.transData)
-
-
-def _within(points: Metres, projection: MapProjection) -> Metres:
-    """The points (n, 2) in degrees, shifted by whole turns to the window's longitudes."""
-    west = projection.window[0]
-    return np.stack([west + (points[:, 0] - west) % 360.0, points[:, 1]], axis=1)

@@ -152,9 +152,6 @@ def densified(line: Degrees) -> Metres:
     return np.stack([np.interp(place, number, line[:, axis]) for axis in (0, 1)], axis=1)
 
 
-# --- The choice of projection and central meridian: as requested, or by the shape of the area ---
-
-
 ProjectionChoice = Literal["auto", "plate-carree", "equal-earth", "robinson", "polar-stereographic"]
 
 # Wider than half the globe, and at least this high (degrees): plate carree shows more of a narrow band.
@@ -190,8 +187,14 @@ def choose_projection(
     west, east, south, north = window
     if centre is None or (choice == "plate-carree" and east - west < 360.0):
         centre = (west + east) / 2
-    window = centred_window(window, centre)
-    return MapProjection(choice, centre, _to_the_pole(window) if is_polar else window)
+    # By whole turns to within 180 degrees of the meridian; all longitudes if it does not fit there.
+    shift = 360.0 * round((centre - (west + east) / 2) / 360.0)
+    west, east = west + shift, east + shift
+    if west < centre - 180.0 or east > centre + 180.0:
+        west, east = centre - 180.0, centre + 180.0
+    if is_polar and east - west >= 360.0:  # with all longitudes, it reaches the pole
+        south, north = (south, 90.0) if south + north > 0.0 else (-90.0, north)
+    return MapProjection(choice, centre, (west, east, south, north))
 
 
 def _polar_window(cells: Window, widened: Window) -> Window:
@@ -208,24 +211,6 @@ def _polar_window(cells: Window, widened: Window) -> Window:
     narrow = max(float(np.cos(np.deg2rad(min(abs(south), abs(north))))), 1e-6)
     extra = max(min(_NARROWEST_SECTOR * (north - south) / narrow, 360.0) - (east - west), 0.0) / 2
     return west - extra, east + extra, south, north
-
-
-def _to_the_pole(window: Window) -> Window:
-    """The window of a polar map, which reaches the pole if it has all longitudes."""
-    west, east, south, north = window
-    if east - west < 360.0:
-        return window
-    return (west, east, south, 90.0) if south + north > 0.0 else (west, east, -90.0, north)
-
-
-def centred_window(window: Window, centre: float) -> Window:
-    """The window shifted by whole turns to within 180 degrees of a meridian; all longitudes if it does not fit."""
-    west, east, south, north = window
-    shift = 360.0 * round((centre - (west + east) / 2) / 360.0)
-    west, east = west + shift, east + shift
-    if west < centre - 180.0 or east > centre + 180.0:
-        west, east = centre - 180.0, centre + 180.0
-    return west, east, south, north
 
 
 # --- The grid cell that each pixel of a projected map shows: the one with the nearest centre in degrees ---

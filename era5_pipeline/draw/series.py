@@ -9,31 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from matplotlib import dates, ticker
 
+from era5_pipeline.draw import figures
 from era5_pipeline.draw.colour_scales import NO_LIMITS, Limits
-from era5_pipeline.draw.figures import (
-    add_axes,
-    latitude_label,
-    longitude_label,
-    new_figure,
-    notes_height,
-    print_credit,
-    print_notes,
-    print_title,
-    wrapped_notes,
-)
-from era5_pipeline.maps.styles import (
-    FAINT,
-    INK,
-    LINES,
-    NO_DATA,
-    axis_label,
-    is_signed,
-    number_text,
-    power_of,
-    style_of,
-    unit_of_hour,
-    with_power,
-)
+from era5_pipeline.maps import styles
 from era5_pipeline.model.errors import NoDataError, UsageError
 from era5_pipeline.model.times import from_datetime64
 from era5_pipeline.model.words import counted
@@ -129,7 +107,7 @@ def shared_panels(drawn: Mapping[Variable, Values], most: int) -> list[tuple[Var
 
 def _kind(variable: Variable) -> tuple[str, str, bool]:
     """The key by which variables are grouped onto shared axes."""
-    return variable.unit, variable.step_type, is_signed(variable)
+    return variable.unit, variable.step_type, styles.is_signed(variable)
 
 
 def _fit(ranges: list[tuple[float, float]]) -> bool:
@@ -144,14 +122,6 @@ def _usual_distance(hours: npt.NDArray[np.int64]) -> int:
     distances = np.diff(hours)
     counts = np.bincount(distances[(distances > 0) & (distances <= 24)], minlength=2)
     return int(counts.argmax()) if counts.any() else 1
-
-
-def without_mean(values: Values, period: Period) -> npt.NDArray[np.bool_]:
-    """Which values, (n,), lie in a period with too few of them for a mean."""
-    starts, means = period_means(values, period)
-    number = (values.times.astype(starts.dtype) - starts[0]).astype(np.int64)
-    is_without: npt.NDArray[np.bool_] = np.isnan(means)[number]
-    return is_without
 
 
 def period_means(values: Values, period: Period) -> tuple[TimeArray, npt.NDArray[np.float64]]:
@@ -214,7 +184,7 @@ def draw_gaps(axes: Axes, times: TimeArray, values: Values, before: timedelta) -
         list(zip(first, last - first, strict=True)),
         (0.0, 1.0),
         transform=axes.get_xaxis_transform(),
-        facecolor=NO_DATA,
+        facecolor=styles.NO_DATA,
         linewidth=0.0,
         zorder=0.5,
         label="no data",
@@ -288,7 +258,7 @@ def draw_totals(axes: Axes, values: Values, colour: str, period: Period) -> bool
     # The range may cut off the first and the last period: that is no gap.
     is_within = (begin >= values.times[0]) & (end <= values.times[-1])
     for edge in np.flatnonzero(~is_known & is_within):
-        axes.axvspan(begin[edge], end[edge], facecolor=NO_DATA, linewidth=0.0, zorder=0.4)
+        axes.axvspan(begin[edge], end[edge], facecolor=styles.NO_DATA, linewidth=0.0, zorder=0.4)
     _limit_amounts(axes, totals)
     return True
 
@@ -383,13 +353,13 @@ def series_figure(
         )
     drawn = {variable: Values.of(series.times, series.values[variable.column]) for variable in variables}
     is_single, is_many = len(variables) == 1, len(variables) > _MOST_ALONE
-    panels = shared_panels(drawn, len(LINES)) if is_many else [(variable,) for variable in variables]
+    panels = shared_panels(drawn, len(styles.LINES)) if is_many else [(variable,) for variable in variables]
     panel, gap, top = _ONE if is_single else _MANY if is_many else _SEVERAL
-    lines = wrapped_notes(notes, _PANEL_WIDTH)
-    bottom = _SERIES_BOTTOM + notes_height(lines)
-    figure = new_figure(_SERIES_WIDTH, top + bottom + len(panels) * panel + (len(panels) - 1) * gap)
+    lines = figures.wrapped_notes(notes, _PANEL_WIDTH)
+    bottom = _SERIES_BOTTOM + figures.notes_height(lines)
+    figure = figures.new_figure(_SERIES_WIDTH, top + bottom + len(panels) * panel + (len(panels) - 1) * gap)
     for number, shown in enumerate(reversed(panels)):
-        axes = add_axes(figure, _SERIES_LEFT, bottom + number * (panel + gap), _PANEL_WIDTH, panel)
+        axes = figures.add_axes(figure, _SERIES_LEFT, bottom + number * (panel + gap), _PANEL_WIDTH, panel)
         _draw_panel(axes, series.times, {variable: drawn[variable] for variable in shown})
         _limit(axes, limits)
         _time_axis(axes, series.times, is_lowest=number == 0)
@@ -397,13 +367,18 @@ def series_figure(
             _name_panel(axes, {variable: drawn[variable] for variable in shown})
         if number == len(panels) - 1 and axes.get_legend_handles_labels()[1]:
             axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.99), fontsize=8, frameon=False, ncols=3)
-    degrees = f"{latitude_label(location.latitude)} {longitude_label(location.longitude)}"
+    degrees = f"{figures.latitude_label(location.latitude)} {figures.longitude_label(location.longitude)}"
     step = drawn[variables[0]].step_text if is_single else ""
-    name = f"{style_of(variables[0]).title if is_single else 'Weather'} at {place_name or degrees}"
-    below = ["" if title is None else name, degrees if place_name else "", _time_span(series.times), step]
-    print_title(figure, _SERIES_LEFT, name if title is None else title, ", ".join(filter(None, below)))
-    print_notes(figure, _SERIES_LEFT, lines)
-    print_credit(figure, _SERIES_LEFT, credit)
+    name = f"{styles.style_of(variables[0]).title if is_single else 'Weather'} at {place_name or degrees}"
+    first, last = (time.astype("datetime64[s]").item() for time in (series.times[0], series.times[-1]))
+    texts = dict.fromkeys(f"{time:%d %b %Y, %H:%M}" for time in (first, last))
+    span = f"{' to '.join(texts)} UTC"
+    if series.times[-1] - series.times[0] > _TIERS[0][0]:
+        span = f"{first:%d %b %Y} to {last:%d %b %Y}"
+    below = ["" if title is None else name, degrees if place_name else "", span, step]
+    figures.print_title(figure, _SERIES_LEFT, name if title is None else title, ", ".join(filter(None, below)))
+    figures.print_notes(figure, _SERIES_LEFT, lines)
+    figures.print_credit(figure, _SERIES_LEFT, credit)
     return figure
 
 
@@ -412,36 +387,36 @@ def _draw_panel(axes: Axes, times: TimeArray, shown: dict[Variable, Values]) -> 
     tiers = ((fine, coarse) for longest, fine, coarse in _TIERS if times[-1] - times[0] <= longest)
     fine, coarse = next(tiers, _LONGEST_TIER)
     axes.set_axisbelow(True)
-    axes.grid(color=INK, alpha=0.12, linewidth=0.5)
-    axes.tick_params(labelsize=8, width=0.5, length=3, colors=INK)
+    axes.grid(color=styles.INK, alpha=0.12, linewidth=0.5)
+    axes.tick_params(labelsize=8, width=0.5, length=3, colors=styles.INK)
     axes.spines[["right", "top"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_linewidth(0.6)
     per = ""
     for number, (variable, values) in enumerate(shown.items()):
-        colour = style_of(variable).line if len(shown) == 1 else LINES[number]
+        colour = styles.style_of(variable).line if len(shown) == 1 else styles.LINES[number]
         per = _draw_series(axes, values, variable, colour, fine, coarse, is_labelled=number == 0)
     variable, values = next(iter(shown.items()))
     if len(shown) == 1 and values.values.size:
         draw_gaps(axes, times, values, timedelta(hours=1) if variable.step_type == "accum" else timedelta())
-    style = style_of(variable)
+    style = styles.style_of(variable)
     if style.scale == "symmetric":
-        axes.axhline(0.0, color=FAINT, linewidth=0.6, zorder=1)
+        axes.axhline(0.0, color=styles.FAINT, linewidth=0.6, zorder=1)
     if style.scale == "fraction":
         axes.set_ylim(-0.02, 1.02)
-    power = power_of(max(map(abs, axes.get_ylim()))) if values.values.size else 0
-    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: number_text(value, power)))
-    unit = with_power(style.unit, power)
+    power = styles.power_of(max(map(abs, axes.get_ylim()))) if values.values.size else 0
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: styles.number_text(value, power)))
+    unit = styles.with_power(style.unit, power)
     if variable.step_type == "accum":
-        unit = f"{unit} per {per}" if per else unit_of_hour(variable, power)
+        unit = f"{unit} per {per}" if per else styles.unit_of_hour(variable, power)
     _name_axis(axes, _QUANTITIES.get(variable.unit, style.title if len(shown) == 1 else ""), unit)
 
 
 def _name_axis(axes: Axes, name: str, unit: str) -> None:
     """Print what the axis shows and its unit on one line, or on two; if they are too long for both, only the unit."""
     highest = axes.get_window_extent().height
-    both = (axis_label(name, unit), f"{name}\n({unit})") if name and unit else ()
+    both = (styles.axis_label(name, unit), f"{name}\n({unit})") if name and unit else ()
     for text in (*both, unit or name):
-        label = axes.set_ylabel(text, fontsize=9, color=INK)
+        label = axes.set_ylabel(text, fontsize=9, color=styles.INK)
         if label.get_window_extent().height <= highest:
             return
 
@@ -452,7 +427,7 @@ def _draw_series(
     """Draw the values of one variable; return the period of its bars, if they are totals."""
     is_amount = variable.step_type == "accum"
     if not values.values.size:
-        axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", va="center", color=FAINT)
+        axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", va="center", color=styles.FAINT)
     elif is_amount and values.is_hourly and draw_totals(axes, values, colour, coarse):
         return _LABELS[coarse][1]
     elif is_amount:
@@ -467,7 +442,8 @@ def _draw_series(
         else:
             draw_means(axes, values, fine, colour, width=0.5, alpha=0.45, label=finer)
             # Values too few for a mean are drawn individually.
-            alone = without_mean(values, fine)
+            starts, means = period_means(values, fine)
+            alone = np.isnan(means)[(values.times.astype(starts.dtype) - starts[0]).astype(np.int64)]
             axes.plot(values.times[alone], values.values[alone], ".", color=colour, alpha=0.45, markersize=2.5)
         draw_means(axes, values, coarse, colour, width=1.5, label=coarser)
     return ""
@@ -478,9 +454,9 @@ def _name_panel(axes: Axes, shown: dict[Variable, Values]) -> None:
     names = []
     for variable, values in shown.items():
         step = f", {values.step_text}" if values.step_text else ""
-        names.append(f"{style_of(variable).title}{step}")
+        names.append(f"{styles.style_of(variable).title}{step}")
     if len(shown) == 1:
-        axes.set_title(names[0], fontsize=9, loc="left", color=INK, pad=4)
+        axes.set_title(names[0], fontsize=9, loc="left", color=styles.INK, pad=4)
         return
     end = axes.annotate("", (0.0, 1.0), xycoords="axes fraction", xytext=(0, 4), textcoords="offset points")
     for number, name in enumerate(names):
@@ -493,7 +469,7 @@ def _name_panel(axes: Axes, shown: dict[Variable, Values]) -> None:
             textcoords="offset points",
             va="bottom",
             fontsize=9,
-            color=LINES[number],
+            color=styles.LINES[number],
         )
 
 
@@ -521,12 +497,4 @@ def _time_axis(axes: Axes, times: TimeArray, *, is_lowest: bool) -> None:
     axes.set_xlim(times[0] - margin, times[-1] + margin)
     axes.tick_params(labelbottom=is_lowest)
     if is_lowest:
-        axes.set_xlabel("Time (UTC)", fontsize=9, color=INK)
-
-
-def _time_span(times: TimeArray) -> str:
-    first, last = (time.astype("datetime64[s]").item() for time in (times[0], times[-1]))
-    if times[-1] - times[0] > _TIERS[0][0]:
-        return f"{first:%d %b %Y} to {last:%d %b %Y}"
-    texts = dict.fromkeys(f"{time:%d %b %Y, %H:%M}" for time in (first, last))
-    return f"{' to '.join(texts)} UTC"
+        axes.set_xlabel("Time (UTC)", fontsize=9, color=styles.INK)

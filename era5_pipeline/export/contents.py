@@ -88,12 +88,12 @@ class ExportContents:
         return first_and_last_month(self.hours)[1]
 
     def expver(self) -> npt.NDArray[np.str_]:
-        """The version (hours,) of each hour as in ERA5 files, `0001` or `0005`; empty if unknown, generated or absent.
+        """The version (hours,) of each hour as in ERA5 files: `0001`, `0005`; empty if not stated, generated or absent.
 
         An hour is preliminary if it is so at any place, in any column.
         """
         versions = np.zeros(len(self.hours), dtype="U4")
-        unknown = {part.month for part in self.parts if part.version in ("unknown", "generated")}
+        unknown = {part.month for part in self.parts if part.version in ("unknown", "final by age", "generated")}
         for part in self.parts:
             within = hours_of_month(part.month)
             first, end = (min(max(hour - self.hours.start, 0), len(self.hours)) for hour in (within.start, within.stop))
@@ -108,9 +108,6 @@ def first_and_last_month(hours: range) -> tuple[Month, Month]:
     """The months of the first and last of these hours since 1970."""
     first, last = (np.datetime64(hour, "h").astype("datetime64[M]").item() for hour in (hours[0], hours[-1]))
     return Month(first.year, first.month), Month(last.year, last.month)
-
-
-# --- The hours of a place that turned out to have values: what is missing in words, and whether any has ---
 
 
 class HeldHours:
@@ -149,9 +146,6 @@ class HeldHours:
             values = np.where(np.concatenate(there), np.float32(0), np.float32(np.nan))
             gaps |= find_gaps(Series(times, {variable.column: values}), (variable,), start, end)
         return gap_lines(gaps)
-
-
-# --- Reading the contents of an export from ledger and table: box, hours, variables, and what is missing ---
 
 
 def _full_hours(start: datetime, end: datetime) -> range:

@@ -26,7 +26,7 @@ from era5_pipeline.model.times import SECONDS_PER_HOUR
 from era5_pipeline.netcdf.cf_files import CALENDAR, COORDINATE_ATTRIBUTES, DIMENSIONS, TIME_UNITS, CfNetcdf
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
     from types import TracebackType
 
@@ -34,12 +34,8 @@ if TYPE_CHECKING:
 
     from era5_pipeline.export.contents import ExportContents
     from era5_pipeline.export.pieces import Cut, ExportPiece, Values
-    from era5_pipeline.model.grid import Shift
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.variables import Variable
-
-# --- The interface of a file that is being exported, and the attributes that describe it ---
-
 
 EXPVER_ATTRIBUTES = {
     "long_name": "version of ERA5",
@@ -80,8 +76,11 @@ def file_attributes(contents: ExportContents) -> dict[str, str]:
         "history": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} exported by era5-pipeline {__version__}",
         "credit": contents.origin.credit,
         "era5_versions": contents.origin.era5_versions if contents.parts else "",
-        "interpolated": _shifts(contents),
-        "era5_origin": _origins(contents),
+        "interpolated": _said_of_months(
+            (part.interpolated.text if part.interpolated else None, part.month) for part in contents.parts
+        ),
+        **{f"era5_{name}": contents.origin.attributes.get(name, "") for name in ("snapshots", "confirmed_by")},
+        "era5_origin": _said_of_months((ORIGIN_TEXTS.get(part.origin), part.month) for part in contents.parts),
     }
     if is_real:
         found["license"] = _LICENCE
@@ -105,21 +104,12 @@ def variable_attributes(contents: ExportContents, variable: Variable) -> dict[st
     return attributes
 
 
-def _shifts(contents: ExportContents) -> str:
-    """The months with values between the grid points: `2018-01: interpolated by the store, shifted by 0.1 S 0.05 E`."""
-    months: dict[Shift, set[Month]] = {}
-    for part in contents.parts:
-        if part.interpolated is not None:
-            months.setdefault(part.interpolated, set()).add(part.month)
-    return "; ".join(f"{spans(sorted(own))}: {shift.text}" for shift, own in months.items())
-
-
-def _origins(contents: ExportContents) -> str:
-    """The months whose files do not show that they are of ERA5: `2012-02: origin not stated by the files`."""
+def _said_of_months(said: Iterable[tuple[str | None, Month]]) -> str:
+    """List each remark once, after the months that it is about: `2012-02: origin not stated by the files`."""
     months: dict[str, set[Month]] = {}
-    for part in contents.parts:
-        if part.origin in ORIGIN_TEXTS:
-            months.setdefault(ORIGIN_TEXTS[part.origin], set()).add(part.month)
+    for text, month in said:
+        if text is not None:
+            months.setdefault(text, set()).add(month)
     return "; ".join(f"{spans(sorted(own))}: {text}" for text, own in months.items())
 
 

@@ -57,7 +57,9 @@ def _require_place(path: Path, format_: ExportFormat) -> None:
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}", remedy="Create it, or give another --out.")
     if format_ == "zarr":
-        if path.exists() and not (path.is_dir() and is_zarr(path)):
+        # An export may replace a folder that is empty or a Zarr store.
+        is_zarr = path.is_dir() and (any((path / name).is_file() for name in _ZARR_FILES) or not any(path.iterdir()))
+        if path.exists() and not is_zarr:
             raise UsageError(
                 f"{path} exists and is not a Zarr store",
                 remedy="Give another name: only a Zarr store is replaced by another.",
@@ -68,8 +70,3 @@ def _require_place(path: Path, format_: ExportFormat) -> None:
         raise UsageError(
             f"{path} is not a file", remedy="Give the name of a file: what is there would be replaced by it."
         )
-
-
-def is_zarr(folder: Path) -> bool:
-    """Return True for a folder that is empty or a Zarr store, which an export may replace."""
-    return any((folder / name).is_file() for name in _ZARR_FILES) or not any(folder.iterdir())

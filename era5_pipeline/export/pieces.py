@@ -125,9 +125,6 @@ def _months(hours: range, chunk_hours: int) -> tuple[range, ...]:
     return tuple(slabs)
 
 
-# --- Values of a piece of the table, all columns together, as packed by the server ---
-
-
 # A statement for all latitudes also reads the locations between them: at most this many for each one wanted.
 _READ_PER_WANTED = 1.5
 # The server's answer is in memory several times, in its form and in ours: beyond this many values, latitudes are read

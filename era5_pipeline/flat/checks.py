@@ -72,10 +72,14 @@ class CheckResult:
 
 def raw_outcomes(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool) -> tuple[CheckResult, ...]:
     """Run `RAW_CHECKS` on the inventory of the month's files."""
+    held = {column: inventory.column_hours(column) for column in inventory.columns}
+    short = why_incomplete(inventory.month, held, is_series=inventory.is_series)
     return (
         _grid_aligned(inventory),
         _variables_present(raw, inventory, allow_incomplete=allow_incomplete),
-        _hours_complete(inventory, allow_incomplete=allow_incomplete),
+        CheckResult("hours_complete", allow_incomplete, *short)
+        if short
+        else CheckResult("hours_complete", passed=True, description=f"all {inventory.month.hours} hours"),
     )
 
 
@@ -90,7 +94,7 @@ def _grid_aligned(inventory: Inventory) -> CheckResult:
         return CheckResult(
             "grid_aligned", passed=False, description=f"{inventory.month}: {off[0]}", remedy=off[0].remedy
         )
-    points = int(inventory.coverage.sum())
+    points = inventory.locations
     where = "on the grid" if inventory.shift is None else f"nearest to values {inventory.shift.text}"
     return CheckResult("grid_aligned", passed=True, description=f"{counted(points, 'location')} {where}")
 
@@ -105,7 +109,7 @@ def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete:
             "default in it takes what each month has, without --strict-variables."
         )
         return CheckResult("variables_present", passed=False, description=text, remedy=remedy)
-    points = int(inventory.coverage.sum())
+    points = inventory.locations
     partial = {column: inventory.column_locations(column) for column in held}
     short = [f"{column} has {count} of {points} locations" for column, count in partial.items() if count < points]
     if short:
@@ -119,14 +123,6 @@ def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete:
     places = "the location" if points == 1 else f"all {points:,} locations"
     text = f"{', '.join(held)} at {places}" + (f"; NULL: {', '.join(null)}" if null else "")
     return CheckResult("variables_present", passed=True, description=text)
-
-
-def _hours_complete(inventory: Inventory, *, allow_incomplete: bool) -> CheckResult:
-    held = {column: inventory.column_hours(column) for column in inventory.columns}
-    short = why_incomplete(inventory.month, held, is_series=inventory.is_series)
-    if short is None:
-        return CheckResult("hours_complete", passed=True, description=f"all {inventory.month.hours} hours")
-    return CheckResult("hours_complete", passed=allow_incomplete, description=short[0], remedy=short[1])
 
 
 def flat_outcomes(flat: FlatMonth, *, allow_incomplete: bool) -> tuple[CheckResult, ...]:
@@ -172,8 +168,14 @@ def _no_missing(flat: FlatMonth, *, allow_incomplete: bool) -> CheckResult:
     )
 
 
-def table_outcomes(flat: FlatMonth, differences: tuple[Difference, ...]) -> tuple[CheckResult, ...]:
-    """Run `TABLE_CHECKS` on the differences found by `warehouse.verify`."""
+def table_outcomes(
+    flat: FlatMonth, differences: tuple[Difference, ...], *, within_quantum: bool = False
+) -> tuple[CheckResult, ...]:
+    """Run `TABLE_CHECKS` on the differences found by `warehouse.verify`.
+
+    `within_quantum`: the load has compared all values, and they are those of the file within each variable's quantum.
+    """
+    equal = "within the quantum of each variable" if within_quantum else "in count, range and checksum"
     in_rows = [str(difference) for difference in differences if difference.column is None]
     in_columns = [str(difference) for difference in differences if difference.column is not None]
     remedy = "The table was changed outside the pipeline: run the month again with --force."
@@ -189,7 +191,7 @@ def table_outcomes(flat: FlatMonth, differences: tuple[Difference, ...]) -> tupl
             passed=not in_columns,
             description=f"{flat.month}: {'; '.join(in_columns)}"
             if in_columns
-            else f"{counted(len(flat.columns), 'column')} equal in count, range and checksum",
+            else f"{counted(len(flat.columns), 'column')} equal {equal}",
             remedy=remedy,
         ),
     )

@@ -18,19 +18,9 @@ from dask.base import compute
 from dask.local import get_sync as get_here
 from dask.threaded import get as get_in_threads
 
+from era5_pipeline.flat import tiles
 from era5_pipeline.flat.formats import row_group_rows
 from era5_pipeline.flat.statistics import RowWeights
-from era5_pipeline.flat.tiles import (
-    HourVersions,
-    PieceHours,
-    Placed,
-    Tile,
-    covered_by,
-    cut_tiles,
-    merge,
-    parts_of,
-    places,
-)
 from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.model.grid import latitudes_of, location_ids
 from era5_pipeline.netcdf.field_reader import open_reader
@@ -61,10 +51,10 @@ _READ_THREADS = min(8, max(2, os.cpu_count() or 2))
 class FilledTile:
     """A tile with, by column, its parts, merged values (latitude, longitude, hour) and versions."""
 
-    tile: Tile
-    placed: Mapping[str, Sequence[Placed]]
+    tile: tiles.Tile
+    placed: Mapping[str, Sequence[tiles.Placed]]
     values: Mapping[str, Floats]
-    versions: Mapping[str, HourVersions]
+    versions: Mapping[str, tiles.HourVersions]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +76,7 @@ class RowBlock:
 class CountedTile:
     """A tile as portions in the order of the rows, with its versions by column."""
 
-    versions: Mapping[str, HourVersions]
+    versions: Mapping[str, tiles.HourVersions]
     portions: Iterable[RowBlock]
 
     def __sizeof__(self) -> int:
@@ -95,25 +85,26 @@ class CountedTile:
         return sum(values.nbytes for portion in held for values in portion.values.values())
 
 
-def month_parts(inventory: Inventory) -> Mapping[str, tuple[PieceHours, ...]]:
+def month_parts(inventory: Inventory) -> Mapping[str, tuple[tiles.PieceHours, ...]]:
     """The month's parts by column."""
-    return {column: parts_of(inventory, column) for column in inventory.columns}
+    return {column: tiles.parts_of(inventory, column) for column in inventory.columns}
 
 
 def fill(
-    tile: Tile,
-    parts: Mapping[str, Sequence[PieceHours]],
+    tile: tiles.Tile,
+    parts: Mapping[str, Sequence[tiles.PieceHours]],
     readers: Mapping[NetcdfFile, Reader],
     hours: npt.NDArray[np.int64],
 ) -> FilledTile:
     """Read and merge one tile of the month."""
-    versions = {column: HourVersions(hours.size) for column in parts}
+    versions = {column: tiles.HourVersions(hours.size) for column in parts}
     placed = {
-        column: [placed for part in of_column for placed in places(part, tile)] for column, of_column in parts.items()
+        column: [placed for part in of_column for placed in tiles.places(part, tile)]
+        for column, of_column in parts.items()
     }
     # One variable at a time, freeing its parts once merged; those of all six would not fit in memory.
     values = {
-        column: merge(of_column, _read(of_column, readers), tile, hours, versions[column])
+        column: tiles.merge(of_column, _read(of_column, readers), tile, hours, versions[column])
         for column, of_column in placed.items()
     }
     return FilledTile(tile, placed, values, versions)
@@ -122,7 +113,7 @@ def fill(
 def filled_tiles(inventory: Inventory, readers: Mapping[NetcdfFile, Reader]) -> Iterator[FilledTile]:
     """Read and merge the month, tile by tile."""
     parts = month_parts(inventory)
-    for tile in cut_tiles(inventory):
+    for tile in tiles.cut_tiles(inventory):
         # Not bound to a name here, so that only the consumer decides when the memory is freed.
         yield fill(tile, parts, readers, inventory.hours)
 
@@ -134,7 +125,7 @@ def counted_tile(filled: FilledTile, inventory: Inventory, rules: Mapping[str, C
 
 def _portions(filled: FilledTile, inventory: Inventory, rules: Mapping[str, ColumnRules]) -> Iterator[RowBlock]:
     tile, hours = filled.tile, inventory.hours
-    covered = covered_by([p for of_column in filled.placed.values() for p in of_column], tile, hours.size)
+    covered = tiles.covered_by([p for of_column in filled.placed.values() for p in of_column], tile, hours.size)
     # Row by row, so location_id ascends like the axes.
     latitude, longitude = np.nonzero(inventory.coverage[np.ix_(tile.latitude_index, tile.longitude_index)])
     flat_position = latitude * tile.longitude_index.size + longitude
@@ -151,27 +142,26 @@ def _portions(filled: FilledTile, inventory: Inventory, rules: Mapping[str, Colu
         weights = RowWeights(location_ids(latitude_index, longitude_index), hours, present)
         areas = np.cos(np.radians(latitudes_of(latitude_index), dtype=np.float64))
         sums = {column: rules[column].sums(of_column, weights, areas) for column, of_column in values.items()}
-        places = (latitude_index, longitude_index)
-        anomalies = {c: rules[c].anomalies(of_column, sums[c], places) for c, of_column in values.items()}
+        at = (latitude_index, longitude_index)
+        anomalies = {c: rules[c].anomalies(of_column, sums[c], at) for c, of_column in values.items()}
         yield RowBlock(latitude_index, longitude_index, values, present, sums, anomalies)
 
 
-def _read(placed: Sequence[Placed], readers: Mapping[NetcdfFile, Reader]) -> tuple[Floats, ...]:
-    lazy = [
-        readers[p.part.piece.file].lazy(p.part.piece.field, p.part.file_hours, p.file_latitudes, p.file_longitudes)
-        for p in placed
-    ]
-    return _compute(placed, lazy)
+def _read(placed: Sequence[tiles.Placed], readers: Mapping[NetcdfFile, Reader]) -> tuple[Floats, ...]:
+    """Read the parts: values as (latitude, longitude, hour)."""
 
+    def values_of(one: tiles.Placed) -> da.Array | Delayed | Floats:
+        reader = readers[one.part.piece.file]
+        return reader.values(one.part.piece.field, one.part.file_hours, one.file_latitudes, one.file_longitudes)
 
-def _compute(placed: Sequence[Placed], arrays: Sequence[da.Array | Delayed]) -> tuple[Floats, ...]:
-    """Read the arrays, one per part: values as (latitude, longitude, hour)."""
     try:
-        read: tuple[Floats, ...] = compute(*arrays, scheduler=get_in_threads, num_workers=_READ_THREADS)  # type: ignore[no-untyped-call]
+        read: tuple[Floats, ...] = compute(  # type: ignore[no-untyped-call]
+            *map(values_of, placed), scheduler=get_in_threads, num_workers=_READ_THREADS
+        )
     except _READ_ERRORS:
-        for one, array in zip(placed, arrays, strict=True):
+        for one in placed:
             try:
-                compute(array, scheduler=get_here)  # type: ignore[no-untyped-call]
+                compute(values_of(one), scheduler=get_here)  # type: ignore[no-untyped-call]
             except _READ_ERRORS as error:
                 file = one.part.piece.file
                 raise BadFileError(

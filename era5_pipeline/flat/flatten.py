@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.netcdf.contents import hours_of
 from era5_pipeline.runtime import progress
-from era5_pipeline.runtime.files import has_form, read_json, replacing, write_json
+from era5_pipeline.runtime.files import REMADE_BYTES, has_form, read_json, replacing, write_json
 from era5_pipeline.runtime.peak_memory import peak_rss_bytes
 from era5_pipeline.runtime.prefetch import Prefetched
 
@@ -102,9 +102,9 @@ def flatten_month(
     """
     started = time.monotonic()
     facts_path = facts_file(folder, raw.month)
-    with scratch_folder(home) as scratch:
+    with ExitStack() as unpacked:
         if inventory is None:
-            inventory = take_inventory(raw, scratch)
+            inventory = take_inventory(raw, unpacked.enter_context(scratch_folder(home)))
         if not inventory.pieces:
             raise RefusedError(f"{raw.month}: {inventory.problems[0]}", remedy=inventory.problems[0].remedy)
         # Named after the content, so that facts never describe another file.
@@ -119,7 +119,7 @@ def flatten_month(
             with closing(_Writer(sink)) as writer:
                 flattening = _Flattening(raw, inventory, writer, schema, summaries)
                 flattening.run(dask_scheduler)
-                if draw is not None and has_preview(inventory.coverage.sum()):
+                if draw is not None and has_preview(inventory.locations):
                     # While the last rows are written.
                     picture = draw(flattening.middle())
                 writer.finish()
@@ -150,7 +150,7 @@ def flatten_month(
     else:
         with replacing(preview_file(folder, raw.month)) as temporary:
             temporary.write_bytes(picture)
-    write_json(facts_path, flat.to_json())
+    write_json(facts_path, flat.to_json(), durable_bytes=REMADE_BYTES)
     kept = {file.path for file in flat.files}
     for earlier in folder.glob(f"{raw.month}-{'[0-9a-f]' * 12}[-.]*"):
         if earlier not in kept:
@@ -164,7 +164,10 @@ def _summary_sink(path: Path | None, inventory: Inventory) -> Iterator[SummarySi
     if path is None:
         yield None
         return
-    with replacing(path) as temporary, summary_sink(temporary, inventory.columns, inventory.month) as sink:
+    with (
+        replacing(path, durable_bytes=REMADE_BYTES) as temporary,
+        summary_sink(temporary, inventory.columns, inventory.month) as sink,
+    ):
         yield sink
 
 
@@ -178,7 +181,7 @@ def _row_sink(
             yield bands, lambda: bands.paths
         return
     path = folder / f"{name}.{flat_format}"
-    with replacing(path) as temporary, open_sink(temporary, flat_format, schema) as sink:
+    with replacing(path, durable_bytes=REMADE_BYTES) as temporary, open_sink(temporary, flat_format, schema) as sink:
         yield sink, lambda: (path,)
 
 
@@ -365,7 +368,7 @@ class _Flattening:
     @cached_property
     def _points_total(self) -> int:
         """Total point-hours of the month."""
-        return int(self.inventory.coverage.sum()) * self.inventory.hours.size
+        return self.inventory.locations * self.inventory.hours.size
 
     @cached_property
     def _first_hour(self) -> int | None:

@@ -57,11 +57,7 @@ def schema_of(columns: Iterable[str]) -> pa.Schema:
 
 
 def columns_in(path: Path, flat_format: FlatFormat) -> tuple[str, ...]:
-    """The columns of a flat file.
-
-    Raises:
-        pyarrow.ArrowException: if the file is damaged.
-    """
+    """The columns of a flat file; an `ArrowException` if it is damaged."""
     if flat_format == "parquet":
         return tuple(pq.read_schema(path).names)
     with path.open(encoding="utf-8", errors="replace") as lines:

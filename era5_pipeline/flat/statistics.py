@@ -10,10 +10,10 @@ import numpy as np
 
 from era5_pipeline.flat.flat_month import FLAT_FORM, ColumnFacts, checksum_of
 from era5_pipeline.flat.tiles import HourVersions, describe_place
+from era5_pipeline.model.completeness import missing_hours
 from era5_pipeline.model.source_kinds import PRELIMINARY
 from era5_pipeline.model.times import describe_hours
 from era5_pipeline.model.variables import QUANTITIES
-from era5_pipeline.netcdf.contents import hours_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -492,8 +492,7 @@ class ColumnStatistics:
             everywhere = np.isin(self.inventory.hours, self.inventory.column_hours(self.rules.variable.column))
         else:
             is_sea = self.rules.variable.extent == "sea" and self.locations_with_values
-            locations = self.locations_with_values if is_sea else int(self.inventory.coverage.sum())
+            locations = self.locations_with_values if is_sea else self.inventory.locations
             everywhere = self.values_by_hour == locations
-        expected = hours_of(self.inventory.month)
-        expected = expected[expected >= self.inventory.first_hour(self.rules.variable)]
-        return np.setdiff1d(expected, self.inventory.hours[everywhere])
+        held, is_series = self.inventory.hours[everywhere], self.inventory.is_series
+        return missing_hours(self.inventory.month, self.rules.variable, held, is_series=is_series)

@@ -7,19 +7,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from era5_pipeline.flat import flatten
 from era5_pipeline.flat.flat_month import month_fingerprint
-from era5_pipeline.flat.flatten import (
-    facts_file,
-    has_own_columns,
-    has_preview,
-    preview_file,
-    read_facts,
-    read_flat_month,
-)
 from era5_pipeline.model.errors import InputError, disk_errors
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.runtime.file_store import FileStore
-from era5_pipeline.runtime.files import has_form, read_json, sha256_of
+from era5_pipeline.runtime.files import REMADE_BYTES, has_form, read_json, sha256_of
 from era5_pipeline.sources.files_catalogue import fetch_object
 
 if TYPE_CHECKING:
@@ -54,8 +47,6 @@ class StoredMonth:
         """This machine's folder of flat months."""
         return self.file_store.home / "flat"
 
-    # --- raw ----------------------------------------------------------------------------------------------------------
-
     def read_manifest(self) -> Any:  # noqa: ANN401  # JSON is any
         """Read the manifest of the month's raw files; None if it does not exist."""
         value = self.file_store.read_record(self._manifest)
@@ -64,7 +55,8 @@ class StoredMonth:
     def write_manifest(self, raw: RawMonth, value: dict[str, Any]) -> None:
         """Write the manifest, after the raw files that it names."""
         files = (file for file in raw.files if file.origin is None)
-        self.file_store.write_record(self._manifest, {"form": _MANIFEST_FORM, "raw": raw.to_json(), **value}, files)
+        record = {"form": _MANIFEST_FORM, "raw": raw.to_json(), **value}
+        self.file_store.write_record(self._manifest, record, files, durable_bytes=REMADE_BYTES)
 
     def obtain_raw(self, raw: RawMonth) -> None:
         """Make sure the raw files are on local disk."""
@@ -83,18 +75,16 @@ class StoredMonth:
                     "(ERA5_KEEP).",
                 )
 
-    # --- flat ---------------------------------------------------------------------------------------------------------
-
     def same_flat(self, raw: RawMonth, flat_format: FlatFormat, *, for_lake: bool = False) -> FlatMonth | None:
         """The flat month with the same rows and format, its files on local disk; None if not intact."""
         wanted = (month_fingerprint(raw), flat_format, for_lake)
         if not self.file_store.is_shared:
-            flat = read_flat_month(self.folder, self.month)
+            flat = flatten.read_flat_month(self.folder, self.month)
             if flat is None or _form_of(flat) != wanted:
                 return None
             return flat if all(sha256_of(file.path) == file.sha256 for file in flat.files) else None
         for facts in self._facts():
-            if _form_of(facts) == wanted and self._obtain_files(facts) and has_own_columns(facts):
+            if _form_of(facts) == wanted and self._obtain_files(facts) and flatten.has_own_columns(facts):
                 return facts
         return None
 
@@ -106,12 +96,12 @@ class StoredMonth:
         if not self.file_store.is_shared:
             return
         earlier = self.stored_flat()
-        preview = preview_file(self.folder, self.month)
+        preview = flatten.preview_file(self.folder, self.month)
         if preview.is_file():
             self.file_store.share_picture(preview)
-        elif has_preview(flat.locations):
+        elif flatten.has_preview(flat.locations):
             self.file_store.obtain_picture(preview)
-        self.file_store.share_facts(facts_file(self.folder, self.month), flat.to_json(), flat.files)
+        self.file_store.share_facts(flatten.facts_file(self.folder, self.month), flat.to_json(), flat.files)
         kept = {(file.path, file.sha256) for file in flat.files}
         for file in () if earlier is None else earlier.files:
             if (file.path, file.sha256) not in kept:
@@ -123,19 +113,19 @@ class StoredMonth:
 
     def obtain_flat(self, flat: FlatMonth) -> bool:
         """Make sure the flat files, and any preview, are on local disk; False if a file exists nowhere."""
-        preview = preview_file(self.folder, self.month)
-        if has_preview(flat.locations) and not preview.is_file():
+        preview = flatten.preview_file(self.folder, self.month)
+        if flatten.has_preview(flat.locations) and not preview.is_file():
             self.file_store.obtain_picture(preview)
-        return self._obtain_files(flat) and has_own_columns(flat)
+        return self._obtain_files(flat) and flatten.has_own_columns(flat)
 
     def _facts(self) -> Iterator[FlatMonth]:
         """Yield the facts in the store, then those on this machine."""
-        path = facts_file(self.folder, self.month)
+        path = flatten.facts_file(self.folder, self.month)
         values = [self.file_store.read_record(path)]
         if self.file_store.is_shared:
             values.append(read_json(path))
         for value in values:
-            if (flat := read_facts(value, path)) is not None:
+            if (flat := flatten.read_facts(value, path)) is not None:
                 yield flat
 
     @property

@@ -13,7 +13,7 @@ from era5_pipeline.model.grid import latitudes_of, longitudes_of
 from era5_pipeline.model.source_kinds import FINAL
 from era5_pipeline.model.times import time_of
 from era5_pipeline.model.variables import BY_COLUMN
-from era5_pipeline.netcdf.contents import UNKNOWN_EXPVER
+from era5_pipeline.netcdf.contents import UNKNOWN_EXPVER, distinct_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -159,12 +159,12 @@ def parts_of(inventory: Inventory, column: str) -> tuple[PieceHours, ...]:
     for piece in inventory.column_pieces(column):
         in_month = piece.field.positions_in(inventory.month)
         versions = piece.field.expver[in_month]
-        for expver in np.unique(versions):
+        for expver in distinct_texts(versions):
             of_version = in_month[versions == expver]
             for distinct in _distinct(piece.field.hours[of_version]):
                 file_hours = of_version[distinct]
                 month_hours = np.searchsorted(inventory.hours, piece.field.hours[file_hours])
-                parts.append(PieceHours(piece, str(expver), file_hours, month_hours))
+                parts.append(PieceHours(piece, expver, file_hours, month_hours))
     return tuple(sorted(parts, key=lambda part: (not part.is_final, part.piece.field.half_step, part.piece.file.shown)))
 
 
@@ -190,6 +190,9 @@ def _meet(in_file: npt.NDArray[np.int32], in_tile: npt.NDArray[np.int32]) -> Ite
 def _distinct(numbers: npt.NDArray[np.integer[Any]]) -> Iterator[Positions]:
     """Split the positions of the numbers so that none is repeated: their first occurrences, the second ones, and on."""
     left = np.arange(numbers.size)
+    if left.size and (np.diff(numbers) > 0).all():  # nearly always, and found in a tenth of the time
+        yield left
+        return
     while left.size:
         first = np.sort(np.unique(numbers[left], return_index=True)[1])
         yield left[first]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections import defaultdict
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from era5_pipeline.lake.catalog import IDENTIFIER, TABLE, LakePlace, WarehouseCa
 from era5_pipeline.lake.commits import Committed, StagedFile, commit_files
 from era5_pipeline.lake.pointer import followers, metadata_file, prepare, remember_follower, take_unused
 from era5_pipeline.lake.rest_catalog import RestFollower
-from era5_pipeline.lake.snapshots import FINGERPRINT, INTERPOLATED, ORIGIN, SOURCE, VERSION
+from era5_pipeline.lake.snapshots import FINGERPRINT, INTERPOLATED, ORIGIN, SOURCE, SOURCE_SNAPSHOT, VERSION
 from era5_pipeline.model.errors import Era5Error, StoreError, TransientError, UsageError
 from era5_pipeline.model.grid import N_LOCATIONS
 from era5_pipeline.model.location_set import LocationSet
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from era5_pipeline.lake.rest_catalog import Published
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 _PUBLISH_LOCK = "hashtextextended('era5.lake.publish', 0)"
 _PUBLISH_SECONDS = 120
@@ -175,28 +176,27 @@ class Lake:
                 later = "era5 lake clean removes the lake's old metadata"
                 if is_told:
                     with server_errors("removing old metadata of the lake"):
-                        self._remove_unused(connection, orphan_hours)
+                        # None if a REST catalog that is not set may still have them.
+                        own = None if self.follower is None else self.follower.shown
+                        if all(address == own for address in followers(connection)):
+                            for name in take_unused(connection, seconds=orphan_hours * 3600, at_most=_REMOVED_AT_ONCE):
+                                self.store.remove(f"{TABLE}/metadata/{name}")
         except Era5Error as error:
             return (f"{error.message}: {later}",)
         return ()
 
-    def _remove_unused(self, connection: psycopg.Connection[Any], hours: float) -> None:
-        """Remove some; none if a REST catalog that is not set may still have them."""
-        own = None if self.follower is None else self.follower.shown
-        if all(address == own for address in followers(connection)):
-            for name in take_unused(connection, seconds=hours * 3600, at_most=_REMOVED_AT_ONCE):
-                self.store.remove(f"{TABLE}/metadata/{name}")
-
-    def held(self, connection: psycopg.Connection[Any], flat: FlatMonth) -> Committed | None:
-        """This flat month in the table: None unless all its rows are there, in files with its fingerprint."""
+    def held(
+        self, connection: psycopg.Connection[Any], month: Month, rows: int, fingerprints: Iterable[str]
+    ) -> Committed | None:
+        """Rows of the month in the table: None unless so many are there, in files of these flat months."""
         table = self.open(connection)
         snapshot = None if table is None else table.current_snapshot()
         if table is None or snapshot is None:
             return None
-        of_flat = flat.fingerprint[:DIGITS]
-        own = [file for file in files_of(table, flat.month) if fingerprint_in(file.file_path) == of_flat]
-        rows, size = sum(file.record_count for file in own), sum(file.file_size_in_bytes for file in own)
-        return Committed(snapshot.snapshot_id, len(own), rows, size, changed=False) if rows == flat.rows else None
+        wanted = {fingerprint[:DIGITS] for fingerprint in fingerprints}
+        own = [file for file in files_of(table, month) if fingerprint_in(file.file_path) in wanted]
+        found, size = sum(file.record_count for file in own), sum(file.file_size_in_bytes for file in own)
+        return Committed(snapshot.snapshot_id, len(own), found, size, changed=False) if found == rows else None
 
     def stage(self, flat: FlatMonth) -> StagedMonth:
         """Write the flat month's files into the lake, not visible yet."""
@@ -208,12 +208,12 @@ class Lake:
         """Write the month's files into the lake, unless it has them; its load then makes them part of the table."""
         with warehouse.connect() as connection, server_errors(f"looking at the lake for {flat.month}"):
             self.require(connection)
-            if not force and self.held(connection, flat) is not None:
-                return LakeCommit(None, had=(self, flat))
+            if not force and self.held(connection, flat.month, flat.rows, (flat.fingerprint,)) is not None:
+                return LakeCommit(self, flat, had=True)
         if not all(file.path.is_file() for file in flat.row_files):
             note = f"{flat.month}: the lake lacks it, and its flat file is gone: materialize era5/flat of it first"
-            return LakeCommit(None, (note,))
-        return LakeCommit(self.stage(flat))
+            return LakeCommit(self, flat, notes=(note,))
+        return LakeCommit(self, flat, self.stage(flat))
 
     def remove(self, month: Month, connection: psycopg.Connection[Any], locations: LocationSet) -> None:
         """Take these locations of the month out of the table within the caller's transaction, by one snapshot.
@@ -268,6 +268,8 @@ class StagedMonth:
                 properties[INTERPOLATED] = flat.shift.text
             if flat.origin is not None:
                 properties[ORIGIN] = flat.origin
+            if flat.raw.snapshot is not None:
+                properties[SOURCE_SNAPSHOT] = str(flat.raw.snapshot)
             committed = commit_files(table, flat.month, taken.replaced, own + taken.rest, properties)
             return replace(committed, lost=tuple(taken.lost))
 
@@ -275,12 +277,20 @@ class StagedMonth:
 class LakeCommit:
     """Makes a staged month part of the lake in the transaction of its load (an `Alongside`).
 
-    Without a staged month nothing is committed; then the lake must still have the month if it had it before (`had`).
+    Without a staged month nothing is committed; then the lake must still have the month if it `had` it before.
     """
 
     def __init__(
-        self, staged: StagedMonth | None, notes: tuple[str, ...] = (), *, had: tuple[Lake, FlatMonth] | None = None
+        self,
+        lake: Lake,
+        flat: FlatMonth,
+        staged: StagedMonth | None = None,
+        *,
+        notes: tuple[str, ...] = (),
+        had: bool = False,
     ) -> None:
+        self._lake = lake
+        self._flat = flat
         self._staged = staged
         self._had = had
         self.notes = notes
@@ -290,20 +300,37 @@ class LakeCommit:
         """Commit it, if there is anything to commit."""
         if self._staged is not None:
             self.committed = self._staged.commit(connection, keeps=keeps)
-            month = self._staged.flat.month
+            month = self._flat.month
             self.notes += tuple(
                 f"{month}: the lake's file {name} was lost or damaged, and is replaced; if it had other places too, "
                 f"era5 lake verify --from {month} names them"
                 for name in self.committed.lost
             )
-        elif self._had is not None:
-            lake, flat = self._had
-            self.committed = lake.held(connection, flat)
+        elif self._had:
+            flat = self._flat
+            self.committed = self._lake.held(connection, flat.month, flat.rows, (flat.fingerprint,))
             if self.committed is None:
                 raise TransientError(
                     f"{flat.month} was replaced or dropped in the lake while this load of it waited",
                     remedy="Load it again. The month is as the other program left it.",
                 )
+
+    def holds(self, connection: psycopg.Connection[Any], part: LedgerEntry) -> bool:
+        """Return True if the part's rows are in the lake."""
+        return self._held(connection, part) is not None
+
+    def leave(self, connection: psycopg.Connection[Any], part: LedgerEntry) -> None:
+        """Leave the part's rows in the lake as they are, and remove the files that would have replaced them."""
+        self.committed, self.notes = self._held(connection, part), ()
+        staged, self._staged = self._staged, None
+        if staged is not None:
+            with suppress(Era5Error), lake_errors(self._lake.place.address):
+                for file in staged.files:
+                    name = file.path.rpartition("/")[2]
+                    self._lake.store.remove(f"{TABLE}/data/{self._flat.month}/{name}")
+
+    def _held(self, connection: psycopg.Connection[Any], part: LedgerEntry) -> Committed | None:
+        return self._lake.held(connection, part.month, part.rows, part.own_fingerprints)
 
 
 @dataclass
@@ -357,7 +384,9 @@ def _taken_out(lake: Lake, table: Table, month: Month, locations: LocationSet) -
             taken.replaced += [file] if among else []
             continue
         try:
-            held = _locations_in(table, file)
+            with table.io.new_input(file.file_path).open() as source:
+                ids = pq.read_table(source, columns=["location_id"]).column(0)
+            held = LocationSet.of_ids(np.unique(ids.to_numpy()))
             if held.overlaps(locations):
                 rest = _rest_of(lake, table, month, file, held - locations) if len(held - locations) else []
                 taken.replaced.append(file)
@@ -430,12 +459,6 @@ def _joined_files(lake: Lake, table: Table, files: list[DataFile], flat: FlatMon
                 for number in range(old.num_row_groups):
                     sink.write(_joined(old.read_row_group(number, columns=kept), flat, schema))
         return list(lake.upload(flat.month, flat.fingerprint, sink.paths))
-
-
-def _locations_in(table: Table, file: DataFile) -> LocationSet:
-    with table.io.new_input(file.file_path).open() as source:
-        ids = pq.read_table(source, columns=["location_id"]).column(0)
-    return LocationSet.of_ids(np.unique(ids.to_numpy()))
 
 
 def files_of(table: Table, month: Month) -> list[DataFile]:

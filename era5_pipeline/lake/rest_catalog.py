@@ -87,7 +87,12 @@ class RestFollower:
             for _ in range(_ATTEMPTS):
                 held = self._held(catalog)
                 if held is None:
-                    held = self._registered(catalog, table)
+                    with suppress(NamespaceAlreadyExistsError):
+                        catalog.create_namespace(NAMESPACE)
+                    with suppress(TableAlreadyExistsError):
+                        # Creating it there would renumber its columns.
+                        catalog.register_table(IDENTIFIER, table.metadata_location)
+                    held = catalog.load_table(IDENTIFIER)
                     registered = len(held.metadata.snapshots)
                 requirements, updates, published = self._changes(held, table)
                 published = replace(published, added=published.added + registered)
@@ -129,15 +134,6 @@ class RestFollower:
             held: Table = catalog.load_table(IDENTIFIER)
         except NoSuchTableError:
             return None
-        return held
-
-    def _registered(self, catalog: _Catalog, table: Table) -> Table:
-        with suppress(NamespaceAlreadyExistsError):
-            catalog.create_namespace(NAMESPACE)
-        with suppress(TableAlreadyExistsError):
-            # Creating it there would renumber its columns.
-            catalog.register_table(IDENTIFIER, table.metadata_location)
-        held: Table = catalog.load_table(IDENTIFIER)
         return held
 
     def _changes(

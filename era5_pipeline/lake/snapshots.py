@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Properties of a snapshot: what the commit put into the table.
 MONTH, SOURCE, VERSION, FINGERPRINT = "era5.month", "era5.source", "era5.version", "era5.fingerprint"
-INTERPOLATED, ORIGIN = "era5.interpolated", "era5.origin"
+INTERPOLATED, ORIGIN, SOURCE_SNAPSHOT = "era5.interpolated", "era5.origin", "era5.source_snapshot"
 # Each commit writes all snapshots again, so it takes as long as there are many.
 _NEWEST, _REPLACING = 10, 100
 

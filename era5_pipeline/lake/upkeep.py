@@ -146,7 +146,13 @@ def clean(
                 with table.transaction() as change:
                     change._apply((RemoveSnapshotsUpdate(snapshot_ids=expired),))
             used = _used(catalog.load_table(IDENTIFIER), without=gone)
-            _require_here(lake, used)
+            # Known by other paths than the listed ones, all would look unused.
+            elsewhere = sorted(path for path in used if not path.startswith(f"{lake.place.location}/"))
+            if elsewhere:
+                raise UsageError(
+                    f"the lake is at {lake.place.location}, and has {len(elsewhere):,} files elsewhere: {elsewhere[0]}",
+                    remedy="Load their months again with --force, then clean with --keep-days 0. Nothing was removed.",
+                )
         if lake.follower is not None:
             # Before the files of what expired go; and its own metadata lies beside the table's.
             if not dry_run:
@@ -185,16 +191,6 @@ def _require_followers(connection: psycopg.Connection[Any], lake: Lake) -> None:
             f"the catalog {others[0]} follows this lake, and ERA5_LAKE_CATALOG is {own or 'unset'}",
             remedy=f"Set ERA5_LAKE_CATALOG={others[0]}; or, if nobody uses that catalog any more, drop the table there "
             "without purging its files, and run era5 lake publish --forget. Nothing was removed.",
-        )
-
-
-def _require_here(lake: Lake, used: set[str]) -> None:
-    """Refuse to clean if files are known by other paths than the listed ones: all would look unused."""
-    elsewhere = sorted(path for path in used if not path.startswith(f"{lake.place.location}/"))
-    if elsewhere:
-        raise UsageError(
-            f"the lake is at {lake.place.location}, and has {len(elsewhere):,} files elsewhere: {elsewhere[0]}",
-            remedy="Load their months again with --force, then clean with --keep-days 0. Nothing was removed.",
         )
 
 

@@ -56,9 +56,6 @@ class FieldMap(Field):
         )
 
 
-# --- Places far apart: the part that one map can show ---
-
-
 # A map that is filled more than this shows its places. July of the demonstration fills 0.4 %: a field of 64 cells in
 # Qatar and one cell on the Mekong.
 _FILLED = 0.05

@@ -51,9 +51,6 @@ if TYPE_CHECKING:
     from era5_pipeline.read.credit import DataOrigin
 
 
-# --- The answer: the map that was read ---
-
-
 # The statistics in figures.
 _WORDS: dict[CellStatistic, str] = {"mean": "mean", "min": "lowest hour", "max": "highest hour", "sum": "total"}
 
@@ -116,9 +113,6 @@ def unit_words(variable: Variable, statistic: CellStatistic, period: str) -> str
     if statistic == "sum":
         return f"{unit} in the {period}"
     return f"{unit} in an hour" if variable.step_type == "accum" else unit
-
-
-# --- The map of a day in UTC: the mean, range or total of its 24 hours ---
 
 
 def _read_day_map(
@@ -440,9 +434,6 @@ def _no_trend(name: str, cells: YearlyCells, trends: Coefficients, without: list
         f"a trend needs {FEWEST_YEARS} complete years of {name}; {held}{more}",
         remedy="Load more years, or ask for others that the table holds.",
     )
-
-
-# --- Any map, from a question to its field, with words for what is missing ---
 
 
 def read_map(

@@ -12,19 +12,8 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from era5_pipeline.model import grid
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import (
-    EARTH_RADIUS_KM,
-    N_LATITUDES,
-    N_LONGITUDES,
-    STEP_DEGREES,
-    Location,
-    distances_km,
-    latitudes_of,
-    location_ids,
-    longitudes_of,
-    nearest_location,
-)
 
 if TYPE_CHECKING:
     from datetime import date
@@ -51,7 +40,7 @@ _FURTHEST_KM = 100.0
 class Cell:
     """A grid point and the land share of its cell, 0 to 1."""
 
-    location: Location
+    location: grid.Location
     land_share: float
 
     @property
@@ -74,7 +63,7 @@ def cell_of(latitude: float, longitude: float, choice: CellChoice = "nearest") -
     `nearest` picks the nearest grid point; `land` picks the nearest one, by great-circle distance, whose cell is at
     least half land.
     """
-    nearest = cell_at(nearest_location(latitude, longitude))
+    nearest = cell_at(grid.nearest_location(latitude, longitude))
     if choice == "nearest" or nearest.land_share >= LAND_ENOUGH:
         return nearest
     found = _nearest_of(land_percent() >= 100 * LAND_ENOUGH, latitude, longitude)
@@ -91,9 +80,9 @@ def sea_cell_of(latitude: float, longitude: float) -> Cell | None:
     return _nearest_of(land_percent() < 100 * LAND_ENOUGH, latitude, longitude)
 
 
-def cell_at(location: Location) -> Cell:
+def cell_at(location: grid.Location) -> Cell:
     """The cell of a grid point."""
-    row, column = divmod(location.location_id - 1, N_LONGITUDES)
+    row, column = divmod(location.location_id - 1, grid.N_LONGITUDES)
     return Cell(location, int(land_percent()[row, column]) / 100)
 
 
@@ -107,18 +96,18 @@ def land_percent() -> npt.NDArray[np.uint8]:
 
 def _nearest_of(allowed: npt.NDArray[np.bool_], latitude: float, longitude: float) -> Cell | None:
     """The allowed cell, from a (721, 1440) mask, nearest to a point; None if none is within `_FURTHEST_KM`."""
-    reach = float(np.rad2deg(_FURTHEST_KM / EARTH_RADIUS_KM))
-    degrees = latitudes_of(np.arange(N_LATITUDES)).astype(np.float64)
-    rows = np.flatnonzero(np.abs(degrees - latitude) <= reach + STEP_DEGREES)
+    reach = float(np.rad2deg(_FURTHEST_KM / grid.EARTH_RADIUS_KM))
+    degrees = grid.latitudes_of(np.arange(grid.N_LATITUDES)).astype(np.float64)
+    rows = np.flatnonzero(np.abs(degrees - latitude) <= reach + grid.STEP_DEGREES)
     row_of, column_of = np.nonzero(allowed[rows])
     if not row_of.size:
         return None
-    distances = distances_km(latitude, longitude, degrees[rows[row_of]], longitudes_of(column_of))
+    distances = grid.distances_km(latitude, longitude, degrees[rows[row_of]], grid.longitudes_of(column_of))
     best = int(np.argmin(distances))
     if distances[best] > _FURTHEST_KM:
         return None
     row, column = int(rows[row_of[best]]), int(column_of[best])
-    return cell_at(Location.of_id(int(location_ids(row, column))))
+    return cell_at(grid.Location.of_id(int(grid.location_ids(row, column))))
 
 
 # --- Time zones: the zone of a point, and the one fixed UTC offset that stands for a zone in a long record ---

@@ -35,7 +35,9 @@ def first_hour(variable: Variable, *, is_series: bool = False) -> int:
 def missing_hours(month: Month, variable: Variable, held: Hours, *, is_series: bool = False) -> Hours:
     """The hours of the month, (n,) ascending, that the variable must have and that are not among those `held`."""
     expected = np.array(hours_of_month(month), dtype=np.int64)
-    return np.setdiff1d(expected[expected >= first_hour(variable, is_series=is_series)], held)
+    required = expected[expected >= first_hour(variable, is_series=is_series)]
+    # Nearly always; a set difference takes twenty times as long.
+    return required[:0] if np.array_equal(required, held) else np.setdiff1d(required, held)
 
 
 def why_incomplete(month: Month, held: Mapping[str, Hours], *, is_series: bool = False) -> tuple[str, str] | None:

@@ -5,7 +5,9 @@
     |-- InputError                       3   the source's files cannot be used
     |   |-- BadFileError                     one file cannot be used
     |   |-- NoDataError                      no data of the month
-    |   `-- NotYetAvailableError             the source will have the month later
+    |   |   `-- NotLoadedError                 the table has nothing of the place
+    |   |-- NotYetAvailableError             the source will have the month later
+    |   `-- ReplacedError                    another command has replaced the month's files
     |-- RefusedError                     4   a check refused the month
     |-- WarehouseError                   5   the database server failed
     |   |-- ServerUnreachableError
@@ -22,7 +24,7 @@
 All of these are permanent: a retry would fail the same way. Temporary errors have one class:
 
     TransientError(Era5Error)            7   the caller may retry
-    `-- StoreUnreachableError                no answer within ERA5_STORE_PATIENCE_SECONDS
+    `-- StoreUnreachableError                a store did not answer, and has been waited for
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ import mmap
 import os
 import pwd
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -93,8 +95,16 @@ class NoDataError(InputError):
     """The source has no data for the month."""
 
 
+class NotLoadedError(NoDataError):
+    """The table has nothing of the place, or nothing at all."""
+
+
 class NotYetAvailableError(InputError):
     """The source does not have the month yet: it is skipped, not failed."""
+
+
+class ReplacedError(InputError):
+    """Another command has replaced what an earlier stage of this one prepared."""
 
 
 class RefusedError(Era5Error):
@@ -164,7 +174,7 @@ class TransientError(Era5Error):
 
 
 class StoreUnreachableError(TransientError):
-    """The store of files did not answer within the waiting time; other months would fail the same way."""
+    """A store, of files or in chunks, did not answer in all its tries; other months would fail the same way."""
 
 
 # EFBIG: the file exceeds a limit of the file system or of the user.
@@ -202,20 +212,16 @@ def disk_remedy(
             "Nothing was left half-written; run the month again."
         )
     if error.errno in _FORBIDDEN:
+        user = f"user number {os.geteuid()}"
+        with suppress(KeyError):  # for example in a container
+            user = f"the user {pwd.getpwuid(os.geteuid()).pw_name}"
         return (
-            f"Permission is missing: {_user()} may not read or write there. Ask its owner to grant it (chown, "
+            f"Permission is missing: {user} may not read or write there. Ask its owner to grant it (chown, "
             f"chmod), or {instead}."
         )
     if error.errno == errno.EROFS:
         return f"It is mounted read-only: mount it writable, or set {name} to a folder on another disk."
     return None
-
-
-def _user() -> str:
-    try:
-        return f"the user {pwd.getpwuid(os.geteuid()).pw_name}"
-    except KeyError:  # for example in a container
-        return f"user number {os.geteuid()}"
 
 
 # What libraries that keep no code say of an allocation, a thread or a mapping that the system refused.

@@ -35,20 +35,12 @@ EARTH_RADIUS_KM = 6371.0
 
 
 def latitude_indices(latitudes: npt.ArrayLike) -> IntArray:
-    """Grid indices, shape (n,), of latitudes in degrees north.
-
-    Raises:
-        ValueError: naming the first latitude that is not on the grid.
-    """
+    """Grid indices, (n,), of latitudes in degrees north; a `ValueError` names the first that is not on the grid."""
     return _indices(latitudes, origin=-90.0, count=N_LATITUDES, name="latitude")
 
 
 def longitude_indices(longitudes: npt.ArrayLike) -> IntArray:
-    """Grid indices, shape (n,), of longitudes in degrees east, given in [-180, 180] or [0, 360].
-
-    Raises:
-        ValueError: naming the first longitude that is not on the grid.
-    """
+    """Grid indices, (n,), of longitudes in degrees east, -180 to 360; a `ValueError` as for latitudes."""
     values = np.asarray(longitudes, dtype=np.float64)
     with np.errstate(invalid="ignore"):
         bad = ~((values >= -180.0 - TOLERANCE_DEGREES) & (values <= 360.0 + TOLERANCE_DEGREES))
@@ -82,10 +74,7 @@ def _indices(
 def nearest_indices(degrees: npt.ArrayLike, axis: Literal["latitude", "longitude"]) -> tuple[IntArray, float]:
     """Nearest grid indices, (n,), of degrees that all lie beside a grid point in the same way; and how far, in degrees.
 
-    The distance is positive to the north and east, and rounded to 0.001.
-
-    Raises:
-        ValueError: saying why there is no such index for some of them.
+    The distance is positive to the north and east, and rounded to 0.001. A `ValueError` says why some have no index.
     """
     values = np.asarray(degrees, dtype=np.float64)
     first = values[0] - np.rint(values[0] / STEP_DEGREES) * STEP_DEGREES
@@ -256,11 +245,7 @@ class Area:
 
     @classmethod
     def around(cls, latitudes: npt.ArrayLike, longitudes: npt.ArrayLike) -> Self:
-        """The smallest area with borders on the grid around these degrees, each (n,).
-
-        Raises:
-            ValueError: if some are no degrees.
-        """
+        """The smallest area with borders on the grid around degrees, each (n,); a `ValueError` if some are none."""
         rows, columns = map(_on_both_sides, (latitudes, longitudes))
         return cls.of_indices(latitude_indices(np.clip(rows, -90.0, 90.0)), longitude_indices(columns))
 

@@ -127,16 +127,8 @@ class AskedPlace:
         """The place and its cell as a JSON object; `place` is null for bare coordinates."""
         named = None
         if self.place is not None:
-            named = {
-                "name": self.place.name,
-                "country": self.place.country,
-                "region": self.place.region or None,
-                "population": self.place.population,
-                "latitude": self.place.latitude,
-                "longitude": self.place.longitude,
-                "time_zone": self.place.time_zone,
-                "geoname_id": self.place.geoname_id,
-            }
+            facts = ("name", "country", "region", "population", "latitude", "longitude", "time_zone", "geoname_id")
+            named = {name: getattr(self.place, name) for name in facts} | {"region": self.place.region or None}
         where = self.cell.location
         return {
             "place": named,
@@ -413,17 +405,11 @@ def ambiguous_place(text: str, candidates: list[Candidate]) -> UsageError:
     name = text.split(",", maxsplit=1)[0].strip()
     there = [one for one in candidates if _state_code(one.place) == _state_code(first)]
     example = f"such as {name}, {first.region or first.country}, or" if place_meant(there) == first else "or give"
-    return UsageError(
-        f"{_shown(text)} is the name of {len(ranked)} cities",
-        remedy=f"Add the country or state, {example} the number of one, such as {first.geoname_id}:"
-        f"{_list_lines(ranked)}",
-    )
-
-
-def _list_lines(places: list[Place]) -> str:
-    lines = [f"\n      {place.geoname_id:>9}  {describe(place)}" for place in places[:_SHOWN_CANDIDATES]]
-    more = len(places) - _SHOWN_CANDIDATES
-    return "".join(lines) + (f"\n      and {more} more, which era5 places lists" if more > 0 else "")
+    lines = [f"Add the country or state, {example} the number of one, such as {first.geoname_id}:"]
+    lines += [f"{place.geoname_id:>9}  {describe(place)}" for place in ranked[:_SHOWN_CANDIDATES]]
+    if (more := len(ranked) - _SHOWN_CANDIDATES) > 0:
+        lines.append(f"and {more} more, which era5 places lists")
+    return UsageError(f"{_shown(text)} is the name of {len(ranked)} cities", remedy="\n      ".join(lines))
 
 
 def describe(place: Place) -> str:

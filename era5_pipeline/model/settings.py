@@ -11,24 +11,17 @@ import re
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from dotenv import dotenv_values
 from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from era5_pipeline.model import source_kinds
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import Area, Location, parse_points
+from era5_pipeline.model.grid import Area, Location, parse_points, points_text
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.source_kinds import (
-    DEFAULT_SOURCE,
-    SOURCE_KINDS,
-    SOURCE_OF_FOLDERS,
-    SOURCE_OF_POINTS,
-    names_of,
-    source_kind,
-)
 from era5_pipeline.model.variables import ALL_NAME, Variable, VariableChoice, choose_variables
 
 EARTHMOVER_URL = "icechunk+s3://earthmover-icechunk-era5/icechunkV2"
@@ -52,9 +45,18 @@ def _absolute(path: Path) -> Path:
 
 
 def _known_source(name: str) -> str:
-    if name not in SOURCE_KINDS:
-        raise PydanticCustomError("source", "Input should be {names}", {"names": names_of()})
+    if name not in source_kinds.SOURCE_KINDS:
+        raise PydanticCustomError("source", "Input should be {names}", {"names": source_kinds.names_of()})
     return name
+
+
+def _known_sources(text: str) -> str:
+    """One source, or services that continue each other, without blanks between them."""
+    names = [_known_source(name.strip()) for name in text.split(",")]
+    if len(names) > 1 and not all(source_kinds.SOURCE_KINDS[name].is_service for name in names):
+        services = source_kinds.names_of(services=True)
+        raise PydanticCustomError("sources", "Of several, each should be {names}", {"names": services})
+    return ",".join(dict.fromkeys(names))
 
 
 def _written_as(pattern: str, form: str) -> AfterValidator:
@@ -117,15 +119,19 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(
         default=None, description="postgresql:// URL of the warehouse; unset: the embedded server"
     )
+    fetch_database_url: SecretStr | None = Field(
+        default=None, description="URL for loads that --fetch starts; unset: ERA5_DATABASE_URL"
+    )
     database_password_file: Path | None = Field(
         default=None, description="File that holds the password for database URLs without one, such as a secret"
     )
     dagster_database_url: SecretStr | None = Field(
         default=None, description="URL of Dagster's database; unset: <warehouse>_dagster on the same server"
     )
-    source: SourceName | None = Field(
+    source: Annotated[str, AfterValidator(_known_sources)] | None = Field(
         default=None,
-        description="Where months come from; unset: files if a folder is set, point if a point is, else cds",
+        description="Where months come from; of several, separated by commas, each month from the first that has it; "
+        "unset: files if a folder is set, point if a point is, else cds",
     )
     files_dir: str | None = Field(
         default=None,
@@ -250,9 +256,22 @@ class Settings(BaseSettings):
 
     @property
     def source_name(self) -> SourceName:
-        """The chosen source; if unset: `files` with a folder set, `point` with a point set, otherwise `cds`."""
-        unset = SOURCE_OF_POINTS if self.point else DEFAULT_SOURCE
-        return self.source or (SOURCE_OF_FOLDERS if self.files_dir else unset)
+        """The chosen source, of several the first; if unset: as `source_names`."""
+        return self.source_names[0]
+
+    @property
+    def source_names(self) -> tuple[SourceName, ...]:
+        """The chosen sources; if unset: `files` with a folder set, `point` with a point set, otherwise `cds`."""
+        unset = source_kinds.SOURCE_OF_POINTS if self.point else source_kinds.DEFAULT_SOURCE
+        return tuple((self.source or (source_kinds.SOURCE_OF_FOLDERS if self.files_dir else unset)).split(","))
+
+    def of_source(self, name: SourceName) -> Settings:
+        """The same settings with one of several sources. A source of points is asked for those of the area."""
+        update: dict[str, Any] = {"source": name}
+        if source_kinds.SOURCE_KINDS[name].is_series and self.wanted_area is not None and len(self.source_names) > 1:
+            ids = LocationSet.of_area(self.wanted_area).ids().tolist()
+            update |= {"area": "global", "point": points_text(map(Location.of_id, ids))}
+        return self.model_copy(update=update)
 
     @property
     def files_dirs(self) -> tuple[Path, ...]:
@@ -294,12 +313,12 @@ class Settings(BaseSettings):
         """The requested variables, and how strictly; None means the default ones that the source has."""
         choice = choose_variables(self.variables, strict=self.strict_variables)
         names = {name.strip() for name in (self.variables or "").split(",")}
-        if ALL_NAME in names and not source_kind(self.source_name).has_own_files:
+        if ALL_NAME in names and not source_kinds.source_kind(self.source_name).has_own_files:
             raise UsageError(
                 f"--variables all loads what your own files hold: the source {self.source_name} has every variable of "
                 "the catalogue",
                 remedy=f"Name those that you want: --variables default,u100,v100 (era5 variables lists them); "
-                f"or load files: --source {SOURCE_OF_FOLDERS} --files-dir DIR.",
+                f"or load files: --source {source_kinds.SOURCE_OF_FOLDERS} --files-dir DIR.",
             )
         return choice
 
@@ -311,7 +330,7 @@ class Settings(BaseSettings):
     @property
     def wanted_points(self) -> tuple[Location, ...]:
         """The grid points to request; empty for sources that are not asked for points."""
-        if not source_kind(self.source_name).is_series:
+        if not source_kinds.source_kind(self.source_name).is_series:
             return ()
         points = parse_points(self.point or "")
         if not points:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -82,13 +82,12 @@ SOURCE_KINDS: dict[str, SourceKind] = {
     )
 }
 
-# The names in table order, as the command line offers them.
-SourceChoice = Literal["cds", "arco", "point", "zarr", "earthmover", "edh", "ecmwf-arco", "files", "sample"]
-
 # Defaults if no source is set: with a folder of files, with a Zarr store, with a point, and with none.
 SOURCE_OF_FOLDERS = "files"
 SOURCE_OF_STORES = "zarr"
 SOURCE_OF_POINTS = "point"
+# Of a place: the open store, which needs no key.
+SOURCE_OF_PLACES = "earthmover"
 
 # Some sources state no version. ERA5T is replaced two to three months after its month: months that ended fewer months
 # than this before they were fetched are taken to be preliminary.
@@ -109,17 +108,42 @@ def names_of(*, services: bool = False) -> str:
 
 FINAL = "0001"
 PRELIMINARY = "0005"
+# Of hours that a store without versions had when ERA5T had long been replaced: no code of ERA5, and never its word.
+BY_AGE = "by age"
 
-Version = Literal["final", "preliminary", "mixed", "unknown", "generated"]
+Version = Literal["final", "final by age", "preliminary", "mixed", "unknown", "generated"]
 # A whole may also be generated in part.
 VersionOfAll = Version | Literal["partly generated"]
 VERSION_TEXTS: dict[Version, str] = {
     "final": "final",
+    "final by age": "final by age: the store states no version",
     "preliminary": "preliminary: ERA5T",
     "mixed": "partly preliminary, ERA5T",
     "unknown": "version not stated",
     "generated": "generated",
 }
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A state of a source's store that never changes, by the store's own id; `written_at` is ISO 8601, UTC."""
+
+    id: str
+    written_at: str
+
+    def __str__(self) -> str:
+        return f"{self.id} of {self.written_at[:10]}"
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, str] | None) -> Self | None:
+        """Build the snapshot from the JSON of `asdict`; None for a source without snapshots."""
+        return None if value is None else cls(value["id"], value["written_at"])
+
+
+def named_store(source: str, snapshot: Snapshot | None) -> str:
+    """Name a source, and the snapshot of its store that was read, if it has several."""
+    return source if snapshot is None else f"{source}, snapshot {snapshot}"
+
 
 # Whose word it is that values are hourly ones of ERA5: the source's or the file's own (`stated`); nobody's, because the
 # file does not say (`not stated`); or the user's against the file's (`trusted`). In ascending order of doubt.
@@ -146,8 +170,9 @@ def version_of(
 ) -> Version:
     """Determine the version of a month from its hour counts by column and version (`expver`).
 
-    "unknown" if the files do not name their version, "mixed" if some hours are preliminary. `generated` are columns of
-    generated data, whatever their files say: they do not count, and "generated" is said if there are no others.
+    "unknown" if the files do not name their version, "mixed" if some hours are preliminary, "final by age" if none are
+    and some are final by their age alone. `generated` are columns of generated data, whatever their files say: they do
+    not count, and "generated" is said if there are no others.
 
     `preliminary_hours` are runs of hours by column. If given but empty, preliminary data are ignored, because the files
     have final data for the same hours. None: every hour counted as preliminary is preliminary.
@@ -165,7 +190,9 @@ def version_of(
         counted.discard(PRELIMINARY)
     if PRELIMINARY in counted:
         return "preliminary" if counted == {PRELIMINARY} else "mixed"
-    return "final" if counted == {FINAL} else "unknown"
+    if counted and counted <= {FINAL, BY_AGE}:
+        return "final" if counted == {FINAL} else "final by age"
+    return "unknown"
 
 
 def version_of_all(versions: Iterable[Version]) -> VersionOfAll | None:
@@ -175,4 +202,6 @@ def version_of_all(versions: Iterable[Version]) -> VersionOfAll | None:
         return next(iter(found), None)
     if "generated" in found:
         return "partly generated"
+    if found == {"final", "final by age"}:
+        return "final by age"
     return "mixed" if found & {"preliminary", "mixed"} else "unknown"

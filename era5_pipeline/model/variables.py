@@ -31,12 +31,16 @@ _FIRST_VALID = {"analysis": datetime(1940, 1, 1, tzinfo=UTC), "forecast": dateti
 
 @dataclass(frozen=True)
 class Quantity:
-    """A physical quantity: its units in files, the table's unit, and `table = file * scale + offset`."""
+    """A physical quantity: its units in files, the table's unit, and `table = file * scale + offset`.
+
+    `quantum` is the greatest difference, in the unit of files, between two decodings of one field of GRIB.
+    """
 
     file_units: tuple[str, ...]
     unit: str
     scale: float = 1.0
     offset: float = 0.0
+    quantum: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class Variable:
     number in ECMWF's parameter database. `other_names` are names in files from other services or earlier versions of
     the Climate Data Store; `ncar_name` is the name in monthly files of NSF NCAR's archive (dataset d633000), which has
     no hourly accumulations. `description` is in the table's comments. `first_valid` is the first valid time in ERA5.
+    `quantum` is how far two decodings of one value may differ, in the table's unit and beyond the rounding to float32;
+    0: none is known, so they are the same number.
     """
 
     column: str
@@ -67,6 +73,7 @@ class Variable:
     first_valid: datetime
     ncar_name: str | None = None
     other_names: tuple[str, ...] = ()
+    quantum: float = 0.0
 
     @property
     def file_step_type(self) -> StepType:
@@ -113,6 +120,11 @@ class Variable:
 
 _FILE = Path(__file__).with_name("variables.csv")
 
+# ERA5 is archived as GRIB, whose packed numbers have steps. Decoded in two ways, a temperature differed by up to half a
+# step, 2**-10 K: seen by others between Earthmover's store and ARCO-ERA5, of 2 m temperature (2026-11-27); the other
+# temperatures are packed alike. Of other quantities no difference is known.
+_TEMPERATURE_QUANTUM = 2.0**-10
+
 # First the units of GRIB and current files, then those of other services and earlier versions.
 QUANTITIES: dict[str, Quantity] = {
     "column_mass": Quantity(("kg m**-2", "kg m-2", "kg/m2", "kg/m^2"), "kg/m2"),
@@ -131,7 +143,7 @@ QUANTITIES: dict[str, Quantity] = {
     "specific_energy": Quantity(("J kg**-1", "J kg-1", "J/kg"), "J/kg"),
     "speed": Quantity(("m s**-1", "m s-1", "m/s"), "m/s"),
     "stress": Quantity(("N m**-2", "N m-2", "N/m2"), "N/m2"),
-    "temperature": Quantity(("K",), "degC", offset=-273.15),
+    "temperature": Quantity(("K",), "degC", offset=-273.15, quantum=_TEMPERATURE_QUANTUM),
     # An index computed from temperature differences.
     "temperature_index": Quantity(("K",), "K"),
     "vapour_flux": Quantity(("kg m**-1 s**-1", "kg m-1 s-1", "kg/m/s"), "kg/m/s"),
@@ -170,8 +182,12 @@ def _variable(line: Mapping[str, str]) -> Variable:
         first_valid=_FIRST_VALID[line["first_of"]],
         ncar_name=line["ncar_name"] or None,
         other_names=tuple(line["other_names"].split()),
+        quantum=quantity.quantum * quantity.scale,
     )
 
+
+# A value is rounded to float32 in its file and in the table, each time by up to 2**-24 of it; of two values, both are.
+ROUNDINGS = 2.0**-22
 
 VARIABLES = read_catalogue(_FILE)
 

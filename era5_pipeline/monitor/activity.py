@@ -152,9 +152,6 @@ def percent(share: float) -> str:
     return f"{round(100 * share)} %"
 
 
-# --- From samples of the sessions to the loaders: calculation only ---
-
-
 class SampledSession(NamedTuple):
     """A session in one sample, as `sql/watch_sessions.sql` returns it; `since` is when it connected (None: hidden)."""
 

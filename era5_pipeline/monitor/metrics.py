@@ -50,9 +50,6 @@ def openmetrics_text(families: Iterable[Metric]) -> str:
     return encode(registry).decode()
 
 
-# --- Metrics of the warehouse: months, rows, loads, bytes, and the age of the data ---
-
-
 # The number of loads whose rates are averaged: enough that one small month does not decide.
 _RECENT_LOADS = 10
 _STATES: tuple[MonthState, ...] = get_args(MonthState)
@@ -135,11 +132,14 @@ def warehouse_metrics(numbers: WarehouseNumbers, due: Month, *, by_month: bool =
     format does not have, such as `info`. With `by_month`, each month is a series; without, the number of series does
     not depend on the data.
     """
+    table = {} if numbers.table_bytes is None else {str(numbers.layout): numbers.table_bytes}
     return [
         *_month_metrics(numbers, due),
         *_attempt_metrics(numbers),
         *_rate_metrics(numbers),
-        *_byte_metrics(numbers),
+        _gauge("era5_table_bytes", "Disk space of the table weather, with indexes and TOAST.", table, label="layout"),
+        _gauge("era5_raw_bytes", "Raw files that the table was made of, when loaded.", numbers.raw_bytes),
+        _gauge("era5_flat_bytes", "Flat files that the table was made of, when loaded.", numbers.flat_bytes),
         *(_metrics_by_month(numbers) if by_month else ()),
     ]
 
@@ -231,15 +231,6 @@ def _rate_metrics(numbers: WarehouseNumbers) -> list[Metric]:
             f"Rows that loads wrote per second, over the last {_RECENT_LOADS} loads.",
             rows / seconds if seconds > 0 else None,
         ),
-    ]
-
-
-def _byte_metrics(numbers: WarehouseNumbers) -> list[Metric]:
-    table = {} if numbers.table_bytes is None else {str(numbers.layout): numbers.table_bytes}
-    return [
-        _gauge("era5_table_bytes", "Disk space of the table weather, with indexes and TOAST.", table, label="layout"),
-        _gauge("era5_raw_bytes", "Raw files that the table was made of, when loaded.", numbers.raw_bytes),
-        _gauge("era5_flat_bytes", "Flat files that the table was made of, when loaded.", numbers.flat_bytes),
     ]
 
 

@@ -12,18 +12,20 @@ from rich.filesize import decimal
 
 from era5_pipeline.model.errors import Era5Error, WarehouseError
 from era5_pipeline.model.months import spans
-from era5_pipeline.model.source_kinds import ORIGIN_TEXTS
+from era5_pipeline.model.source_kinds import ORIGIN_TEXTS, VERSION_TEXTS
 from era5_pipeline.model.times import describe_hours
 from era5_pipeline.model.variables import named_columns
 from era5_pipeline.model.words import counted
 from era5_pipeline.postgres.server_version import describe_server
+from era5_pipeline.read.held import newest_hours
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.monthly_backfill import months_without_summaries
 from era5_pipeline.warehouse.space import Space, read_space
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
 
     import psycopg
 
@@ -44,6 +46,7 @@ class StatusAnswer:
     space: Space | None
     problem: WarehouseError | None
     lake: str | None
+    newest_hours: Mapping[str, datetime]
 
     @property
     def rows(self) -> int:
@@ -52,21 +55,23 @@ class StatusAnswer:
 
     def to_json(self) -> list[dict[str, Any]]:
         """The JSON value of `era5 status --json`: an object for each month."""
-        return [month.to_json() | self._space_to_json(month) for month in self.months]
-
-    def _space_to_json(self, month: MonthContents) -> dict[str, Any]:
-        own = self.space.months.get(month.month) if self.space else None
-        return {
-            "layout": self.space.layout if self.space else None,
-            "chunks": own.chunks if own else None,
-            "bytes": own.bytes if own else None,
-            "bytes_per_row": own.bytes_per_row if own else None,
-        }
+        layout, space = (self.space.layout, self.space.months) if self.space else (None, {})
+        sizes = ("chunks", "bytes", "bytes_per_row")
+        return [
+            {
+                **month.to_json(),
+                "layout": layout,
+                **{name: getattr(space.get(month.month), name, None) for name in sizes},
+            }
+            for month in self.months
+        ]
 
     @property
     def lines(self) -> list[str]:
         """Notes on the months: versions, gaps, values that are not plain ERA5, lacking summaries; and sizes."""
         found = [self._versions] if self.rows else []
+        newest = ", ".join(f"{source} {hour:%Y-%m-%d %H:%M}" for source, hour in self.newest_hours.items())
+        found += [f"newest hour (UTC): {newest}"] if newest else []
         found += [*self._gaps(), *self._doubts()]
         if lacking := len(months_without_summaries(self.months)):
             have = "has" if lacking == 1 else "have"
@@ -80,7 +85,7 @@ class StatusAnswer:
     def _versions(self) -> str:
         """Number of months per version; for months with preliminary hours, the first of these hours."""
         said: list[str] = []
-        for version in ("final", "preliminary", "mixed", "unknown", "generated", "partly generated"):
+        for version in (*VERSION_TEXTS, "partly generated"):
             months = [month for month in self.months if month.rows and month.version == version]
             if months:
                 since = [_since(month) for month in months if month.is_preliminary]
@@ -120,7 +125,7 @@ def read_status(settings: Settings, connection: psycopg.Connection[Any], *, with
     except WarehouseError as error:
         problem = error
     lake = _lake_line(settings, connection) if with_lake and settings.lake is not None else None
-    return StatusAnswer(months, server, space, problem, lake)
+    return StatusAnswer(months, server, space, problem, lake, newest_hours(connection))
 
 
 def _since(month: MonthContents) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import zipfile
@@ -22,15 +23,7 @@ import xarray as xr
 
 from era5_pipeline.model.errors import BadFileError, Era5Error, disk_errors
 from era5_pipeline.model.variables import BY_SHORT_NAME
-from era5_pipeline.netcdf.recognise import (
-    HEAD_BYTES,
-    TIME_COLUMN,
-    describe_other,
-    first_line,
-    kind_of,
-    kind_of_bytes,
-    names_in,
-)
+from era5_pipeline.netcdf import recognise
 from era5_pipeline.netcdf.refusals import MOST_HOURS
 from era5_pipeline.runtime.files import require_room, temporary_folder
 
@@ -48,7 +41,7 @@ if TYPE_CHECKING:
 _EXPVER = "expver"
 _PLACE = ("latitude", "longitude")
 _COLUMN_TYPES = {
-    TIME_COLUMN: pa.timestamp("s"),
+    recognise.TIME_COLUMN: pa.timestamp("s"),
     **dict.fromkeys(_PLACE, pa.float64()),
     _EXPVER: pa.string(),
     # The service writes the shortest text that parses to the same float32.
@@ -106,29 +99,17 @@ class _TailKeepingFile:
     def __init__(self, text: IO[bytes]) -> None:
         self._text = text
         self.last = b""
-        self.closed = False
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int) -> bytes:
         """Read the next piece."""
         piece = self._text.read(size)
         self.last = piece or self.last
         return piece
 
-    def read_to_end(self) -> None:
-        """Read the rest, keeping only the last piece."""
-        while self.read(_PIECE_BYTES):
-            pass
-
-
-def write_as_netcdf(file: CsvFile, target: Path) -> None:
-    """Write the series to `target` as netCDF, in the layout of the same dataset."""
-    content = _as_netcdf(file)
-    with disk_errors(f"unpacking {file.path.name}", target.parent):
-        target.write_bytes(content)
-
 
 @lru_cache(maxsize=_CACHED_FILES)
 def _as_netcdf(file: CsvFile) -> bytes:
+    """The series as netCDF, in the layout of the same dataset."""
     series = _read(file)
     # In memory, because the netCDF library reports a full disk only as an unspecified error.
     dataset = netCDF4.Dataset("series.nc", "w", memory=_FIRST_BYTES)
@@ -138,21 +119,27 @@ def _as_netcdf(file: CsvFile) -> bytes:
 
 def _read(file: CsvFile) -> xr.Dataset:
     with file.opened() as text:
-        head = text.read(HEAD_BYTES)
-    names = names_in(head)
+        head = text.read(recognise.HEAD_BYTES)
+    names = recognise.names_in(head)
     with file.opened() as text:
-        table = _parse(_TailKeepingFile(text), names, first_line(head), file)
-    times = table.column(TIME_COLUMN).to_numpy().astype("datetime64[s]").astype(np.int64)
-    coordinates = {TIME_COLUMN: (TIME_COLUMN, times, {"units": "seconds since 1970-01-01", "standard_name": "time"})}
+        table = _parse(_TailKeepingFile(text), names, recognise.first_line(head), file)
+    times = table.column(recognise.TIME_COLUMN).to_numpy().astype("datetime64[s]").astype(np.int64)
+    coordinates = {
+        recognise.TIME_COLUMN: (
+            recognise.TIME_COLUMN,
+            times,
+            {"units": "seconds since 1970-01-01", "standard_name": "time"},
+        )
+    }
     place = {
         name: ((), _only(table, name, file), {"units": f"degrees_{way}"})
         for name, way in zip(_PLACE, ("north", "east"), strict=True)
     }
     versions = {}
     if _EXPVER in table.column_names:
-        versions[_EXPVER] = (TIME_COLUMN, np.array(table.column(_EXPVER).to_pylist(), dtype=object))
+        versions[_EXPVER] = (recognise.TIME_COLUMN, np.array(table.column(_EXPVER).to_pylist(), dtype=object))
     fields: dict[str, tuple[tuple[str, ...], npt.NDArray[np.float32], dict[str, str]]] = {
-        name: ((TIME_COLUMN,), table.column(name).to_numpy(), {"units": variable.file_units[0]})
+        name: ((recognise.TIME_COLUMN,), table.column(name).to_numpy(), {"units": variable.file_units[0]})
         for name, variable in BY_SHORT_NAME.items()
         if name in table.column_names
     }
@@ -168,7 +155,7 @@ def _require_size(file: CsvFile, size: int) -> None:
 
 def _parse(text: _TailKeepingFile, names: list[str], first: str, file: CsvFile) -> pa.Table:
     """Parse the known columns with their types."""
-    missing = [name for name in (TIME_COLUMN, *_PLACE) if name not in names]
+    missing = [name for name in (recognise.TIME_COLUMN, *_PLACE) if name not in names]
     if missing:
         separator = next((sign for sign in ";\t" if sign in first), None)
         said = f"its columns are separated by {separator!r}, not by commas" if separator else ""
@@ -185,12 +172,13 @@ def _parse(text: _TailKeepingFile, names: list[str], first: str, file: CsvFile) 
         table = _read_rows(text, names, known, file)
     except pa.ArrowInvalid as error:
         # The unreadable row may be one that was cut off.
-        text.read_to_end()
+        while text.read(_PIECE_BYTES):
+            pass
         _require_ending(text, file)
         said = " ".join(str(error).split())
         raise BadFileError(file.shown, f"cannot be read, it is cut off or damaged ({said})", remedy=_AGAIN) from error
     _require_ending(text, file)
-    for name in (TIME_COLUMN, *_PLACE):
+    for name in (recognise.TIME_COLUMN, *_PLACE):
         if table.column(name).null_count:
             raise BadFileError(file.shown, f"has rows without {name}", remedy=_AGAIN)
     return table
@@ -198,19 +186,48 @@ def _parse(text: _TailKeepingFile, names: list[str], first: str, file: CsvFile) 
 
 def _read_rows(text: _TailKeepingFile, names: list[str], known: list[str], file: CsvFile) -> pa.Table:
     """Read the rows in pieces, at most as many as a series can have."""
-    read = pa_csv.ReadOptions(column_names=names, skip_rows=1, use_threads=False, block_size=_PIECE_BYTES)
+    # Not by `pyarrow.csv.open_csv`: its thread goes on reading a Python file after the reader is closed, beside whoever
+    # reads that file next, and aborts a process that ends meanwhile.
     convert = pa_csv.ConvertOptions(include_columns=known, column_types=_COLUMN_TYPES)
     most = min(MOST_HOURS, _MOST_VALUES // len(known))
-    pieces, rows = [], 0
-    with pa_csv.open_csv(pa.PythonFile(text, "r"), read_options=read, convert_options=convert) as reader:
-        for piece in reader:
-            pieces.append(piece)
-            rows += piece.num_rows
-            if rows > most:
-                raise BadFileError(
-                    file.shown, f"has more than {most:,} rows, too many for a series of one point", remedy=_AGAIN
-                )
-        return pa.Table.from_batches(pieces, reader.schema)
+    pieces: list[pa.Table] = []
+    rows = 0
+    for lines in _whole_lines(text):
+        read = pa_csv.ReadOptions(
+            column_names=names, skip_rows=0 if pieces else 1, use_threads=False, block_size=len(lines) + 1
+        )
+        try:
+            piece = pa_csv.read_csv(pa.BufferReader(lines), read_options=read, convert_options=convert)
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(_with_row_of_file(str(error), rows + 1 if pieces else 0)) from error
+        pieces.append(piece)
+        rows += piece.num_rows
+        if rows > most:
+            raise BadFileError(
+                file.shown, f"has more than {most:,} rows, too many for a series of one point", remedy=_AGAIN
+            )
+    return pa.concat_tables(pieces)
+
+
+def _with_row_of_file(said: str, before: int) -> str:
+    """Count the row in Arrow's message from the start of the file, `before` rows earlier."""
+    return re.sub(r"(?<=Row #)\d+", lambda row: str(int(row[0]) + before), said)
+
+
+def _whole_lines(text: _TailKeepingFile) -> Iterator[bytes]:
+    """Yield the text in pieces that end with a line, the last one as the text ends."""
+    rest = b""
+    while piece := text.read(_PIECE_BYTES):
+        end = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1
+        if end:
+            yield rest + piece[:end]
+            rest = piece[end:]
+        else:
+            rest += piece
+        if len(rest) > _PIECE_BYTES:
+            raise pa.ArrowInvalid(f"a line has more than {_PIECE_BYTES:,} bytes")
+    if rest:
+        yield rest
 
 
 def _require_ending(text: _TailKeepingFile, file: CsvFile) -> None:
@@ -275,11 +292,6 @@ class NetcdfFile:
         """The name to use in messages."""
         return str(self.source) if self.member is None else f"{self.source}!{self.member}"
 
-    @property
-    def is_scratch(self) -> bool:
-        """True if the file was unpacked or converted, and may be removed."""
-        return self.path != self.source
-
 
 NO_ORIGINS: Final[Mapping[Path, StoredObject]] = MappingProxyType({})
 
@@ -308,7 +320,7 @@ def netcdf_files(
     """
     indices = scratch.parent.parent / "catalogue"
     for path in paths:
-        kind, origin = kind_of(path), origins.get(path)
+        kind, origin = recognise.kind_of(path), origins.get(path)
         if kind == "netcdf":
             yield NetcdfFile(path=path, source=path)
         elif kind == "grib":
@@ -319,7 +331,7 @@ def netcdf_files(
         elif kind == "csv":
             yield _converted(CsvFile.at(path), scratch)
         else:
-            text, remedy = describe_other(path)
+            text, remedy = recognise.describe_other(path)
             raise BadFileError(path, text, remedy=remedy)
 
 
@@ -332,7 +344,7 @@ def _members(path: Path, scratch: Path) -> Iterator[NetcdfFile]:
                 if info.is_dir():
                     continue
                 with archive.open(info) as member:
-                    kind = kind_of_bytes(member.read(HEAD_BYTES))
+                    kind = recognise.kind_of_bytes(member.read(recognise.HEAD_BYTES))
                 if kind in ("csv", "netcdf", "grib"):
                     _require_one(path, info.filename, counts)
                 if kind == "csv":
@@ -358,8 +370,9 @@ def _require_one(path: Path, name: str, counts: Mapping[str, int]) -> None:
 
 
 def _converted(file: CsvFile, scratch: Path) -> NetcdfFile:
-    target = _new_file(scratch)
-    write_as_netcdf(file, target)
+    target, content = _new_file(scratch), _as_netcdf(file)
+    with disk_errors(f"unpacking {file.path.name}", scratch):
+        target.write_bytes(content)
     return NetcdfFile(path=target, source=file.path, member=file.member)
 
 

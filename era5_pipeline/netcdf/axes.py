@@ -93,11 +93,7 @@ def horizontal_axis(array: xr.DataArray, what: Literal["latitude", "longitude"])
 
 
 def time_axis(array: xr.DataArray) -> xr.DataArray:
-    """Find the coordinate with the valid time of the values: one-dimensional, or a single time.
-
-    Raises:
-        ProblemError: if it is missing, or cannot be decoded.
-    """
+    """Find the coordinate with the valid time of the values: one-dimensional, or a single time."""
     found: list[xr.DataArray] = [array.coords[name] for name in _TIME_NAMES if name in array.coords]
     found += [c for c in array.coords.values() if c.name not in _TIME_NAMES and c.attrs.get("standard_name") == "time"]
     # valid_time comes first: in cfgrib's files, `time` may be the start of the forecast.
@@ -119,8 +115,7 @@ def time_axis(array: xr.DataArray) -> xr.DataArray:
 def times_along(array: xr.DataArray) -> npt.NDArray[np.datetime64]:
     """The valid times (n,), rounded to the second: times stored as fractions of days are off by nanoseconds.
 
-    Raises:
-        ProblemError: if there are no times, or some are fill values.
+    A `ProblemError` if there are no times, or some are fill values.
     """
     times = np.atleast_1d(time_axis(array).values).astype("datetime64[ms]")
     if np.isnat(times).any():

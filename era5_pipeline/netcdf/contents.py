@@ -29,31 +29,8 @@ from era5_pipeline.model.variables import (
     variable_names,
     why_unsupported,
 )
-from era5_pipeline.netcdf.axes import (
-    AGAIN,
-    FIRST_HOUR,
-    GET_HOURS,
-    ProblemError,
-    ProblemKind,
-    horizontal_axis,
-    horizontal_indices,
-    hours_along,
-    time_axis,
-    times_along,
-)
+from era5_pipeline.netcdf import axes, refusals
 from era5_pipeline.netcdf.recognise import is_hdf5
-from era5_pipeline.netcdf.refusals import (
-    MOST_VERSIONS,
-    STEP_TYPE,
-    ForeignDataError,
-    aggregates_stated_by,
-    contradiction,
-    is_stated_era5,
-    require_own_data,
-    required_bytes,
-    states_era5,
-    variable_states_era5,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
@@ -96,7 +73,7 @@ class Problem:
     """
 
     file: str
-    kind: ProblemKind
+    kind: axes.ProblemKind
     text: str
     remedy: str
     months: tuple[str, ...] = ()
@@ -185,11 +162,27 @@ class Contents:
     problems: tuple[Problem, ...]
     left_out: tuple[tuple[str, str], ...] = ()
 
+    def at(self, hours: range, versions: tuple[str, ...]) -> Contents:
+        """The contents of a file that differs only in its hours (since 1970) and their versions, () if it states none.
+
+        It has as many hours, in one file each time and without an expver dimension.
+        """
+        of_hours = np.array(hours, dtype=np.int64)
+        of_versions = np.array(versions) if versions else _repeated(UNKNOWN_EXPVER, of_hours.size)
+        return replace(self, fields=tuple(replace(one, hours=of_hours, expver=of_versions) for one in self.fields))
+
 
 def months_of(hours: npt.NDArray[np.int64]) -> tuple[str, ...]:
     """The distinct months, `YYYY-MM`, of these hours since 1970-01-01 UTC."""
     months = np.unique(as_datetime64(hours).astype("datetime64[M]"))
     return tuple(str(month) for month in months)
+
+
+def distinct_texts(texts: npt.NDArray[np.str_]) -> list[str]:
+    """The distinct texts, such as versions by hour, ascending."""
+    if texts.size and (texts == texts[0]).all():  # nearly always, and found in a tenth of the time
+        return [str(texts[0])]
+    return [str(text) for text in np.unique(texts)]
 
 
 def hours_of(month: Month) -> npt.NDArray[np.int64]:
@@ -212,34 +205,31 @@ def inspect(file: NetcdfFile) -> Contents:
 
 def _inspect(file: NetcdfFile) -> Contents:
     try:
-        _require_complete(file.path)
-        unwritten = require_own_data(file.path, is_hdf5=is_hdf5(file.path))
+        required, size = refusals.required_bytes(file.path), file.path.stat().st_size
+        if required is not None and size < required:
+            raise ValueError(f"{size} of {required} bytes")  # noqa: TRY301  # a damaged file, as the library says of others
+        unwritten = refusals.require_own_data(file.path, is_hdf5=is_hdf5(file.path))
         dataset = open_netcdf(file)
-    except ForeignDataError as error:
+    except refusals.ForeignDataError as error:
         return Contents(fields=(), problems=(Problem(file.shown, "unreadable", str(error), _GET_WHOLE),))
     except Exception as error:  # noqa: BLE001  # the libraries raise nearly anything for damaged files
         reason = " ".join(str(error).split()) or type(error).__name__
         reason = reason.replace(str(file.path), file.source.name)
         text = f"cannot be read, it is cut off or damaged ({reason})"
-        return Contents(fields=(), problems=(Problem(file.shown, "unreadable", text, AGAIN),))
+        return Contents(fields=(), problems=(Problem(file.shown, "unreadable", text, axes.AGAIN),))
     with dataset:
         # Tools that rewrite files drop the attribute by which xarray recognises expver as a coordinate.
         coordinates = [_EXPVER] if _EXPVER in dataset.data_vars else []
-        return _inspect_dataset(dataset.set_coords(coordinates), file.shown, unwritten)
-
-
-def _require_complete(path: Path) -> None:
-    required, size = required_bytes(path), path.stat().st_size
-    if required is not None and size < required:
-        raise ValueError(f"{size} of {required} bytes")
-
-
-def _inspect_dataset(dataset: xr.Dataset, shown: str, unwritten: frozenset[str]) -> Contents:
-    stated = aggregates_stated_by(dataset.attrs)
-    ours = [(dataset[name], variable) for name, variable in _our_variables(dataset)]
-    is_era5 = states_era5(dataset.attrs, Path(shown).name)
-    held = dataset.data_vars.values()
-    return describe_fields(ours, held, shown, stated, unwritten, is_era5=is_era5).contents
+        held = dataset.set_coords(coordinates)
+        names = [(name, BY_NAME_IN_FILE[name]) for name in map(str, held.data_vars) if name in BY_NAME_IN_FILE]
+        return describe_fields(
+            [(held[name], variable) for name, variable in names],
+            held.data_vars.values(),
+            file.shown,
+            refusals.aggregates_stated_by(held.attrs),
+            unwritten,
+            is_era5=refusals.states_era5(held.attrs, Path(file.shown).name),
+        ).contents
 
 
 @dataclass(frozen=True)
@@ -274,11 +264,11 @@ def describe_fields(
             found.append((array, fields))
             if problem is not None:
                 problems.append(_problem(shown, array, variable, problem))
-        except ProblemError as error:
+        except axes.ProblemError as error:
             problems.append(_problem(shown, array, variable, error))
         except Exception as error:  # noqa: BLE001  # reading coordinates of a damaged file raises nearly anything
             problems.append(
-                Problem(shown, "unreadable", f"{name} cannot be read ({error})", AGAIN, columns=(variable.column,))
+                Problem(shown, "unreadable", f"{name} cannot be read ({error})", axes.AGAIN, columns=(variable.column,))
             )
     if not found and not problems:
         text = f"holds none of the variables of the catalogue; it holds {_described(held)}"
@@ -288,7 +278,7 @@ def describe_fields(
     return Described(Contents(fields, tuple(_merged(problems)), tuple(_left_out(held))), tuple(found))
 
 
-def _problem(shown: str, array: xr.DataArray, variable: Variable, error: ProblemError) -> Problem:
+def _problem(shown: str, array: xr.DataArray, variable: Variable, error: axes.ProblemError) -> Problem:
     months, columns = _months_if_known(array), (variable.column,)
     return Problem(
         *(shown, error.kind, error.text, error.remedy, months, columns),
@@ -371,49 +361,43 @@ def _why_left_out(array: xr.DataArray) -> str | None:
 
 def _months_if_known(array: xr.DataArray) -> tuple[str, ...]:
     try:
-        hours = from_datetime64(times_along(array))
-    except ProblemError:
+        hours = from_datetime64(axes.times_along(array))
+    except axes.ProblemError:
         return ()
-    return months_of(hours[hours >= FIRST_HOUR])
-
-
-def _our_variables(dataset: xr.Dataset) -> Iterator[tuple[str, Variable]]:
-    for name in map(str, dataset.data_vars):
-        if name in BY_NAME_IN_FILE:
-            yield name, BY_NAME_IN_FILE[name]
+    return months_of(hours[hours >= axes.FIRST_HOUR])
 
 
 def _fields_of(
     array: xr.DataArray, variable: Variable, stated: tuple[Aggregate, ...], *, is_era5: bool
-) -> tuple[tuple[Field, ...], ProblemError | None]:
+) -> tuple[tuple[Field, ...], axes.ProblemError | None]:
     """The fields of one variable: one, or one for each version of an expver dimension.
 
     Also their problem if they can be used only where the user says so: if they are shifted, or not of ERA5 by the
     file's word.
     """
     _require_units(array, variable)
-    latitude, longitude = horizontal_axis(array, "latitude"), horizontal_axis(array, "longitude")
+    latitude, longitude = axes.horizontal_axis(array, "latitude"), axes.horizontal_axis(array, "longitude")
     # Before checking times: those of means may be off the hour, a symptom that hides the cause.
-    doubt = contradiction(array, variable, stated, latitude, longitude)
-    origin: Origin = "stated" if is_era5 or variable_states_era5(array.attrs) else "not stated"
+    doubt = refusals.contradiction(array, variable, stated, latitude, longitude)
+    origin: Origin = "stated" if is_era5 or refusals.variable_states_era5(array.attrs) else "not stated"
     if doubt is None:
         return _fields_on(array, variable, latitude, longitude, origin)
-    with suppress(ProblemError):
+    with suppress(axes.ProblemError):
         fields, off_grid = _fields_on(array, variable, latitude, longitude, "trusted")
         if off_grid is None:
             return fields, doubt
     # Something else is wrong with it, too: the user's word would not help.
-    raise ProblemError(doubt.kind, doubt.text, GET_HOURS)
+    raise axes.ProblemError(doubt.kind, doubt.text, axes.GET_HOURS)
 
 
 def _fields_on(
     array: xr.DataArray, variable: Variable, latitude: xr.DataArray, longitude: xr.DataArray, origin: Origin
-) -> tuple[tuple[Field, ...], ProblemError | None]:
+) -> tuple[tuple[Field, ...], axes.ProblemError | None]:
     """The fields of one variable on these axes, and their problem if they are shifted."""
-    hours = hours_along(array)
-    dimensions = (_dimension(time_axis(array)), _dimension(latitude), _dimension(longitude))
-    _require_single_level(array, {*time_axis(array).dims, *latitude.dims, *longitude.dims, _EXPVER})
-    indices = horizontal_indices(latitude, longitude, is_era5=is_stated_era5(array.attrs))
+    hours = axes.hours_along(array)
+    dimensions = (_dimension(axes.time_axis(array)), _dimension(latitude), _dimension(longitude))
+    _require_single_level(array, {*axes.time_axis(array).dims, *latitude.dims, *longitude.dims, _EXPVER})
+    indices = axes.horizontal_indices(latitude, longitude, is_era5=refusals.is_stated_era5(array.attrs))
     field = Field(
         column=variable.column,
         name=str(array.name),
@@ -424,7 +408,7 @@ def _fields_on(
         half_step=0.5 * abs(_scale_factor(array) * variable.scale),
         chunks=_chunks(array, dimensions),
         dimensions=dimensions,
-        states_step_type=STEP_TYPE in array.attrs,
+        states_step_type=refusals.STEP_TYPE in array.attrs,
         shift=None if indices.off_grid is None else indices.off_grid.shift,
         origin=origin,
         packed_range=_packed_range(array, variable),
@@ -460,14 +444,14 @@ def _require_units(array: xr.DataArray, variable: Variable) -> None:
         described = variable.description.lower().partition(",")[0]
         text = f"{array.name} is {parameter}, not {described} (parameter {variable.param_id})"
     remedy = f"Request {variable.cds_name} of reanalysis-era5-single-levels, or move the file out of the folder."
-    raise ProblemError("units", text, remedy)
+    raise axes.ProblemError("units", text, remedy)
 
 
 def _require_written(array: xr.DataArray, unwritten: frozenset[str]) -> None:
     if array.name in unwritten and array.size:
         # The library returns fill values for them, or zeros in a file without a fill value.
         text = f"{array.name} has no values: {array.size:,} are declared, and none was ever written"
-        raise ProblemError("unreadable", text, AGAIN)
+        raise axes.ProblemError("unreadable", text, axes.AGAIN)
 
 
 def _scale_factor(array: xr.DataArray) -> float:
@@ -476,7 +460,9 @@ def _scale_factor(array: xr.DataArray) -> float:
     numbers = {name: float(np.asarray(value).item()) for name, value in packing.items() if value is not None}
     for name, number in numbers.items():
         if not np.isfinite(number) or (name == "scale_factor" and number == 0.0):
-            raise ProblemError("packing", f"{array.name} has {name} {number:g}: its values cannot be unpacked", AGAIN)
+            raise axes.ProblemError(
+                "packing", f"{array.name} has {name} {number:g}: its values cannot be unpacked", axes.AGAIN
+            )
     return numbers.get("scale_factor", 0.0)
 
 
@@ -502,14 +488,14 @@ def _packed_range(array: xr.DataArray, variable: Variable) -> float:
 
 def _require_single_level(array: xr.DataArray, known_dimensions: set[Hashable]) -> None:
     if (levels := levels_of(array)) is not None:
-        raise ProblemError(
+        raise axes.ProblemError(
             "dimensions",
             f"{array.name} is at {levels}: the table holds single levels",
             "Request the variable of reanalysis-era5-single-levels, or move the file out of the folder.",
         )
     for dimension, size in array.sizes.items():
         if dimension not in known_dimensions and size != 1:
-            raise ProblemError(
+            raise axes.ProblemError(
                 "dimensions",
                 f"{array.name} has {size} values along {dimension}, one was expected",
                 "Request single levels, product type reanalysis (no ensemble members).",
@@ -528,11 +514,13 @@ def _chunks(array: xr.DataArray, dimensions: tuple[str | None, str | None, str |
 
 def _expver_along(array: xr.DataArray) -> list[str]:
     """The versions along an expver dimension."""
-    if array.sizes[_EXPVER] > MOST_VERSIONS:
-        raise ProblemError("dimensions", f"{array.name} has {array.sizes[_EXPVER]:,} versions along expver", AGAIN)
+    if array.sizes[_EXPVER] > refusals.MOST_VERSIONS:
+        raise axes.ProblemError(
+            "dimensions", f"{array.name} has {array.sizes[_EXPVER]:,} versions along expver", axes.AGAIN
+        )
     versions = array.coords[_EXPVER].values if _EXPVER in array.coords else ()
     if len(versions) != array.sizes[_EXPVER]:
-        raise ProblemError("dimensions", f"{array.name} has an expver dimension without values", AGAIN)
+        raise axes.ProblemError("dimensions", f"{array.name} has an expver dimension without values", axes.AGAIN)
     return [expver_text(version) for version in versions]
 
 
@@ -543,7 +531,7 @@ def _expver_of_hours(array: xr.DataArray, size: int) -> npt.NDArray[np.str_]:
     # Decoding joins characters to texts, so the size is the number of texts.
     held = array.coords[_EXPVER].size
     if held not in (1, size):
-        raise ProblemError("dimensions", f"{array.name} has {held} versions (expver) for {size} times", AGAIN)
+        raise axes.ProblemError("dimensions", f"{array.name} has {held} versions (expver) for {size} times", axes.AGAIN)
     values = np.atleast_1d(array.coords[_EXPVER].values)
     # Each of the few versions once, not each of up to a million hours.
     found = values.reshape(-1).tolist()

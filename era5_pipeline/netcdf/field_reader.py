@@ -1,4 +1,4 @@
-"""Look into a file of any kind, and read the values of its fields lazily with dask, in the table's units."""
+"""Look into a file of any kind, and read the values of its fields with dask, in the table's units."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from era5_pipeline.netcdf.contents import inspect
 from era5_pipeline.netcdf.decoding import Decoding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     import numpy.typing as npt
@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from era5_pipeline.netcdf.grib import GribReader
     from era5_pipeline.netcdf.raw_chunks import RawChunks
 
-    Reader: TypeAlias = "FieldReader | GribReader"
+    Reader: TypeAlias = "FieldReader | GribReader | WrittenReader"
     Floats = npt.NDArray[np.float32]
     Positions = npt.NDArray[np.intp]
 
 # Values per read: 16 MB of float32.
 _DASK_CHUNK_VALUES = 4_000_000
+# Up to so many values are read at once: dask's own work for a field takes longer than reading them.
+_FEW_VALUES = 250_000
 _CHUNK_CACHE_BYTES = 1 << 20
 
 
@@ -81,14 +83,36 @@ def contents_of(file: NetcdfFile) -> Contents:
     come from.
     """
     try:
-        stat = file.source.stat()
+        key = _key_of(file)
     except OSError:
         return _inspected(file)  # it says why
-    key = (file.source, file.member, stat.st_size, stat.st_mtime_ns)
     contents = _kept.pop(key) or _sharing_arrays(_inspected(file))
     if all(problem.kind not in _PASSING for problem in contents.problems):
         _kept.add(key, contents)
     return contents
+
+
+# Values of files just written: of all at most, and of one, a month of six variables at a thousand places.
+_WRITTEN_BYTES, _WRITTEN_BYTES_OF_ONE = 256 << 20, 20 << 20
+_written: dict[tuple[Path, str | None, int, int], Mapping[str, Floats]] = {}
+
+
+def keep_written(file: NetcdfFile, contents: Contents, values: Mapping[str, Floats]) -> None:
+    """Keep what was written into a file, so that it need not be read if it is flattened soon, unchanged.
+
+    `values` are those in the file, by column: float32 (hour, latitude, longitude). They are copied; many are not kept.
+    """
+    key = _key_of(file)
+    _kept.add(key, contents)
+    if sum(of.nbytes for of in values.values()) <= _WRITTEN_BYTES_OF_ONE:
+        _written[key] = {column: np.array(of) for column, of in values.items()}
+    while sum(of.nbytes for held in _written.values() for of in held.values()) > _WRITTEN_BYTES:
+        del _written[next(iter(_written))]
+
+
+def _key_of(file: NetcdfFile) -> tuple[Path, str | None, int, int]:
+    stat = file.source.stat()
+    return file.source, file.member, stat.st_size, stat.st_mtime_ns
 
 
 def _sharing_arrays(contents: Contents) -> Contents:
@@ -116,7 +140,8 @@ def open_reader(file: NetcdfFile, *, by_chunks: bool) -> Reader:
         from era5_pipeline.netcdf.grib import GribReader  # noqa: PLC0415  # most homes have no GRIB
 
         return GribReader(file)
-    return FieldReader(file, by_chunks=by_chunks)
+    written = _written.pop(_key_of(file), None) if _written else None
+    return FieldReader(file, by_chunks=by_chunks) if written is None else WrittenReader(written)
 
 
 def temporary_bytes(pieces: Iterable[tuple[NetcdfFile, Field]], month: Month) -> int:
@@ -144,17 +169,22 @@ class FieldReader:
         self._by_chunks = by_chunks
         self._chunks: dict[str, RawChunks | None] = {}
         # Undecoded: the coordinates are known, and xarray may unpack in float32, while `Decoding` uses float64.
-        self._dataset = xr.open_dataset(file.path, engine="netcdf4", decode_cf=False, cache=False)
+        self._dataset = xr.open_dataset(
+            file.path, engine="netcdf4", decode_cf=False, cache=False, create_default_indexes=False
+        )
 
     def close(self) -> None:
         """Close the file."""
         self._dataset.close()
 
-    def lazy(self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions) -> da.Array | Delayed:
-        """The values at these file positions, which dask computes: float32 (latitude, longitude, hour).
+    def values(
+        self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions
+    ) -> da.Array | Delayed | Floats:
+        """The values at these file positions, which dask computes unless they are few: (latitude, longitude, hour).
 
-        Positions must ascend along each axis. Missing values are NaN; units are the table's. Raw chunks are from south
-        to north in memory, whatever their order in the file: then `flat.tiles.merge` moves nothing.
+        They are float32. Positions must ascend along each axis. Missing values are NaN; units are the table's. Raw
+        chunks are from south to north in memory, whatever their order in the file: then `flat.tiles.merge` moves
+        nothing.
         """
         decoding = Decoding.of(self._dataset[field.name].attrs, BY_COLUMN[field.column])
         chunks = self._raw_chunks(field)
@@ -185,22 +215,41 @@ class FieldReader:
 
     def _by_library(
         self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions, decoding: Decoding
-    ) -> da.Array:
+    ) -> da.Array | Floats:
         array = _three_axes(self._dataset, field)
+        is_small = hours.size * latitudes.size * longitudes.size <= _FEW_VALUES
+
+        def read(run: slice, rows: slice, columns: slice) -> Any:  # noqa: ANN401  # of NumPy or of dask
+            part = array[run, rows, columns]
+            return part.values if is_small else _stored(part, run.start, field.chunks[0])
+
         # Split into gapless runs: netCDF reads positions with gaps one by one, decompressing the chunk each time.
-        stored = da.block(  # type: ignore[no-untyped-call]
-            [
-                [
-                    [_stored(array[run, rows, columns], run.start, field.chunks[0]) for columns in _runs(longitudes)]
-                    for rows in _runs(latitudes)
-                ]
-                for run in _runs(hours)
-            ]
-        )
+        parts = [
+            [[read(run, rows, columns) for columns in _runs(longitudes)] for rows in _runs(latitudes)]
+            for run in _runs(hours)
+        ]
+        if is_small:
+            return decoding.decode(np.block(parts)).transpose(1, 2, 0)
+        stored = da.block(parts)  # type: ignore[no-untyped-call]
         meta = np.empty((0, 0, 0), dtype=np.float32)
         values = stored.map_blocks(decoding.decode, dtype=np.float32, meta=meta)
         turned: da.Array = values.transpose(1, 2, 0)
         return turned
+
+
+class WrittenReader:
+    """Reads fields of a file from the values that this process wrote into it, by column."""
+
+    def __init__(self, values: Mapping[str, Floats]) -> None:
+        self._values = values
+
+    def close(self) -> None:
+        """Do nothing: no file is open."""
+
+    def values(self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions) -> Floats:
+        """The values at these positions, as those of `FieldReader`."""
+        stored = self._values[field.column][np.ix_(hours, latitudes, longitudes)]
+        return Decoding.of({}, BY_COLUMN[field.column]).decode(stored).transpose(1, 2, 0)
 
 
 def _first(values: Floats, *_: None) -> Floats:

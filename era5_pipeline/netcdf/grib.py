@@ -619,7 +619,7 @@ class GribReader:
         _memory.give_back(self._in_memory)
         self._in_memory = 0
 
-    def lazy(self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions) -> Delayed:
+    def values(self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions) -> Delayed:
         """The values at these positions, which dask computes: float32 (latitude, longitude, hour).
 
         Positions must ascend along each axis. Missing values are NaN; units are the table's.

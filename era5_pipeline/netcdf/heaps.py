@@ -111,19 +111,15 @@ def _find_broken_heap(path: Path) -> int | None:
     """The position of the first unsound heap, if any."""
     with path.open("rb") as file:
         descriptor = file.fileno()
-        if not _has_8_byte_sizes(os.pread(descriptor, _HEADER_BYTES, 0)):
+        superblock = os.pread(descriptor, _HEADER_BYTES, 0)
+        # Sizes take eight bytes in all files written by netCDF.
+        if superblock[14 if superblock[8] < 2 else 10] != 8:
             return 0
         size = os.fstat(descriptor).st_size
         for at in _heaps(descriptor, size):
             if not _is_intact(descriptor, at, size):
                 return at
     return None
-
-
-def _has_8_byte_sizes(superblock: bytes) -> bool:
-    """Return True if sizes in the file take eight bytes, as in all files written by netCDF."""
-    at = 14 if superblock[8] < 2 else 10
-    return superblock[at] == 8
 
 
 def _heaps(descriptor: int, size: int) -> Iterator[int]:

@@ -111,7 +111,8 @@ def _cut(member: _Member, month: Month, target: Path) -> Path:
     with emptied_on_error([target]), full_disk_named(target.parent):
         try:
             whole = netCDF4.Dataset(member.file.path)
-            _require_no_groups(whole, member)
+            if whole.groups:
+                raise BadFileError(member.file.shown, "it has groups", remedy=_REMEDY)  # noqa: TRY301
             part = netCDF4.Dataset(target, "w", format=whole.data_model)
             part.setncatts({name: whole.getncattr(name) for name in whole.ncattrs()})
             for name, dimension in whole.dimensions.items():
@@ -129,11 +130,6 @@ def _cut(member: _Member, month: Month, target: Path) -> Path:
                 if dataset is not None:
                     close_anyway(dataset)
     return target
-
-
-def _require_no_groups(whole: netCDF4.Dataset, member: _Member) -> None:
-    if whole.groups:
-        raise BadFileError(member.file.shown, "it has groups", remedy=_REMEDY)
 
 
 def _copy(variable: Any, part: netCDF4.Dataset, taken: dict[str, slice]) -> None:  # noqa: ANN401  # untyped library

@@ -51,12 +51,9 @@ class ForeignDataError(Exception):
 
 
 def require_own_data(path: Path, *, is_hdf5: bool) -> frozenset[str]:
-    """Check that all values are in the file itself, and not more than ERA5 can have.
+    """Check that all values are in the file itself, and not more than ERA5 can have (`ForeignDataError`).
 
     Returns the names of variables whose values are declared but were never written.
-
-    Raises:
-        ForeignDataError: if not, saying where or how many they are.
     """
     stat = path.stat()
     on_disk = stat.st_blocks * _BLOCK_BYTES

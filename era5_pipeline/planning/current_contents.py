@@ -12,6 +12,7 @@ from era5_pipeline.lake.open_lake import open_lake, wants_lake
 from era5_pipeline.model.errors import Era5Error, NoDatabaseError, UsageError, disk_errors
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
+from era5_pipeline.planning.updates import final_in_earlier_source
 from era5_pipeline.postgres.connect import DATABASE, Warehouse, no_database_in
 from era5_pipeline.postgres.embedded.server import EmbeddedServer
 from era5_pipeline.postgres.server_errors import server_errors
@@ -26,14 +27,14 @@ from era5_pipeline.warehouse.schema import existing_layout
 from era5_pipeline.warehouse.space import read_space
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import psycopg
 
-    from era5_pipeline.lake.months import MonthInLake
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
+    from era5_pipeline.planning.updates import FinalMonths
     from era5_pipeline.sources.source import Source
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry, MonthContents
     from era5_pipeline.warehouse.space import Space
@@ -134,9 +135,6 @@ def _free(folder: Path) -> tuple[int, int]:
     return shutil.disk_usage(folder).free, folder.stat().st_dev
 
 
-# --- Months that need no load, because the table already holds what the source has ---
-
-
 # Records read from a store at a time: its response time exceeds that of reading them.
 _READ_AT_ONCE = 16
 
@@ -152,9 +150,34 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
         if wants_lake(settings):
             # A month that the lake lacks is run again, though the table has it.
             in_lake = open_lake(settings).months(connection)
-            held = {month: parts for month, parts in held.items() if _is_in_lake(in_lake[month], parts)}
+            for month, parts in list(held.items()):
+                fingerprints = (one for part in parts for one in part.fingerprints)
+                if not in_lake[month].is_of(sum(part.rows for part in parts), fingerprints):
+                    del held[month]
     if settings.force:
         return frozenset()
+    # Of several sources, each may have given the month; an earlier one confirms or replaces what a later one gave.
+    of_each = (_unchanged(settings.of_source(name), months, held) for name in settings.source_names)
+    final: FinalMonths = {}
+    unchanged = frozenset(month for of_source in of_each for month in of_source)
+    replaced = (
+        month
+        for month in unchanged
+        for part in held.get(month, ())
+        if _may_be_replaced(settings, part) and final_in_earlier_source(settings, part, final)
+    )
+    return unchanged - set(replaced)
+
+
+def _may_be_replaced(settings: Settings, part: LedgerEntry) -> bool:
+    """Return True if a load with these settings may replace rows of the part: of its places, with all its columns."""
+    area, columns = settings.wanted_locations, {v.column for v in settings.wanted_variables or DEFAULT_VARIABLES}
+    return (area is None or part.location_ids.overlaps(area)) and set(part.column_names) <= columns
+
+
+def _unchanged(
+    settings: Settings, months: tuple[Month, ...], held: Mapping[Month, Sequence[LedgerEntry]]
+) -> frozenset[Month]:
     source = source_of(settings)
 
     def is_unchanged(month: Month) -> bool:
@@ -172,10 +195,6 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
         )
 
 
-def _is_in_lake(found: MonthInLake, parts: Sequence[LedgerEntry]) -> bool:
-    return found.is_of(sum(part.rows for part in parts), (one for part in parts for one in part.fingerprints))
-
-
 def _is_unchanged(settings: Settings, source: Source, month: Month, parts: Sequence[LedgerEntry]) -> bool:
     """Return True if a part of the month equals what the source has."""
     raw = source.known(month) if parts else None
@@ -190,7 +209,7 @@ def _is_unchanged(settings: Settings, source: Source, month: Month, parts: Seque
     area = settings.wanted_locations
     return any(
         part.state == "loaded"
-        and part.sources == (source.name,)
+        and (part.sources == (source.name,) or (part.confirmed is not None and part.confirmed.source == source.name))
         and wanted <= set(part.column_names)
         and (area.is_subset_of(part.location_ids) if area is not None else part.area is None and not part.is_cut)
         for part in parts

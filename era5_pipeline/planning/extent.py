@@ -161,7 +161,9 @@ class Load:
         Accumulations begin at 1940-01-01 07:00: earlier hours are requested, and empty.
         """
         asked = min(self.hours_at_most or month.hours, month.hours)
-        hours = [max(0, asked - _hours_before(variable, month)) for variable in self.variables]
+        # Those of the month before a variable begins are not there.
+        before = [max(0, hour_of(variable.first_valid) - hour_of(month.start)) for variable in self.variables]
+        hours = [max(0, asked - hours_before) for hours_before in before]
         accumulated = sum(n for n, v in zip(hours, self.variables, strict=True) if v.step_type != "instant")
         return Size(
             hours=max(hours),
@@ -189,8 +191,3 @@ def default_area(source: SourceName) -> Area:
 def grid_indices(area: Area) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The indices of the area's latitudes and longitudes: equal for equal sets of locations."""
     return tuple(area.latitude_indices().tolist()), tuple(area.longitude_indices().tolist())
-
-
-def _hours_before(variable: Variable, month: Month) -> int:
-    """Return the hours of the month before the variable begins."""
-    return max(0, hour_of(variable.first_valid) - hour_of(month.start))

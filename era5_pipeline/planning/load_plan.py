@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
@@ -92,6 +93,12 @@ class Plan:
         area = None if load.points is not None else "global" if load.is_global else str(load.area)
         store = self.storage.store_bytes
         known = self.contents.months is not None
+        figures = {
+            "download_bytes": self.bytes.download,
+            "raw_bytes": self.bytes.raw,
+            "parquet_bytes": self.bytes.parquet,
+            "table_bytes": self.bytes.table,
+        }
         return {
             "from": str(load.months[0]),
             "to": str(load.months[-1]),
@@ -122,10 +129,7 @@ class Plan:
             "fields_allowed_per_request": MAX_FIELDS if has_limit else None,
             "rows": size.rows,
             "values": size.values,
-            "download_bytes": round(self.bytes.download.value),
-            "raw_bytes": round(self.bytes.raw.value),
-            "parquet_bytes": round(self.bytes.parquet.value),
-            "table_bytes": round(self.bytes.table.value),
+            **{name: round(figure.value) for name, figure in figures.items()},
             "table_bytes_in_columnstore": round(self.bytes.columnstore),
             **({} if self.chunks is None else {"chunks": self.chunks.to_json()}),
             "hours": {
@@ -134,10 +138,7 @@ class Plan:
                 "all": seconds.all / 3600,
             },
             "known_from": {
-                "download_bytes": self.bytes.download.known_from,
-                "raw_bytes": self.bytes.raw.known_from,
-                "parquet_bytes": self.bytes.parquet.known_from,
-                "table_bytes": self.bytes.table.known_from,
+                **{name: figure.known_from for name, figure in figures.items()},
                 "raw_hours": seconds.raw.known_from,
                 "all_but_raw_hours": seconds.load.known_from,
             },
@@ -152,18 +153,21 @@ class Plan:
         }
 
 
-# --- Warnings about a planned load: what does not fit or cannot be loaded yet, and what to do ---
-
-
 def plan_warnings(plan: Plan) -> tuple[str, ...]:
     """Return the warnings, one sentence each."""
-    return (*_time_warnings(plan), *_disk_warnings(plan), *_file_warnings(plan))
+    found = [*_time_warnings(plan), *_disk_warnings(plan)]
+    if plan.load.is_open:
+        found.append(
+            "the files are not opened, and may hold fewer months, variables and locations: these figures are upper "
+            "limits; --variables and --area lower them"
+        )
+    return tuple(found)
 
 
 def _time_warnings(plan: Plan) -> Iterator[str]:
     if early := plan.months("early"):
-        day = plan.complete_from[early[-1]].date()
-        yield f"{spans(early)} cannot be complete yet, and {_is(early)} not counted: load {_it(early)} from {day} on"
+        day, them = plan.complete_from[early[-1]].date(), "it" if len(early) == 1 else "them"
+        yield f"{spans(early)} cannot be complete yet, and {_is(early)} not counted: load {them} from {day} on"
     if future := plan.months("future"):
         begun = [month for month in plan.load.months if month < future[0]]
         end = f"; end with --to {begun[-1]}" if begun else ""
@@ -172,10 +176,6 @@ def _time_warnings(plan: Plan) -> Iterator[str]:
 
 def _is(months: Sequence[Month]) -> str:
     return "is" if len(months) == 1 else "are"
-
-
-def _it(months: Sequence[Month]) -> str:
-    return "it" if len(months) == 1 else "them"
 
 
 def _disk_warnings(plan: Plan) -> Iterator[str]:
@@ -197,14 +197,6 @@ def _disk_warnings(plan: Plan) -> Iterator[str]:
             f"the disk of the embedded server has {decimal(disks.table_free_bytes)} free, and the table takes "
             f"{decimal(round(table))}: use another server (ERA5_DATABASE_URL), or take {smaller}"
             + ("" if plan.contents.layout == "columnstore" else columnstore)
-        )
-
-
-def _file_warnings(plan: Plan) -> Iterator[str]:
-    if plan.load.is_open:
-        yield (
-            "the files are not opened, and may hold fewer months, variables and locations: these figures are upper "
-            "limits; --variables and --area lower them"
         )
 
 
@@ -232,7 +224,7 @@ def _opened_chunks(settings: Settings, load: Load) -> tuple[Load, Callable[[Sequ
     from era5_pipeline.sources.zarr.chunk_plan import area_of, plan_chunks, stored_rates  # noqa: PLC0415  # slow
     from era5_pipeline.sources.zarr.source import ZarrSource  # noqa: PLC0415  # slow
 
-    source = source_of(settings)
+    source = source_of(settings, logging.getLogger(__name__).warning)
     assert isinstance(source, ZarrSource)  # noqa: S101  # for type checkers
     with source.for_months(load.months).opened() as (store, layout):
         axes = layout.axes_of(source.request.area)
@@ -281,7 +273,12 @@ def make_plan(
     chunks = None
     if count_chunks is not None and sizes:
         chunks = count_chunks([month for month, state in states.items() if state in TO_LOAD])
-        all_bytes = replace(all_bytes, download=_bytes_of_chunks(chunks))
+        if chunks.bytes is None:
+            known_from = "at most: the chunks as numbers, since the sizes are not told"
+            download = Figure(float(chunks.decoded_bytes), known_from)
+        else:
+            download = Figure(float(chunks.bytes), "by the size of one chunk of each variable")
+        all_bytes = replace(all_bytes, download=download)
         size = replace(size, requests=chunks.requests)
     policy = policy or StoragePolicy()
     room = MonthDiskUse.of(load, largest, largest_bytes, policy.flat_format)
@@ -305,12 +302,6 @@ def make_plan(
         chunks=chunks,
     )
     return replace(plan, warnings=plan_warnings(plan))
-
-
-def _bytes_of_chunks(chunks: ChunkPlan) -> Figure:
-    if chunks.bytes is None:
-        return Figure(float(chunks.decoded_bytes), "at most: the chunks as numbers, since the sizes are not told")
-    return Figure(float(chunks.bytes), "by the size of one chunk of each variable")
 
 
 def _part_of_request(load: Load, parts: Sequence[LedgerEntry]) -> LedgerEntry | None:

@@ -5,15 +5,18 @@ Decides from the ledger and the time; the months are run by `defs.schedules` and
 
 from __future__ import annotations
 
+import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.errors import Era5Error, UsageError
 from era5_pipeline.model.grid import Location, points_text
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.source_kinds import YOUNG_MONTHS, names_of, source_kind
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
+from era5_pipeline.sources.open_source import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,11 +25,15 @@ if TYPE_CHECKING:
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry, MonthContents
 
+    # By source and columns.
+    FinalMonths = dict[tuple[str, tuple[str, ...]], frozenset[Month]]
+
 # The most missed months to catch up on. Beyond a year, use a backfill.
 _MAX_MISSED_MONTHS = 12
 # Days from a month's request until its absence is reported: the service sometimes publishes late, and requests wait in
 # a queue.
 _GRACE_DAYS = 2
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -98,16 +105,24 @@ def current_month(settings: Settings, contents: Sequence[MonthContents], now: da
 
 
 def revisions(settings: Settings, contents: Sequence[MonthContents], now: datetime) -> tuple[Update, ...]:
-    """Parts of months with preliminary hours old enough to be final: requested again, as they were loaded."""
-    parts = {month.month: len(month.parts) for month in contents}
-    return tuple(
-        Update(
-            part.month,
-            f"{part.month}{f', {part.location_ids},' if parts[part.month] > 1 else ''} holds preliminary hours",
-            _same_request(settings, part),
-        )
-        for part in parts_to_revise(contents, now, settings.revise_after_months)
-    )
+    """Parts of months that a source may have in a better form by now: requested again, as they were loaded.
+
+    They have preliminary hours old enough to be final; or, of several sources, one before the part's own has the month
+    in final form, which that one then gives.
+    """
+    final: FinalMonths = {}
+    preliminary = {(part.month, part.part) for part in parts_to_revise(contents, now, settings.revise_after_months)}
+    found = []
+    for month in sorted(contents, key=lambda one: one.month):
+        for part in sorted(month.parts, key=lambda one: one.part):
+            earlier = final_in_earlier_source(settings, part, final)
+            if earlier is None and (part.month, part.part) not in preliminary:
+                continue
+            where = f", {part.location_ids}," if len(month.parts) > 1 else ""
+            is_from = f"is from {part.source}, and {earlier} has it in final form"
+            reason = f"{part.month}{where} {'holds preliminary hours' if part.is_preliminary else is_from}"
+            found.append(Update(part.month, reason, _same_request(settings, part, earlier)))
+    return tuple(found)
 
 
 def newest_complete_month(now: datetime, available_after_days: int) -> Month:
@@ -153,13 +168,40 @@ def _is_old_enough(part: LedgerEntry, now: datetime, after_months: int) -> bool:
     return kind.is_service and part.month.number <= Month.of(now).number - 1 - months
 
 
-def _same_request(settings: Settings, entry: LedgerEntry) -> dict[str, Any]:
-    """Overrides that repeat the part's own request, so that today's settings do not change its area."""
-    overrides: dict[str, Any] = {"refetch": True, "source": entry.source}
+def final_in_earlier_source(settings: Settings, part: LedgerEntry, final: FinalMonths) -> str | None:
+    """The first of several sources before the part's own that has its month in final form; None: no such source.
+
+    A source that has confirmed the part counts as its own. It must have all columns of the part. `final` keeps what
+    each source has said of columns, which takes a look at its store; one that does not answer has nothing.
+    """
+    names = settings.source_names
+    if part.source not in names:
+        return None
+    own = {part.source, *(() if part.confirmed is None else (part.confirmed.source,))}
+    for name in names[: min(names.index(one) for one in own.intersection(names))]:
+        asked = (name, part.column_names)
+        if asked not in final:
+            final[asked] = frozenset()
+            of_columns = settings.model_copy(update={"variables": ",".join(part.column_names)})
+            with suppress(Era5Error):
+                final[asked] = source_of(of_columns.of_source(name), _log.warning).final_months()
+        if part.month in final[asked] and part.location_ids.is_rectangle:
+            return name
+    return None
+
+
+def _same_request(settings: Settings, entry: LedgerEntry, name: str | None) -> dict[str, Any]:
+    """Overrides that repeat the part's own request, so that today's settings do not change its area.
+
+    `name` is the source to ask, None for that of the part.
+    """
+    overrides: dict[str, Any] = {"refetch": True, "source": name or entry.source}
     wanted_area = None if settings.wanted_area is None else str(settings.wanted_area)
-    if entry.area != wanted_area:
+    if name is not None and source_kind(entry.source).is_series:
+        overrides["area"] = str(entry.location_ids.hull)
+    elif entry.area != wanted_area:
         overrides["area"] = entry.area or "global"
-    if source_kind(entry.source).is_series:
+    if name is None and source_kind(entry.source).is_series:
         overrides["point"] = points_text(map(Location.of_id, entry.location_ids.ids().tolist()))
     held = list(entry.column_names)
     wanted = [variable.column for variable in settings.wanted_variables or DEFAULT_VARIABLES]

@@ -23,19 +23,12 @@ from era5_pipeline.model.errors import (
     TransientError,
     UsageError,
 )
+from era5_pipeline.postgres import urls
 from era5_pipeline.postgres.embedded.data_folder import known_homes
 from era5_pipeline.postgres.embedded.server import EmbeddedDatabaseWatch, EmbeddedServer
 from era5_pipeline.postgres.schema_version import VERSION_QUERY, checked_version, require_usable
 from era5_pipeline.postgres.server_errors import connection_remedy, lost_connections, server_errors, translate_error
 from era5_pipeline.postgres.server_version import require_supported
-from era5_pipeline.postgres.urls import (
-    database_of,
-    given_dagster_url,
-    given_warehouse_url,
-    url_parameters,
-    with_database,
-    without_password,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -59,8 +52,8 @@ _DEAD_CONNECTION_LIMITS = {
 # How many other homes with a database a message names.
 _NAMED_HOMES = 3
 _NAME_ANOTHER = (
-    "The first era5 load creates it. If yours is elsewhere, name it: set ERA5_HOME to its folder, or ERA5_DATABASE_URL "
-    "to the URL of its server and database."
+    "The first load creates it, such as era5 load --place Jakarta. If yours is elsewhere, name it: set ERA5_HOME to "
+    "its folder, or ERA5_DATABASE_URL to the URL of its server and database."
 )
 # Both in one round trip. For a user named era5, the default search path would create the table weather in the ledger's
 # schema, where nobody else looks for it.
@@ -91,7 +84,7 @@ class Warehouse:
     @property
     def shown(self) -> str:
         """The URL without its password."""
-        return without_password(self.url)
+        return urls.without_password(self.url)
 
     def connect(self, session: Mapping[str, str] | None = None) -> psycopg.Connection:
         """Open a connection in autocommit mode and UTC, with these additional session settings.
@@ -113,7 +106,7 @@ class Warehouse:
         return self._connect(session)
 
     def _connect(self, session: Mapping[str, str] | None) -> psycopg.Connection:
-        given = url_parameters(self.url)
+        given = urls.url_parameters(self.url)
         settings = {"TimeZone": "UTC", **(session or {})}
         own_options = " ".join((given.get("options", ""), *(f"-c {name}={value}" for name, value in settings.items())))
         limits: dict[str, Any] = {name: value for name, value in _DEAD_CONNECTION_LIMITS.items() if name not in given}
@@ -132,7 +125,8 @@ class Warehouse:
         except psycopg.OperationalError as error:
             if _says_missing(self.url, error):
                 raise NoDatabaseError(
-                    f"there is no database {database_of(self.url)!r} on the server: {self.shown}", remedy=_NAME_ANOTHER
+                    f"there is no database {urls.database_of(self.url)!r} on the server: {self.shown}",
+                    remedy=_NAME_ANOTHER,
                 ) from error
             raise _no_connection(self.url, error) from error
         try:
@@ -149,7 +143,7 @@ class Warehouse:
 
 def _no_connection(url: str, error: psycopg.OperationalError) -> Era5Error:
     message = " ".join(str(error).split())
-    what = f"{without_password(url)}: {message}"
+    what = f"{urls.without_password(url)}: {message}"
     if any(words in message for words in _NONE_FREE):
         return TransientError(what, remedy="Try again in a moment, or raise max_connections.")
     if _ping(url) == pq.Ping.REJECT:
@@ -159,8 +153,24 @@ def _no_connection(url: str, error: psycopg.OperationalError) -> Era5Error:
 
 def ensure_database(url: str) -> None:
     """Create the database that the URL names, if it does not exist."""
-    if not _database_exists(url):
-        _create_database(url)
+    if _database_exists(url):
+        return
+    name = urls.database_of(url)
+    try:
+        with psycopg.connect(
+            urls.with_database(url, "postgres"), autocommit=True, connect_timeout=_CONNECT_SECONDS
+        ) as maintenance:
+            maintenance.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    except (psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
+        return  # another process created it first
+    except psycopg.errors.ObjectInUse as error:  # a session uses the template database
+        raise translate_error(error, f"creating {urls.without_password(url)}") from error
+    except psycopg.Error as error:
+        raise ServerUnsuitableError(
+            f"{urls.without_password(url)}: the database does not exist and could not be created "
+            f"({translate_error(error, 'CREATE DATABASE').message})",
+            remedy=f"Let an administrator run: CREATE DATABASE {name} OWNER <your user>;",
+        ) from error
 
 
 def _database_exists(url: str) -> bool:
@@ -176,42 +186,23 @@ def _database_exists(url: str) -> bool:
 
 def _says_missing(url: str, error: psycopg.OperationalError) -> bool:
     """Return True if connecting failed because the database does not exist."""
-    if f'database "{database_of(url)}" does not exist' in str(error):
+    if f'database "{urls.database_of(url)}" does not exist' in str(error):
         return True
-    return _ping(url) == pq.Ping.OK and _is_missing(url)
-
-
-def _ping(url: str) -> pq.Ping:
-    return pq.Ping(pq.PGconn.ping(conninfo.make_conninfo(url, connect_timeout=_PING_SECONDS).encode()))
-
-
-def _is_missing(url: str) -> bool:
-    """Return True if the server answers but has no such database; for servers whose messages are not in English."""
+    if _ping(url) != pq.Ping.OK:
+        return False
+    # Servers whose messages are not in English are asked.
     try:
-        with psycopg.connect(with_database(url, "postgres"), connect_timeout=_CONNECT_SECONDS) as maintenance:
-            found = maintenance.execute("SELECT FROM pg_database WHERE datname = %s", (database_of(url),)).fetchone()
+        with psycopg.connect(urls.with_database(url, "postgres"), connect_timeout=_CONNECT_SECONDS) as maintenance:
+            found = maintenance.execute(
+                "SELECT FROM pg_database WHERE datname = %s", (urls.database_of(url),)
+            ).fetchone()
     except psycopg.OperationalError:
         return False
     return found is None
 
 
-def _create_database(url: str) -> None:
-    name = database_of(url)
-    try:
-        with psycopg.connect(
-            with_database(url, "postgres"), autocommit=True, connect_timeout=_CONNECT_SECONDS
-        ) as maintenance:
-            maintenance.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-    except (psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
-        return  # another process created it first
-    except psycopg.errors.ObjectInUse as error:  # a session uses the template database
-        raise translate_error(error, f"creating {without_password(url)}") from error
-    except psycopg.Error as error:
-        raise ServerUnsuitableError(
-            f"{without_password(url)}: the database does not exist and could not be created "
-            f"({translate_error(error, 'CREATE DATABASE').message})",
-            remedy=f"Let an administrator run: CREATE DATABASE {name} OWNER <your user>;",
-        ) from error
+def _ping(url: str) -> pq.Ping:
+    return pq.Ping(pq.PGconn.ping(conninfo.make_conninfo(url, connect_timeout=_PING_SECONDS).encode()))
 
 
 @contextmanager
@@ -227,10 +218,10 @@ def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Ware
             `Warehouse.connect` raises it.
         WarehouseError: if no server is reachable.
     """
-    if (url := given_warehouse_url(settings)) is not None:
+    if (url := urls.given_warehouse_url(settings)) is not None:
         if create:
             ensure_database(url)
-        with lost_connections(f"using {without_password(url)}"):
+        with lost_connections(f"using {urls.without_password(url)}"):
             yield Warehouse(url, upgrades=create)
         return
     server = EmbeddedServer(settings.home)
@@ -240,7 +231,7 @@ def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Ware
         url = server.url(DATABASE)
         if create:
             ensure_database(url)
-        with lost_connections(f"using {without_password(url)}"):
+        with lost_connections(f"using {urls.without_password(url)}"):
             yield Warehouse(url, upgrades=create, revive=revive)
 
 
@@ -279,7 +270,7 @@ def start_warehouse(settings: Settings, port: int | None = None) -> Warehouse:
 
     With `port`, it also listens on this port of 127.0.0.1 (`tcp_warehouse`).
     """
-    if (given := given_warehouse_url(settings)) is not None:
+    if (given := urls.given_warehouse_url(settings)) is not None:
         if port is not None:
             raise _not_embedded()
         return Warehouse(given)
@@ -317,5 +308,5 @@ def has_dagster(warehouse: Warehouse, settings: Settings) -> bool:
 
 
 def _dagster_url(warehouse: Warehouse, settings: Settings) -> str:
-    url = given_dagster_url(settings)
-    return url or with_database(warehouse.url, database_of(warehouse.url) + DAGSTER_SUFFIX)
+    url = urls.given_dagster_url(settings)
+    return url or urls.with_database(warehouse.url, urls.database_of(warehouse.url) + DAGSTER_SUFFIX)

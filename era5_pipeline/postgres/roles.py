@@ -7,7 +7,7 @@ roles and passwords are the administrator's business.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, LiteralString
 
 from psycopg import sql
@@ -92,11 +92,6 @@ class Roles:
     def names(self) -> tuple[str, str, str]:
         """All three."""
         return self.owner, self.loader, self.reader
-
-    @property
-    def identifiers(self) -> dict[str, sql.Identifier]:
-        """The quoted names by role, for statements."""
-        return {name: sql.Identifier(getattr(self, name)) for name in ("owner", "loader", "reader")}
 
 
 def weather_schema(connection: psycopg.Connection[Any]) -> str:
@@ -221,7 +216,12 @@ def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str
         for name in created:
             connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(name)))
         own, functions = _made_by_owners(connection)
-        _grant_role(connection, roles.loader, roles.owner)
+        if connection.execute("SELECT pg_has_role(%s, %s, 'MEMBER')", (roles.owner, roles.loader)).fetchone() != (
+            True,
+        ):
+            connection.execute(
+                sql.SQL("GRANT {} TO {}").format(sql.Identifier(roles.loader), sql.Identifier(roles.owner))
+            )
         _join(connection, roles.owner)
         _own_tables(connection, roles, own, functions)
         connection.execute(
@@ -229,7 +229,7 @@ def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str
                 database=sql.Identifier(connection.info.dbname),
                 schema=sql.Identifier(weather_schema(connection)),
                 functions=sql.SQL(", ").join(map(sql.SQL, functions)),
-                **roles.identifiers,
+                **{role: sql.Identifier(name) for role, name in asdict(roles).items()},
             )
         )
         # What was made before the roles; what is made later grants it itself.
@@ -292,11 +292,6 @@ def _quoted(name: str) -> str:
 def _existing(connection: psycopg.Connection[Any], roles: Roles) -> set[str]:
     rows = connection.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY(%s)", (list(roles.names),)).fetchall()
     return {name for (name,) in rows}
-
-
-def _grant_role(connection: psycopg.Connection[Any], role: str, member: str) -> None:
-    if connection.execute("SELECT pg_has_role(%s, %s, 'MEMBER')", (member, role)).fetchone() != (True,):
-        connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), sql.Identifier(member)))
 
 
 def _join(connection: psycopg.Connection[Any], role: str) -> None:

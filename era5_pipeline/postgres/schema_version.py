@@ -28,7 +28,7 @@ def _step(name: str) -> Step:
 # The first creates version 1 in an empty database, each later one upgrades from the previous version. Once released, a
 # step never changes: some databases have taken it. Objects that loads create or replace by themselves (views,
 # functions, comments, columns of variables) need no step.
-STEPS: tuple[Step, ...] = tuple(map(_step, ("schema", "schema_2", "schema_3", "schema_4")))
+STEPS: tuple[Step, ...] = tuple(map(_step, ("schema", "schema_2", "schema_3", "schema_4", "schema_5", "schema_6")))
 SCHEMA_VERSION = len(STEPS)
 
 # Reads catalogues only, so it needs no privilege and the function may be missing. No row: no schema era5.

@@ -193,9 +193,6 @@ def read_field(
     return hour_field(time, variable, rows["location_id"], rows["value"])
 
 
-# --- Values of one column in a box (hours, latitudes, longitudes), read packed, in pieces of bounded size ---
-
-
 # The most values that one statement reads (the server takes 16 bytes for each: 64 MB), alone and with a second session.
 _MOST_VALUES = 4_000_000
 _MOST_VALUES_BESIDE = 1_000_000

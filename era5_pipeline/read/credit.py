@@ -8,7 +8,7 @@ so the same data give the same picture on any day. For several years it is "1940
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from era5_pipeline.model.months import Month, spans
 from era5_pipeline.model.source_kinds import ORIGIN_TEXTS, ORIGINS, VERSION_TEXTS, source_kind, version_of_all
@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.model.location_set import LocationSet
-    from era5_pipeline.model.source_kinds import Version, VersionOfAll
+    from era5_pipeline.model.source_kinds import Snapshot, Version, VersionOfAll
     from era5_pipeline.read.held import PartVersion
 
+_Key = TypeVar("_Key")
 _COPERNICUS = "Contains modified Copernicus Climate Change Service information"
 SAMPLE_CREDIT = "Generated sample data, not ERA5"
 UNKNOWN_CREDIT = "Source unknown"
 # The most spans of months that the credit names for a version.
 _SHOWN_SPANS = 2
+# Versions that no file or store has stated.
+_NOT_STATED: tuple[Version, ...] = ("unknown", "final by age")
 _NOTHING_REAL = "not ERA5: these numbers say nothing about the real weather"
 
 
@@ -54,11 +57,17 @@ def era5_credit(first_year: int, last_year: int) -> str:
 
 @dataclass(frozen=True)
 class DataOrigin:
-    """The origin of hours, by the ledger: the sources, the months by version of their hours, and the credit line."""
+    """The origin of hours, by the ledger: the sources, the months by version of their hours, and the credit line.
+
+    `snapshots` are the months by state of their source's store, of stores that have several; `confirmed` the months of
+    which another source has the same values, within the quantum of each variable, by that source and its snapshot.
+    """
 
     sources: tuple[str, ...] = ()
     versions: Mapping[Version, tuple[Month, ...]] = field(default_factory=dict)
     credit: str = UNKNOWN_CREDIT
+    snapshots: Mapping[Snapshot, tuple[Month, ...]] = field(default_factory=dict)
+    confirmed: Mapping[str, tuple[Month, ...]] = field(default_factory=dict)
 
     @property
     def notice(self) -> str | None:
@@ -79,9 +88,11 @@ class DataOrigin:
 
     @property
     def attributes(self) -> dict[str, str]:
-        """Versions, credit and any notice by the names that files and JSON give them."""
+        """Versions, credit, any notice, snapshots and confirmations by the names that files and JSON give them."""
         notice = {"notice": self.notice} if self.notice else {}
-        return {**notice, "era5_versions": self.era5_versions, "credit": self.credit}
+        stores = {"snapshots": _in_words(self.snapshots), "confirmed_by": _in_words(self.confirmed)}
+        said = {name: text for name, text in stores.items() if text}
+        return {**notice, "era5_versions": self.era5_versions, "credit": self.credit, **said}
 
 
 UNKNOWN_ORIGIN = DataOrigin()
@@ -143,19 +154,32 @@ def origin_of(parts: Iterable[PartVersion], start: datetime | None = None, end: 
         *(f"{some}{shift.text}" for shift in shifts if shift is not None),
         *(f"{some_of}{doubt}" for doubt in doubts),
     ]
-    return DataOrigin(sources, versions, "; ".join(credit))
+    read = _months_by((snapshot, part.month) for part in parts for snapshot in part.snapshots)
+    snapshots = {snapshot: read[snapshot] for snapshot in sorted(read, key=lambda one: one.written_at)}
+    confirmed = _months_by((part.confirmed, part.month) for part in parts if part.confirmed is not None)
+    return DataOrigin(sources, versions, "; ".join(credit), snapshots, confirmed)
+
+
+def _in_words(months_by: Mapping[Any, tuple[Month, ...]]) -> str:
+    return "; ".join(f"{key}: {spans(months)}" for key, months in months_by.items())
+
+
+def _months_by(found: Iterable[tuple[_Key, Month]]) -> dict[_Key, tuple[Month, ...]]:
+    months: dict[_Key, set[Month]] = {}
+    for key, month in found:
+        months.setdefault(key, set()).add(month)
+    return {key: tuple(sorted(of_key)) for key, of_key in months.items()}
 
 
 def _months_by_version(
-    parts: Iterable[PartVersion], start: datetime | None, end: datetime | None
+    parts: Collection[PartVersion], start: datetime | None, end: datetime | None
 ) -> dict[Version, tuple[Month, ...]]:
     """The months of parts, by the version of those of their hours that are within."""
-    found: dict[Version, set[Month]] = {}
-    for part in parts:
-        found.setdefault(_version_within(part, start, end), set()).add(part.month)
-        if sample_notice(part.sources):
-            found.setdefault("generated", set()).add(part.month)
-    return {version: tuple(sorted(months)) for version, months in found.items()}
+    own = ((_version_within(part, start, end), part.month) for part in parts)
+    generated: Iterable[tuple[Version, Month]] = (
+        ("generated", part.month) for part in parts if sample_notice(part.sources)
+    )
+    return _months_by((*own, *generated))
 
 
 def _version_within(part: PartVersion, start: datetime | None, end: datetime | None) -> Version:
@@ -177,6 +201,10 @@ def _version_words(versions: Mapping[Version, tuple[Month, ...]]) -> str:
     preliminary = sorted({*real.get("preliminary", ()), *real.get("mixed", ())})
     named = [
         *([f"{VERSION_TEXTS['mixed']}: {spans(preliminary, shown=_SHOWN_SPANS)}"] if preliminary else []),
-        *([f"{VERSION_TEXTS['unknown']}: {spans(real['unknown'], shown=_SHOWN_SPANS)}"] if "unknown" in real else []),
+        *(
+            f"{VERSION_TEXTS[version]}: {spans(real[version], shown=_SHOWN_SPANS)}"
+            for version in _NOT_STATED
+            if version in real
+        ),
     ]
     return "; ".join([*named, *(["others final"] if "final" in real else [])])

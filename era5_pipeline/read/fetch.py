@@ -1,4 +1,4 @@
-"""Query results as numpy arrays, packed by the server or row by row; an empty table is a `NoDataError`."""
+"""Query results as numpy arrays, packed by the server or row by row; an empty table is a `NotLoadedError`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from era5_pipeline.model.derived_variables import DERIVED
-from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.model.errors import NotLoadedError
 from era5_pipeline.model.times import POSTGRES_EPOCH_SECONDS
 
 if TYPE_CHECKING:
@@ -81,16 +81,16 @@ def value_of(column: str) -> sql.Composable:
 
 @contextmanager
 def table_required() -> Iterator[None]:
-    """Raise `NoDataError` instead of `UndefinedTable`."""
+    """Raise `NotLoadedError` instead of `UndefinedTable`."""
     try:
         yield
     except psycopg.errors.UndefinedTable:
         raise nothing_loaded() from None
 
 
-def nothing_loaded() -> NoDataError:
+def nothing_loaded() -> NotLoadedError:
     """The error for a table without rows."""
-    return NoDataError(
+    return NotLoadedError(
         "the table weather is empty: no month has been loaded yet",
         remedy="Load a month first: era5 load --from 2023-01.",
     )

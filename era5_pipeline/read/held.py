@@ -16,8 +16,8 @@ from era5_pipeline.model.derived_variables import DERIVED, stored_columns
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import GridWindow, LocationSet
 from era5_pipeline.model.months import Month, month_range, runs_of, spans
-from era5_pipeline.model.source_kinds import PRELIMINARY, source_kind, version_of
-from era5_pipeline.model.times import hours_in
+from era5_pipeline.model.source_kinds import PRELIMINARY, Snapshot, named_store, source_kind, version_of
+from era5_pipeline.model.times import hours_in, hours_of_month, time_of
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_NAME, named_columns
 from era5_pipeline.read.fetch import fetch_array, nothing_loaded, table_required, value_of
 from era5_pipeline.runtime.project_files import read_sql
@@ -71,7 +71,9 @@ class PartVersion:
 
     `version` is "generated" if all these sources generate their data. In a mixed part, `others` is the version of the
     hours that are not preliminary. `interpolated` is the shift of values between the grid points, None on the grid;
-    `origin` says whose word it is that the values are of ERA5, None if that was not recorded.
+    `origin` says whose word it is that the values are of ERA5, None if that was not recorded. `snapshots` are the
+    states of the sources' stores that were read, of those that have several. `confirmed` is the source, with the
+    snapshot of its store, whose values equalled these within the quantum of each variable.
     """
 
     month: Month
@@ -81,6 +83,8 @@ class PartVersion:
     interpolated: grid.Shift | None = None
     origin: Origin | None = None
     others: Version = "final"
+    snapshots: tuple[Snapshot, ...] = ()
+    confirmed: str | None = None
 
 
 def part_versions(
@@ -103,22 +107,25 @@ def part_versions(
     }
     rows = ledger_rows(connection, "place_versions", parameters)
     return tuple(
-        _part_version(Month(day.year, day.month), names, sources, version, runs, expver, interpolated, origin)
-        for day, sources, version, runs, interpolated, origin, expver in rows
+        _part_version(Month(day.year, day.month), names, stores, version, runs, expver, interpolated, origin, confirmed)
+        for day, stores, version, runs, interpolated, origin, expver, confirmed in rows
     )
 
 
 def _part_version(
     month: Month,
     names: set[str] | None,
-    sources: list[str],
+    stores: list[tuple[str, Mapping[str, str] | None]],
     version: Version,
     runs: Mapping[str, list[str]],
     expver: Mapping[str, Mapping[str, int]] | None,
     interpolated: dict[str, Any] | None,
     origin: Origin | None,
+    confirmed: tuple[str, Mapping[str, str] | None] | None,
 ) -> PartVersion:
     others: Version = "final"
+    sources = [source for source, _ in stores]
+    snapshots = [Snapshot.from_json(snapshot) for _, snapshot in stores]
     if sources and all(source_kind(source).is_generated for source in sources):
         version, runs = "generated", {}
     elif expver is not None:
@@ -137,6 +144,8 @@ def _part_version(
         grid.Shift.from_json(interpolated),
         origin,
         others,
+        tuple(dict.fromkeys(snapshot for snapshot in snapshots if snapshot is not None)),
+        None if confirmed is None else named_store(confirmed[0], Snapshot.from_json(confirmed[1])),
     )
 
 
@@ -172,6 +181,17 @@ def span_held(connection: psycopg.Connection[Any], locations: LocationSet) -> Sp
     kept = [index for index, run in enumerate(runs) if not full.isdisjoint(run)] or [0, len(runs) - 1]
     outside = (*runs[: kept[0]], *runs[kept[-1] + 1 :])
     return Span(runs[kept[0]][0], runs[kept[-1]][-1], tuple(month for run in outside for month in run))
+
+
+def newest_hours(connection: psycopg.Connection[Any]) -> dict[str, datetime]:
+    """The newest hour with a value, by source of the rows; empty without a ledger."""
+    newest: dict[str, int] = {}
+    for source, day, missing, columns in ledger_rows(connection, "newest_hours"):
+        hours = hours_of_month(Month(day.year, day.month))
+        absent = [hours_in(missing.get(facts["column"], ())) for facts in columns]
+        held = frozenset(hours).difference(frozenset.intersection(*absent) if absent else ())
+        newest[source] = max(newest.get(source, hours.start), max(held, default=hours.start))
+    return {source: time_of(newest[source]) for source in sorted(newest)}
 
 
 def places_held(
@@ -243,9 +263,6 @@ def require_columns(connection: psycopg.Connection[Any], variables: Iterable[Var
 def describe_months(months: Iterable[Month]) -> str:
     """Describe ascending months as spans: `2023-01 to 2023-02, 2023-06`."""
     return spans(months, shown=_SHOWN_SPANS)
-
-
-# --- Which months of which variables the table holds, area by area: complete, incomplete or preliminary ---
 
 
 CoverageState = Literal["complete", "incomplete", "preliminary", "incomplete and preliminary"]

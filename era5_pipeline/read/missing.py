@@ -13,7 +13,7 @@ import numpy as np
 
 from era5_pipeline.model import grid
 from era5_pipeline.model.derived_variables import holds, stored_columns
-from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.model.errors import NoDataError, NotLoadedError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import FIRST_YEAR, Month, month_range, spans
 from era5_pipeline.model.times import as_datetime64, describe_hours, from_datetime64, hour_of, hours_of_month
@@ -462,10 +462,21 @@ def no_series(
         ids = locations_at(connection, time, "latitude", EVERYWHERE)["location_id"]
         nearest, words = nearest_in_words(ids, " locations", location.latitude, location.longitude)
         at, there = f"at {time:%Y-%m-%d %H:%M} UTC ", str(hours_held(connection, nearest.location_id))
-    return NoDataError(
+    return NotLoadedError(
         f"{place}: the table has no data there; {at}{words} away, and it holds {there}",
-        remedy="Ask for a place in the area that was loaded, or load the months with a larger area.",
+        remedy="Ask for a place in the area that was loaded, or load all hours of this one since 1940: "
+        f"{_load_command(location)}.",
     )
+
+
+def how_to_load(location: grid.Location, name: str | None) -> str:
+    """The remedy for a place that is not loaded: the command that loads it. `name` is the city asked for, if any."""
+    return f"Load all hours of the place since 1940: {_load_command(location, name)}."
+
+
+def _load_command(location: grid.Location, name: str | None = None) -> str:
+    which = f'--place "{name}"' if name else f"--lat {location.latitude:g} --lon {location.longitude:g}"
+    return f"era5 load {which}"
 
 
 def _alone(location: grid.Location) -> LocationSet:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from era5_pipeline.model.derived_variables import ordered
+from era5_pipeline.model.errors import NotLoadedError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import from_datetime64, hours_of_month
 from era5_pipeline.read.credit import read_origin
 from era5_pipeline.read.held import months_held, span_held
 from era5_pipeline.read.hours import read_series
-from era5_pipeline.read.missing import find_gaps, gap_lines, gaps_as_json, only_null_hours
+from era5_pipeline.read.missing import find_gaps, gap_lines, gaps_as_json, how_to_load, only_null_hours
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +92,11 @@ def read_series_answer(
     left_out = span.apart_between(start, end) if span else None
     if span and left_out:
         start, end = start or span.first.start, end or span.last.end
-    rows = read_series(connection, location, columns, start, end)
+    try:
+        rows = read_series(connection, location, columns, start, end)
+    except NotLoadedError as error:
+        remedy = how_to_load(location, None if place.is_moved else place.name)
+        raise NotLoadedError(error.message, remedy=remedy) from None
     with_values = ordered(name for name, values in rows.values.items() if np.isfinite(values).any())
     if not with_values:
         held, nearest_to = months_held(connection, there), (location.latitude, location.longitude)

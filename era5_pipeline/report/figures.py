@@ -12,33 +12,11 @@ import matplotlib as mpl
 
 from era5_pipeline.climate.answer import BY_QUANTITY, Trend
 from era5_pipeline.climate.words import decimals_of
-from era5_pipeline.draw.climate_axes import (
-    BAND,
-    BAND_WORDS,
-    EXTREMES,
-    FEWEST_YEARS_OF_STRIPES,
-    NARROW,
-    WIDE,
-    complete_years,
-    has_anomalies,
-    has_stripes,
-    mark_generated,
-    reference_of,
-    signed,
-    unit_of,
-)
+from era5_pipeline.draw import climate_axes as panels
+from era5_pipeline.draw import climate_years
 from era5_pipeline.draw.climate_cell import cell_bounds, cell_figure
 from era5_pipeline.draw.climate_days import band_figure, cycles_of, normal_band, seasonal_figure
-from era5_pipeline.draw.climate_years import (
-    anomaly_figure,
-    counted_days,
-    day_count_figure,
-    precipitation_figure,
-    stripes_figure,
-    stripes_limit,
-    trends_drawn,
-)
-from era5_pipeline.maps.styles import FAINT, INK
+from era5_pipeline.maps.styles import FAINT, INK, unit_text
 from era5_pipeline.report.words import count_word, interval_words, years_words
 
 if TYPE_CHECKING:
@@ -62,54 +40,60 @@ _NO_YEAR = "No year is complete, so there is nothing to draw."
 
 def stripes(answer: ClimateAnswer) -> Picture | str:
     """The warming stripes, with a tooltip for each."""
-    means = complete_years(answer, "mean_temperature")
+    means = panels.complete_years(answer, "mean_temperature")
     if means is None:
         return _NO_YEAR
-    if not has_stripes(means):
+    if not panels.has_stripes(means):
         are = "year is" if means.count == 1 else "years are"
         return (
             f"{count_word(means.count).capitalize()} complete {are} too few to be compared with each other: stripes "
-            f"need at least {count_word(FEWEST_YEARS_OF_STRIPES)}."
+            f"need at least {count_word(panels.FEWEST_YEARS_OF_STRIPES)}."
         )
-    reference = reference_of(answer, means)
+    reference = panels.reference_of(answer, means)
     gaps = len(means.years) - means.count
     caption = (
         f"A stripe for each year, {years_words(int(means.years[0]), int(means.years[-1]))}: blue if it was colder than "
-        f"the mean of {reference.words}, red if it was warmer; darkest from {stripes_limit(means):.1f} °C on."
+        f"the mean of {reference.words}, red if it was warmer; darkest from "
+        f"{climate_years.stripes_limit(means):.1f} °C on."
     )
     if gaps:
         caption += f" {count_word(gaps).capitalize()} incomplete {'year is a gap' if gaps == 1 else 'years are gaps'}."
     return _figure(
-        answer, "stripes", lambda width: stripes_figure(answer, width), "Warming stripes", caption, _year_tips(answer)
+        answer,
+        "stripes",
+        lambda width: climate_years.stripes_figure(answer, width),
+        "Warming stripes",
+        caption,
+        _year_tips(answer),
     )
 
 
 def anomalies(answer: ClimateAnswer) -> Picture | str | None:
     """The anomalies with their trends; None if the years are too few, as is said in place of the stripes."""
-    means = complete_years(answer, "mean_temperature")
+    means = panels.complete_years(answer, "mean_temperature")
     if means is None:
         return _NO_YEAR
-    if not has_anomalies(answer, means):
+    if not panels.has_anomalies(answer, means):
         return None
-    reference = reference_of(answer, means)
+    reference = panels.reference_of(answer, means)
     caption = (
         f"Each complete year's mean temperature less that of {reference.words}, which is {reference.value:.2f} °C."
     )
-    for number, trend in enumerate(trends_drawn(answer)):
+    for number, trend in enumerate(climate_years.trends_drawn(answer)):
         shown = "The line is the trend" if number == 0 else "The dashed line is the trend"
-        slope = signed(trend.slope, decimals_of(trend, 3))
+        slope = panels.signed(trend.slope, decimals_of(trend, 3))
         caption += (
             f" {shown} {years_words(trend.years.first, trend.years.last)}: {slope} °C per decade"
             f" (95 % interval {interval_words(trend, 3)})."
         )
         if number == 0:
-            caption += f" Grey is the {BAND_WORDS}."
+            caption += f" Grey is the {panels.BAND_WORDS}."
     if not isinstance(answer.trend_of("mean_temperature"), Trend):
         caption += " There are too few years for a trend."
     return _figure(
         answer,
         "anomalies",
-        lambda width: anomaly_figure(answer, width),
+        lambda width: climate_years.anomaly_figure(answer, width),
         "Yearly anomalies",
         caption,
         _year_tips(answer),
@@ -143,20 +127,27 @@ def this_year(answer: ClimateAnswer) -> tuple[str, Picture | str]:
 
 def day_counts(answer: ClimateAnswer) -> Picture | str:
     """Hot days, tropical nights, frost days."""
-    names = counted_days(answer)
+    names = climate_years.counted_days(answer)
     if not names:
         return _NO_YEAR
     tips: dict[str, str] = {}
     means, has_mean = [], False
     for name in names:
-        drawn = complete_years(answer, name)
+        drawn = panels.complete_years(answer, name)
         if drawn is not None:
             has_mean = drawn.count > 1
             means.append(f"{BY_QUANTITY[name].label} {drawn.mean:.1f}")
             tips |= {f"{name}-{year}": f"{year}: {value:.0f} days" for year, value in drawn.pairs()}
     shown = "each complete year; the dashed line is their mean" if has_mean else "the only complete year"
     caption = f"Days of {shown}: {', '.join(means)}."
-    return _figure(answer, "days", lambda width: day_count_figure(answer, width), "Hot days and nights", caption, tips)
+    return _figure(
+        answer,
+        "days",
+        lambda width: climate_years.day_count_figure(answer, width),
+        "Hot days and nights",
+        caption,
+        tips,
+    )
 
 
 def seasons(answer: ClimateAnswer) -> Picture | str:
@@ -173,21 +164,23 @@ def precipitation(answer: ClimateAnswer) -> Picture | str | None:
     """Precipitation of each year; None if the answer has none."""
     if "precipitation" not in answer.elements:
         return None
-    drawn = complete_years(answer, "precipitation")
+    drawn = panels.complete_years(answer, "precipitation")
     if drawn is None:
         return _NO_YEAR
-    unit = unit_of("precipitation")
+    unit = unit_text(BY_QUANTITY["precipitation"].unit)
     tips = {f"year-{year}": f"{year}: {value:,.0f} {unit}" for year, value in drawn.pairs()}
     shown = "each complete year; their mean is" if drawn.count > 1 else "the only complete year:"
     caption = f"Rain and snow (as water) of {shown} {drawn.mean:,.0f} {unit}."
     trend = answer.trend_of("precipitation")
     if isinstance(trend, Trend):
-        slope = signed(trend.slope, decimals_of(trend, 1))
+        slope = panels.signed(trend.slope, decimals_of(trend, 1))
         caption += (
             f" Trend: {slope} {unit} per decade (95 % interval {interval_words(trend, 1)}"
             f"{'; it includes zero' if not trend.is_significant and not answer.provenance.notice else ''})."
         )
-    return _figure(answer, "rain", lambda width: precipitation_figure(answer, width), "Precipitation", caption, tips)
+    return _figure(
+        answer, "rain", lambda width: climate_years.precipitation_figure(answer, width), "Precipitation", caption, tips
+    )
 
 
 def cell_map(answer: ClimateAnswer) -> Picture | str:
@@ -202,7 +195,7 @@ def cell_map(answer: ClimateAnswer) -> Picture | str:
         bounds, what = (west, east, place.area.south, place.area.north), "the area"
     else:
         return "The place has no coordinates."
-    drawn = inline_svg(cell_figure(bounds, place.asked, NARROW), "cell", f"Map of {what}")
+    drawn = inline_svg(cell_figure(bounds, place.asked, panels.NARROW), "cell", f"Map of {what}")
     dot = "; the dot is the requested point" if place.asked else ""
     caption = f"The red rectangle is {what}{dot}. Below: where that is on Earth. Dashed: borders where control changes."
     return Picture((("cell", _markup(drawn)),), caption)
@@ -221,11 +214,11 @@ def _figure(
     generated = answer.provenance.notice.partition(":")[0] if answer.provenance.notice else None
     if generated:
         title, caption = f"{generated}: {title}", f"{generated}. {caption}"
-    for size, width in (("desk", WIDE), ("phone", NARROW)):
+    for size, width in (("desk", panels.WIDE), ("phone", panels.NARROW)):
         figure = draw(width)
         if figure is not None:
             if generated:
-                mark_generated(figure)
+                panels.mark_generated(figure)
             pictures.append((size, _markup(inline_svg(figure, f"{name}-{size}", title, caption, tips))))
     return Picture(tuple(pictures), caption)
 
@@ -236,12 +229,12 @@ def _markup(drawn: ET.Element) -> str:
 
 def _year_tips(answer: ClimateAnswer) -> dict[str, str]:
     """A tooltip for each complete year: its mean, and the difference from the reference."""
-    means = complete_years(answer, "mean_temperature")
+    means = panels.complete_years(answer, "mean_temperature")
     if means is None:
         return {}
-    reference = reference_of(answer, means).value
+    reference = panels.reference_of(answer, means).value
     return {
-        f"year-{year}": f"{year}: {value:.2f} °C ({signed(value - reference)})".replace("-", "\u2212")
+        f"year-{year}": f"{year}: {value:.2f} °C ({panels.signed(value - reference)})".replace("-", "\u2212")
         for year, value in means.pairs()
     }
 
@@ -263,8 +256,8 @@ PAGE_COLOURS = {
     INK: "var(--ink)",
     FAINT: "var(--faint)",
     "#ffffff": "var(--paper)",
-    BAND: "var(--band)",
-    EXTREMES: "var(--extremes)",
+    panels.BAND: "var(--band)",
+    panels.EXTREMES: "var(--extremes)",
 }
 
 
@@ -321,18 +314,14 @@ def _rename(part: ET.Element, name: str) -> None:
         elif key == "href":
             part.set(key, f"#{name}-{value.removeprefix('#')}")
         else:
-            part.set(key, _REFERENCE.sub(rf"url(#{name}-\1)", _coloured(value)))
+            for colour, variable in PAGE_COLOURS.items():
+                value = value.replace(colour, variable)  # noqa: PLW2901
+            part.set(key, _REFERENCE.sub(rf"url(#{name}-\1)", value))
         if key in {"d", "transform", "x", "y", "width", "height"}:
             short = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.2f}", part.attrib[key])
             part.set(key, " ".join(_NO_TURN.sub("", short).split()))
         if key == "style":
             part.set(key, _FONT.sub("", part.attrib[key]))
-
-
-def _coloured(value: str) -> str:
-    for colour, variable in PAGE_COLOURS.items():
-        value = value.replace(colour, variable)
-    return value
 
 
 def _text(tag: str, text: str, **attributes: str) -> ET.Element:

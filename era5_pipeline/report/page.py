@@ -16,18 +16,8 @@ from era5_pipeline.model.package_version import __version__
 from era5_pipeline.model.places import ATTRIBUTION
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.words import counted
-from era5_pipeline.report import figures
+from era5_pipeline.report import figures, words
 from era5_pipeline.report.html import page_environment
-from era5_pipeline.report.words import (
-    capital,
-    cautions,
-    interval_words,
-    question,
-    trend_cell,
-    value_with_unit,
-    verdict,
-    with_degrees,
-)
 from era5_pipeline.runtime.files import replacing
 from era5_pipeline.warehouse.layouts.layout import locations_where
 
@@ -40,9 +30,6 @@ if TYPE_CHECKING:
     from era5_pipeline.climate.answer import ClimateAnswer, Provenance, Record, YearlyQuantity
 
 
-# --- The page: the contents of `templates/report.html` ---
-
-
 def write_page(answer: ClimateAnswer, path: Path, title: str | None = None) -> None:
     """Write the page of an answer, atomically; the same answer gives the same bytes. `title` replaces the heading."""
     text = report_page(answer, title)
@@ -52,12 +39,12 @@ def write_page(answer: ClimateAnswer, path: Path, title: str | None = None) -> N
 
 def report_page(answer: ClimateAnswer, title: str | None = None) -> str:
     """The page as text."""
-    title = title or question(answer)
+    title = title or words.question(answer)
     data = "ERA5"
     if answer.provenance.notice:
         data = answer.provenance.notice.partition(":")[0]
         title = f"{data}: {title}"
-    short, sentence = verdict(answer)
+    short, sentence = words.verdict(answer)
     sources = answer.provenance.sources
     has_temperature = "temperature" in answer.elements
     return (
@@ -69,7 +56,7 @@ def report_page(answer: ClimateAnswer, title: str | None = None) -> str:
             data=data,
             short=short,
             sentence=sentence,
-            cautions=cautions(answer),
+            cautions=words.cautions(answer),
             has_temperature=has_temperature,
             **(_of_temperature(answer) if has_temperature else {}),
             details=trend_details(answer),
@@ -77,7 +64,11 @@ def report_page(answer: ClimateAnswer, title: str | None = None) -> str:
             seasons=figures.seasons(answer),
             rain=figures.precipitation(answer),
             records=[
-                (capital(record.what), value_with_unit(record.value, record.unit, record.decimals), _when(record))
+                (
+                    words.capital(record.what),
+                    words.value_with_unit(record.value, record.unit, record.decimals),
+                    _when(record),
+                )
                 for record in answer.records
             ],
             years=years_table(answer),
@@ -96,8 +87,8 @@ def report_page(answer: ClimateAnswer, title: str | None = None) -> str:
 def _environment() -> Environment:
     made = page_environment()
     made.filters |= {
-        "capital": capital,
-        "degrees": with_degrees,
+        "capital": words.capital,
+        "degrees": words.with_degrees,
         "date": "{:%Y-%m-%d}".format,
         "minute": "{:%Y-%m-%d %H:%M}".format,
     }
@@ -130,8 +121,8 @@ def trends_table(answer: ClimateAnswer) -> dict[str, Any]:
     rows = [
         (
             _named(one.quantity),
-            trend_cell(one.quantity, one.whole),
-            *((trend_cell(one.quantity, one.since_1979),) if has_since else ()),
+            words.trend_cell(one.quantity, one.whole),
+            *((words.trend_cell(one.quantity, one.since_1979),) if has_since else ()),
         )
         for one in answer.trends
     ]
@@ -151,7 +142,7 @@ def trend_details(answer: ClimateAnswer) -> str | None:
     return (
         f"Over {trend.count} complete years, {trend.years.first} to {trend.years.last}: "
         f"{signed(trend.slope, decimals)} °C per decade by ordinary least squares, 95 % interval "
-        f"{interval_words(trend, decimals)}, p {p_text(trend.p)}: it allows for the autocorrelation of the years "
+        f"{words.interval_words(trend, decimals)}, p {p_text(trend.p)}: it allows for the autocorrelation of the years "
         f"({trend.lag1:.2f}, so that they count as {trend.effective_count:.1f}). Theil-Sen's slope: "
         f"{signed(trend.theil_sen, decimals)}."
     )
@@ -171,7 +162,7 @@ def years_table(answer: ClimateAnswer) -> dict[str, Any]:
 
 def _named(quantity: YearlyQuantity) -> str:
     unit = "" if quantity.unit == "days" else f", {unit_text(quantity.unit)}"
-    return f"{capital(quantity.label)}{unit}"
+    return f"{words.capital(quantity.label)}{unit}"
 
 
 def _number(quantity: YearlyQuantity, value: float) -> str:
@@ -184,23 +175,20 @@ def _when(record: Record) -> str:
     return f"{record.when}, and {record.others:,} more"
 
 
-# --- Where the numbers come from ---
-
-
 _VERSIONS = {"unknown": "not stated in the files", "mixed": "partly final"}
 
 
 def _counts(provenance: Provenance) -> str:
     """Months and hours, their sources, their versions of ERA5, and the preliminary share."""
-    words = [f"{counted(provenance.months, 'month')}, {counted(provenance.hours, 'hour')}"]
+    said = [f"{counted(provenance.months, 'month')}, {counted(provenance.hours, 'hour')}"]
     if provenance.sources:
-        words.append(f"loaded from {_counted(provenance.sources)}")
+        said.append(f"loaded from {_counted(provenance.sources)}")
     if provenance.versions:
         named = {_VERSIONS.get(version, version): count for version, count in provenance.versions.items()}
-        words.append(f"version {_counted(named)}")
+        said.append(f"version {_counted(named)}")
     if provenance.version_words:
-        words.append(provenance.version_words)
-    return f"{'; '.join(words)}."
+        said.append(provenance.version_words)
+    return f"{'; '.join(said)}."
 
 
 def _counted(months: Mapping[str, int]) -> str:

@@ -29,15 +29,11 @@ def question(answer: ClimateAnswer) -> str:
 
 
 def place_words(answer: ClimateAnswer) -> str:
-    """The place's name, or its degrees with degree signs."""
+    """The place's name, or its degrees with degree signs: `10.75° N 106.25° E`."""
     place = answer.place
     if place.name or place.location is None:
         return place.title
-    return point_words(place.location.latitude, place.location.longitude)
-
-
-def point_words(latitude: float, longitude: float) -> str:
-    """A point with degree signs: `10.75° N 106.25° E`."""
+    latitude, longitude = place.location.latitude, place.location.longitude
     north, east = ("N" if latitude >= 0 else "S"), ("E" if longitude >= 0 else "W")
     return f"{abs(latitude):g}° {north} {abs(longitude):g}° {east}"
 
@@ -74,7 +70,8 @@ def verdict(answer: ClimateAnswer) -> tuple[str, str]:
 def cautions(answer: ClimateAnswer) -> list[str]:
     """Cautions before any figure: too few years for a climate."""
     said = []
-    complete = complete_count(answer)
+    element = "temperature" if "temperature" in answer.elements else answer.elements[0]
+    complete = int(answer.yearly[f"{element}_complete"].sum())
     if not complete:
         said.append(f"No year is complete; a climate is the mean of at least {YEARS_OF_CLIMATE} years.")
     elif complete < FEWEST_YEARS:
@@ -90,12 +87,6 @@ def cautions(answer: ClimateAnswer) -> list[str]:
             "in the trend."
         )
     return said
-
-
-def complete_count(answer: ClimateAnswer) -> int:
-    """The number of complete years, of temperature if there is any."""
-    element = "temperature" if "temperature" in answer.elements else answer.elements[0]
-    return int(answer.yearly[f"{element}_complete"].sum())
 
 
 def count_word(number: int) -> str:

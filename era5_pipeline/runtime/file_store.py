@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from era5_pipeline.runtime.files import read_json, replacing, sha256_of, write_json
+from era5_pipeline.runtime.files import REMADE_BYTES, read_json, replacing, sha256_of, write_json
 from era5_pipeline.runtime.stores import ObjectStore, open_store
 
 if TYPE_CHECKING:
@@ -68,8 +68,6 @@ class FileStore:
         if self.store is not None:
             self.store.require()
 
-    # --- records ------------------------------------------------------------------------------------------------------
-
     def read_record(self, path: Path) -> Any:  # noqa: ANN401  # JSON is any
         """Read the record at this path, from the store or else this machine; None if it is missing or damaged."""
         if self.store is not None:
@@ -79,9 +77,16 @@ class FileStore:
                     return _with_paths(json.loads(content), self._local_path)
         return read_json(path)
 
-    def write_record(self, path: Path, value: Any, files: Iterable[DataFile] = ()) -> None:  # noqa: ANN401
-        """Write the record here; then upload the data files that it names, and the record last."""
-        write_json(path, value)
+    def write_record(
+        self,
+        path: Path,
+        value: Any,  # noqa: ANN401  # JSON is any
+        files: Iterable[DataFile] = (),
+        *,
+        durable_bytes: int = 0,
+    ) -> None:
+        """Write the record here, as by `replacing`; then upload the data files that it names, and the record last."""
+        write_json(path, value, durable_bytes=durable_bytes)
         self.share_record(path, files)
 
     def share_record(self, path: Path, files: Iterable[DataFile] = ()) -> None:
@@ -96,8 +101,6 @@ class FileStore:
                 write_json(path, value)
             self._share(self.store, path, value, files)
 
-    # --- data files ---------------------------------------------------------------------------------------------------
-
     def is_own(self, file: DataFile) -> bool:
         """Return True if the file is below the home; the user's own files are not, and are left alone."""
         return file.path.is_relative_to(self.home)
@@ -109,14 +112,16 @@ class FileStore:
     def obtain(self, file: DataFile) -> bool:
         """Make sure the file is on local disk, fetching it from the store if needed; False if it exists nowhere.
 
-        A local file is checked by size without a store, and by digest with one, because another executor may have
-        replaced it.
+        A local file is checked by digest, because another executor may have replaced it, or a power failure emptied it;
+        a large one without a store by size.
         """
         is_here = _size(file.path) == file.bytes
-        if self.store is None or not self.is_own(file):
+        if not self.is_own(file) or (self.store is None and not (is_here and file.bytes < REMADE_BYTES)):
             return is_here
         if is_here and sha256_of(file.path) == file.sha256:
             return True
+        if self.store is None:
+            return False
         key = self._data_key(file)
         if self.store.size_of(key) != file.bytes:
             return False
@@ -169,8 +174,6 @@ class FileStore:
         if self.store is None or not self.is_own(file):
             return False
         return self.store.size_of(self._data_key(file)) == file.bytes
-
-    # --- names --------------------------------------------------------------------------------------------------------
 
     def _key(self, path: Path) -> str:
         return path.relative_to(self.home).as_posix()

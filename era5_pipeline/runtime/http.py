@@ -63,10 +63,12 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 _PROXY_SETTINGS = ("https_proxy", "http_proxy", "all_proxy")
+PROXY_LOG_IN = "Give the proxy's user and password in HTTPS_PROXY: http://USER:PASSWORD@HOST:PORT."
+AUTHORITY = "If there is a proxy in between, name its certificates in SSL_CERT_FILE; else check the address."
 
 
-def describe_proxy_failure(reason: str) -> str:
-    """Say how the connection to the proxy failed, and which setting names which one, without user and password."""
+def describe_proxy_failure(reason: str, what: str = "does not answer") -> str:
+    """Say how the connection by the proxy failed, and which setting names which one, without user and password."""
     settings = {name: value for name, value in os.environ.items() if name.lower() in _PROXY_SETTINGS and value}
     named = [f"{name} is {value.rpartition('@')[2]}" for name, value in sorted(settings.items())]
-    return f"the proxy does not answer: {reason}; {', '.join(named) or 'it is one of the system settings'}"
+    return f"the proxy {what}: {reason}; {', '.join(named) or 'it is one of the system settings'}"

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from era5_pipeline.model.times import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_T = TypeVar("_T")
 Stage = Literal["raw", "flat", "lake", "load", "verify", "export", "read", "draw"]
 STAGE_NAMES: dict[Stage, str] = {
     "raw": "raw files",
@@ -65,6 +66,22 @@ def add_listener(listener: Progress) -> Iterator[None]:
 
     with listening(both):
         yield
+
+
+def while_waited_for(work: Callable[[], _T], is_waited_for: Callable[[], bool]) -> Callable[[], _T]:
+    """Return the work with its reports delivered only while somebody waits for it: it is done ahead, in a thread."""
+
+    def work_ahead() -> _T:
+        listener = _listener.get()
+
+        def if_waited_for(stage: Stage, done: int, total: int, unit: str) -> None:
+            if is_waited_for():
+                listener(stage, done, total, unit)
+
+        with listening(if_waited_for):
+            return work()
+
+    return work_ahead
 
 
 class Counter:

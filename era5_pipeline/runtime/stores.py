@@ -20,17 +20,8 @@ from typing_extensions import override
 
 from era5_pipeline.model.errors import Era5Error, StoreError, StoreUnreachableError, TransientError, disk_remedy
 from era5_pipeline.model.times import spoken
+from era5_pipeline.runtime import object_store
 from era5_pipeline.runtime.files import sync
-from era5_pipeline.runtime.object_store import (
-    BLOCK_BYTES,
-    DeniedError,
-    S3Address,
-    StoredObject,
-    is_s3,
-    require_folder_or_s3,
-    save_stream,
-    slice_of,
-)
 from era5_pipeline.runtime.progress import waiting
 
 if TYPE_CHECKING:
@@ -135,7 +126,7 @@ def _translated(message: str, text: str) -> Era5Error:
     name = named[1] if named else ""
     status = int(named[2]) if named and named[2] else 0
     names = {name, *_OWN_NAME.findall(text)}
-    kind: type[Era5Error] = DeniedError if name == "ACCESS_DENIED" or status == _FORBIDDEN else StoreError
+    kind: type[Era5Error] = object_store.DeniedError if name == "ACCESS_DENIED" or status == _FORBIDDEN else StoreError
     remedy = "Check ERA5_STORE and the AWS_... settings; then run the month again."
     if "curlCode: 60" in text or "curlCode: 77" in text:
         remedy = "Its certificate cannot be verified: set AWS_CA_BUNDLE to the CA's file."
@@ -221,7 +212,7 @@ class ObjectStore(ABC):
                 with self._files.open_input_stream(self._path(key)) as stream:
                     return bytes(stream.read())
             with self._files.open_input_file(self._path(key)) as file:
-                start, stop, _ = slice_of(part).indices(file.size())
+                start, stop, _ = object_store.slice_of(part).indices(file.size())
                 return bytes(file.read_at(stop - start, start))
 
         return self._asked_for(f"reading {key}", read)
@@ -236,7 +227,7 @@ class ObjectStore(ABC):
                 except FileNotFoundError:
                     return None
             with stream:
-                return save_stream(stream.read, path, lambda: self._errors(f"reading {key}"))
+                return object_store.save_stream(stream.read, path, lambda: self._errors(f"reading {key}"))
 
         return self._patiently(download)
 
@@ -244,17 +235,17 @@ class ObjectStore(ABC):
         """Remove an object, if it exists."""
         self._asked_for(f"removing {key}", lambda: self._files.delete_file(self._path(key)))
 
-    def objects(self) -> Iterator[StoredObject]:
+    def objects(self) -> Iterator[object_store.StoredObject]:
         """All objects, by key in ascending order; or only the one whose address was given."""
         own = self._asked("listing it", lambda: self._files.get_file_info(self._root)) if "/" in self._root else None
         if own is not None and own.type is fs.FileType.File:
-            yield StoredObject("", own.size, own.mtime_ns)
+            yield object_store.StoredObject("", own.size, own.mtime_ns)
             return
         below = fs.FileSelector(self._root, recursive=True)
         found = self._asked_for("listing it", lambda: self._files.get_file_info(below))
         for info in sorted(found or (), key=lambda info: str(info.path)):
             if info.type is fs.FileType.File:
-                yield StoredObject(info.path[len(self._root) + 1 :], info.size, info.mtime_ns)
+                yield object_store.StoredObject(info.path[len(self._root) + 1 :], info.size, info.mtime_ns)
 
     def _path(self, key: str) -> str:
         return "/".join(filter(None, (self._root, key)))
@@ -339,7 +330,7 @@ class FolderStore(ObjectStore):
             shutil.copyfile(path, temporary)
 
     @override
-    def objects(self) -> Iterator[StoredObject]:
+    def objects(self) -> Iterator[object_store.StoredObject]:
         return (found for found in super().objects() if not found.key.rpartition("/")[2].startswith("."))
 
     @contextmanager
@@ -395,7 +386,12 @@ class S3Store(ObjectStore):
     """
 
     def __init__(
-        self, address: S3Address, environment: S3Environment, patience_seconds: float = 0.0, *, are_long: bool = False
+        self,
+        address: object_store.S3Address,
+        environment: S3Environment,
+        patience_seconds: float = 0.0,
+        *,
+        are_long: bool = False,
     ) -> None:
         self.shown = str(address)
         self._where = f" at {environment.endpoint}" if environment.endpoint else ""
@@ -426,7 +422,7 @@ class S3Store(ObjectStore):
             self.write(key, self._asked(f"reading {path}", path.read_bytes))
         else:
             local, to = fs.LocalFileSystem(), self._path(key)
-            copy = partial(fs.copy_files, str(path), to, local, self._transfers, chunk_size=BLOCK_BYTES)
+            copy = partial(fs.copy_files, str(path), to, local, self._transfers, chunk_size=object_store.BLOCK_BYTES)
             self._asked(f"writing {key}", copy)
         # pyarrow does not report every connection lost at the end of an upload.
         size, stored = path.stat().st_size, self.size_of(key)
@@ -447,10 +443,10 @@ def open_store(address: str, patience_seconds: float = 0.0, *, are_long: bool = 
 
     Calls wait for an S3 server for up to `patience_seconds`; each request may take as long as a transfer if `are_long`.
     """
-    require_folder_or_s3(address)
-    if not is_s3(address):
+    object_store.require_folder_or_s3(address)
+    if not object_store.is_s3(address):
         return FolderStore(Path(address))
-    return _open_s3(S3Address.parse(address), S3Environment.read(), patience_seconds, are_long=are_long)
+    return _open_s3(object_store.S3Address.parse(address), S3Environment.read(), patience_seconds, are_long=are_long)
 
 
 # Cached, because connecting takes longer than reading a small object.

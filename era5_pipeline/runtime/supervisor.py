@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import BinaryIO
 
-# --- Log files of child processes: appended to, rotated, and their last lines for messages ---
-
-
 _LOG_LINES = 15
 _LOG_TAIL_BYTES = 1 << 14
 _LOG_ROTATE_BYTES = 10 << 20
@@ -61,9 +58,6 @@ class LogFile:
             return f"  (its log cannot be read: {error.strerror})"
         lines = [line.rstrip() for line in text.splitlines() if line.strip()]
         return "\n".join(f"  {line}" for line in lines[-_LOG_LINES:]) or "  (it wrote nothing)"
-
-
-# --- Supervise child processes: start them in order, watch them, restart those killed, and stop them together ---
 
 
 psutil: Any = _psutil  # psutil has no type annotations
@@ -129,9 +123,9 @@ def supervise(
         0 if stopped when all were ready, 128 + the signal's number if stopped before.
     """
     with _StopRequests() as requests, ExitStack() as stack:
-        children: list[_Child] = []
+        children: list[ChildProcess] = []
         for process in processes:
-            child = _Child(process, log_folder, env, requests)
+            child = ChildProcess(process, log_folder, env, requests)
             # Before the start: an exception right after it must not leave the process running.
             stack.callback(child.stop)
             children.append(child)
@@ -151,7 +145,7 @@ def supervise(
         return 0
 
 
-def _await_ready(child: _Child, children: Sequence[_Child], requests: _StopRequests) -> None:
+def _await_ready(child: ChildProcess, children: Sequence[ChildProcess], requests: _StopRequests) -> None:
     """Wait until `child` is ready or a stop is requested."""
     deadline = time.monotonic() + child.managed.ready_seconds
     tries = 1
@@ -161,18 +155,14 @@ def _await_ready(child: _Child, children: Sequence[_Child], requests: _StopReque
             child.stop()
             child.start()
             tries += 1
-        _check_all_run(children)
+        for one in children:
+            if ending := one.ending():
+                raise one.failure(ending)
         if child.managed.ready is None or child.managed.ready():
             return
         if time.monotonic() > deadline:
             raise child.failure(f"is not ready after {child.managed.ready_seconds:g} s")
         time.sleep(_POLL_SECONDS)
-
-
-def _check_all_run(children: Sequence[_Child]) -> None:
-    for child in children:
-        if ending := child.ending():
-            raise child.failure(ending)
 
 
 class _StopRequests:
@@ -207,22 +197,32 @@ class _StopRequests:
         return self.count > 1
 
 
-class _Child:
+class ChildProcess:
     """A managed process and its process group: everything that it starts."""
 
     def __init__(
-        self, managed: ManagedProcess, log_folder: Path, env: Mapping[str, str], requests: _StopRequests
+        self,
+        managed: ManagedProcess,
+        log_folder: Path,
+        env: Mapping[str, str],
+        requests: _StopRequests | None = None,
     ) -> None:
         self.managed = managed
-        self._log = LogFile(log_folder / f"{managed.name}.log")
+        self.log = LogFile(log_folder / f"{managed.name}.log")
         self._env = env
-        self._requests = requests
+        self._requests = requests or _StopRequests()
         self._process: subprocess.Popen[bytes] | None = None
         self._ended: list[float] = []
         self._start_at = 0.0
 
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, or minus the number of the signal that ended it; None until `stop` was called."""
+        return None if self._process is None else self._process.returncode
+
     def start(self) -> None:
-        with self._log.opened() as log:
+        """Start the process, in a session of its own."""
+        with self.log.opened() as log:
             try:
                 # In a new session: the terminal's Ctrl-C reaches only us, and we stop the children in order.
                 self._process = subprocess.Popen(  # noqa: S603  # the command comes from the caller
@@ -271,9 +271,10 @@ class _Child:
         self._start_at = now + min(_RESTART_SECONDS * 2 ** (len(self._ended) - 1), _LONGEST_RESTART_SECONDS)
 
     def failure(self, problem: str) -> Era5Error:
+        """The error for a process that cannot be kept running, with the end of its log."""
         return Era5Error(
-            f"{self.managed.name}: {problem}; last lines of its log:\n{self._log.last_lines()}",
-            remedy=f"Fix the problem named there, then start again. Full log: {self._log.path}",
+            f"{self.managed.name}: {problem}; last lines of its log:\n{self.log.last_lines()}",
+            remedy=f"Fix the problem named there, then start again. Full log: {self.log.path}",
         )
 
     def stop(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import requests
@@ -13,7 +12,7 @@ from era5_pipeline.model.errors import UsageError
 from era5_pipeline.runtime.http import is_http_url, is_secure_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
@@ -39,35 +38,25 @@ def post_json(url: str, body: Mapping[str, Any]) -> str | None:
 
     Redirects are not followed: the message would go to a server that the user did not choose.
     """
+    _HTTP_LOGGER.addFilter(_discard)
     try:
-        with (
-            _unlogged(),
-            requests.post(
-                url,
-                json=body,
-                timeout=(_CONNECT_SECONDS, _ANSWER_SECONDS),
-                allow_redirects=False,
-                stream=True,  # the response body is not read: it could be endless
-            ) as response,
-        ):
+        with requests.post(
+            url,
+            json=body,
+            timeout=(_CONNECT_SECONDS, _ANSWER_SECONDS),
+            allow_redirects=False,
+            stream=True,  # the response body is not read: it could be endless
+        ) as response:
             status = response.status_code
     except (OSError, HTTPError, ValueError) as error:
         return f"cannot be reached ({type(error).__name__})"
+    finally:
+        _HTTP_LOGGER.removeFilter(_discard)
     if requests.codes.ok <= status < requests.codes.multiple_choices:
         return None
     if status < requests.codes.bad_request:
         return f"answered with a redirect (HTTP {status}), which is not followed"
     return f"answered with HTTP {status}"
-
-
-@contextmanager
-def _unlogged() -> Iterator[None]:
-    """Silence the HTTP library's log in this context."""
-    _HTTP_LOGGER.addFilter(_discard)
-    try:
-        yield
-    finally:
-        _HTTP_LOGGER.removeFilter(_discard)
 
 
 def _discard(_: logging.LogRecord) -> bool:

@@ -88,12 +88,9 @@ class AnswerVersion:
 
     def unchanged_answer(self, request: Request) -> Response | None:
         """The answer 304 if the client has this version; None if the answer must be read."""
-        return Response(status_code=304, headers=self.headers) if self._is_known(request) else None
-
-    def _is_known(self, request: Request) -> bool:
-        tags = request.headers.get("if-none-match", "")
-        bare = self.etag.removeprefix("W/")
-        return any(tag.strip() == "*" or tag.strip().removeprefix("W/") == bare for tag in tags.split(","))
+        tags = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
+        is_known = "*" in tags or self.etag.removeprefix("W/") in tags
+        return Response(status_code=304, headers=self.headers) if is_known else None
 
 
 def read_version(

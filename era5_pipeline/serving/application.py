@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from datetime import datetime  # noqa: TC003  # pydantic evaluates it
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import anyio.to_thread
+import psycopg
 from fastapi import APIRouter, FastAPI, Response
 from pydantic import BaseModel
 from starlette.middleware.cors import CORSMiddleware
 
 from era5_pipeline.model.package_version import __version__
 from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.read.held import newest_hours
 from era5_pipeline.serving.answers import DAY_HEADER, ORIGIN_HEADERS
 from era5_pipeline.serving.archive.client_requests import ClientRequests
 from era5_pipeline.serving.archive.parameters import ARCHIVE_BODY
@@ -21,6 +24,7 @@ from era5_pipeline.serving.archive.route import ARCHIVE_PATH, MISSING_HEADER, ar
 from era5_pipeline.serving.browser_guard import AllowedHosts
 from era5_pipeline.serving.climate import climate_routes
 from era5_pipeline.serving.errors import ERROR_RESPONSES, ErrorAnswer, add_error_handlers, describe_routes
+from era5_pipeline.serving.fetch import FETCH_RESPONSES, FetchRequests, add_fetch_handler
 from era5_pipeline.serving.pages import PageCache, page_routes
 from era5_pipeline.serving.request_guard import RequestGuard
 from era5_pipeline.serving.requests import (
@@ -39,13 +43,14 @@ health_routes = APIRouter(tags=["server"])
 
 
 class HealthAnswer(BaseModel):
-    """The process answers, and so does its database."""
+    """The process answers, and so does its database; `newest_hours` are those that it holds, by source (UTC)."""
 
     status: Literal["ok"] = "ok"
     database: Literal["ok", "not asked"]
+    newest_hours: dict[str, datetime] | None = None
 
 
-@health_routes.get("/healthz", responses={503: {"model": ErrorAnswer}})
+@health_routes.get("/healthz", responses={503: {"model": ErrorAnswer}}, response_model_exclude_none=True)
 def healthz(reader: Reader, response: Response, live: bool = False) -> HealthAnswer:
     """Say whether the server can answer: 503 if its database cannot be reached.
 
@@ -56,7 +61,17 @@ def healthz(reader: Reader, response: Response, live: bool = False) -> HealthAns
         return HealthAnswer(database="not asked")
     with reader.connected("asking the database") as connection:
         connection.execute("SELECT 1")
-    return HealthAnswer(database="ok")
+        return HealthAnswer(database="ok", newest_hours=_newest_hours(connection))
+
+
+def _newest_hours(connection: psycopg.Connection[Any]) -> dict[str, datetime] | None:
+    """The newest hours; None if the ledger is missing, or locked: a server is no less healthy for that."""
+    try:
+        with connection.transaction():
+            connection.execute("SET LOCAL lock_timeout = '100ms'")
+            return newest_hours(connection) or None
+    except psycopg.errors.LockNotAvailable:
+        return None
 
 
 # Headers that pages from other origins may read.
@@ -73,10 +88,11 @@ class ServedApp:
     limits: ServingLimits = field(default_factory=ServingLimits)
     cors_origins: tuple[str, ...] = ()
     hosts: AllowedHosts = field(default_factory=AllowedHosts)
+    fetches: FetchRequests | None = None
 
     def __call__(self) -> FastAPI:
         """The app."""
-        return make_app(Warehouse(self.url), self.limits, self.cors_origins, self.hosts)
+        return make_app(Warehouse(self.url), self.limits, self.cors_origins, self.hosts, self.fetches)
 
 
 def make_app(
@@ -84,8 +100,12 @@ def make_app(
     limits: ServingLimits | None = None,
     cors_origins: tuple[str, ...] = (),
     hosts: AllowedHosts | None = None,
+    fetches: FetchRequests | None = None,
 ) -> FastAPI:
-    """An app that answers from the warehouse; it opens its connections at startup, and closes them at shutdown."""
+    """An app that answers from the warehouse; it opens its connections at startup, and closes them at shutdown.
+
+    With `fetches`, requests for places that are not loaded ask for them.
+    """
     limits = limits or ServingLimits()
 
     @asynccontextmanager
@@ -108,9 +128,12 @@ def make_app(
     metrics = ServingMetrics(limits.connections)
     app.state.limits, app.state.metrics = limits, metrics
     app.state.pages = PageCache(limits.wait_seconds)
+    app.state.fetches, app.state.cors_origins = fetches, cors_origins
     add_error_handlers(app)
+    add_fetch_handler(app)
     for routes in (archive_routes, climate_routes, page_routes, health_routes, metrics_routes):
-        app.include_router(routes)
+        more = FETCH_RESPONSES.get(str(routes.tags[0])) if fetches else None
+        app.include_router(routes, responses=more)
     if cors_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=cors_origins, allow_methods=["GET", "HEAD", "POST"], expose_headers=_TOLD

@@ -116,13 +116,9 @@ class BrowserGuard:
                 "ERA5_ALLOWED_HOSTS to that name.",
             )
         reads, is_graphql = scope.get("method") in ("GET", "HEAD"), scope["path"] == _GRAPHQL
-        # A browser tab will show the response: no frame, and not GraphQL's own page.
-        is_page = (
-            reads
-            and not is_graphql
-            and ([headers.getlist(f"sec-fetch-{name}") for name in ("mode", "dest")] == [["navigate"], ["document"]])
-        )
-        if _OTHER_SITES.intersection(headers.getlist("sec-fetch-site")) and not is_page:
+        # Not GraphQL's own page.
+        is_page = reads and not is_graphql and _is_page(headers)
+        if _is_of_other_site(headers) and not is_page:
             return Refusal(HTTPStatus.FORBIDDEN, "A page of another site sent this request.")
         if is_graphql and reads and not any("text/html" in value for value in headers.getlist("accept")):
             # An image on any page sends a GET, and without TLS a browser need not reveal the origin.
@@ -139,6 +135,20 @@ class BrowserGuard:
             return True
         server = _parsed("".join(headers.getlist("host")))
         return server is not None and (page[0], page[1] or default) == (server[0], server[1] or default)
+
+
+def sent_by_page_of_other_site(headers: Headers) -> bool:
+    """Return True if a page of another site sent the request by itself: not a link that a user follows."""
+    return _is_of_other_site(headers) and not _is_page(headers)
+
+
+def _is_of_other_site(headers: Headers) -> bool:
+    return not _OTHER_SITES.isdisjoint(headers.getlist("sec-fetch-site"))
+
+
+def _is_page(headers: Headers) -> bool:
+    """Return True if a browser tab will show the response: no frame."""
+    return [headers.getlist(f"sec-fetch-{name}") for name in ("mode", "dest")] == [["navigate"], ["document"]]
 
 
 def _parsed(host: str) -> tuple[str, int | None] | None:

@@ -15,6 +15,7 @@ from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.question import HTTP, asked_place
 from era5_pipeline.model.times import NORMAL_PERIOD
 from era5_pipeline.serving.answers import DAY_HEADER, AnswerOrigin, encoded_answer, read_version
+from era5_pipeline.serving.fetch import fetching
 from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI evaluates it
 from era5_pipeline.serving.route_page import EXAMPLES
 
@@ -52,8 +53,9 @@ def climate(
     """The climate of a place: trends with their intervals, anomalies, counts of days, and records."""
     asked = asked_place(HTTP, place, latitude, longitude, cell)
     question = climate_question(asked, start, end, baseline, local_time=days == "local")
-    locations = LocationSet.of_ids([asked.cell.location.location_id])
-    with reader.connected("reading the climate") as connection:
+    location = asked.cell.location
+    locations = LocationSet.of_ids([location.location_id])
+    with fetching(request, reader, [location]), reader.connected("reading the climate") as connection:
         version = read_version(connection, request, locations)
         if version is not None and (unchanged := version.unchanged_answer(request)):
             return unchanged

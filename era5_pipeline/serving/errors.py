@@ -24,9 +24,6 @@ from era5_pipeline.model.errors import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# --- Reasons to refuse a request now, each with its status: busy, no database, too slow, client gone ---
-
-
 CLIENT_LEFT_STATUS = 499
 
 

@@ -35,6 +35,7 @@ from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.serving.answers import encoded_answer, read_version
 from era5_pipeline.serving.archive.hourly import HOURLY
 from era5_pipeline.serving.errors import Refusal, RefusalError, reason_of
+from era5_pipeline.serving.fetch import PlacePendingError, fetching
 from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI evaluates it
 from era5_pipeline.serving.route_page import EXAMPLES, HTML_TYPE, POLICY, page_of, route_page
 
@@ -58,11 +59,14 @@ _CLIMATE_COLUMNS = frozenset({"temperature_2m", "total_precipitation"})
 _WHOLE_DAY = 24
 
 
-def start_page(connection: psycopg.Connection[Any], notice: str | None = None) -> bytes:
-    """The start page, from the ledger; `notice`, for generated data, comes first."""
+def start_page(connection: psycopg.Connection[Any], notice: str | None = None, *, fetches: bool = False) -> bytes:
+    """The start page, from the ledger; `notice`, for generated data, comes first.
+
+    If the server `fetches`, places may be asked for although nothing is loaded.
+    """
     months = months_held(connection)
     if not months:
-        return page_of("start.html", title=_TITLE, held=())
+        return page_of("start.html", title=_TITLE, held=(), fetches=fetches)
     places = places_held(connection)
     variables = in_table_order({column for held in months.values() for column in held})
     held = (
@@ -109,9 +113,6 @@ def _cities() -> list[tuple[Place, int]]:
     """All cities with their nearest locations, the most populous first."""
     cities = sorted(map(place_of, range(count_cities())), key=lambda city: -city.population)
     return [(city, nearest_location(city.latitude, city.longitude).location_id) for city in cities]
-
-
-# --- A place's page, as in `era5 report`, found by name; pages are cached until the ledger changes ---
 
 
 # Pages cached in one process, the last that were made: each has about a megabyte.
@@ -216,7 +217,8 @@ def start(request: Request, reader: Reader) -> Response:
         version = read_version(connection, request)
         if version is not None and (unchanged := version.unchanged_answer(request)):
             return unchanged
-        content = start_page(connection, version.origin.notice if version else None)
+        notice, fetches = version.origin.notice if version else None, request.app.state.fetches is not None
+        content = start_page(connection, notice, fetches=fetches)
     return encoded_answer(request, content, HTML_TYPE, version=version, headers=_HEADERS)
 
 
@@ -278,6 +280,13 @@ def place(
         return _page(
             request, 404, "failure.html", title=f"{name}: not loaded", reason=reason_of(error), nearest=nearest
         )
+    except PlacePendingError as error:
+        seconds, (progress,) = error.retry_seconds, error.places
+        contents = {"title": f"{name}: being loaded", "progress": progress, "seconds": seconds}
+        answer = _page(request, error.status, "fetching.html", seconds, **contents)
+        # Instead of a script, which pages may not run.
+        answer.headers["Refresh"] = str(seconds)
+        return answer
     except RefusalError as error:
         retry, reason = error.retry_seconds, error.reason
         return _page(request, error.status, "failure.html", retry, title="Not now", reason=reason)
@@ -314,10 +323,11 @@ def _place(request: Request, reader: Reader, name: str) -> Response:
         places = [(describe(place), f"/place/{place.geoname_id}") for place in asked]
         return _page(request, 300, "choice.html", title=f"{name}: which one?", places=places)
     cache: PageCache = request.app.state.pages
-    where = asked.cell.location.location_id
-    with reader.connected("reading the climate") as connection:
-        version = read_version(connection, request, LocationSet(((where, where + 1),)))
-        if version is not None and (unchanged := version.unchanged_answer(request)):
-            return unchanged
-    content = cache.page(asked, version.contents if version else None, lambda: _answer(reader, asked))
+    location = asked.cell.location
+    with fetching(request, reader, [location]):
+        with reader.connected("reading the climate") as connection:
+            version = read_version(connection, request, LocationSet.of_ids([location.location_id]))
+            if version is not None and (unchanged := version.unchanged_answer(request)):
+                return unchanged
+        content = cache.page(asked, version.contents if version else None, lambda: _answer(reader, asked))
     return encoded_answer(request, content, HTML_TYPE, version=version, headers=_HEADERS)

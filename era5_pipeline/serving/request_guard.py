@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 from starlette.datastructures import Headers
 
-from era5_pipeline.serving.errors import (
-    CLIENT_LEFT_STATUS,
-    Refusal,
-    RefusalError,
-    error_answer,
-    refusal_answer,
-    unexpected_error,
-)
-from era5_pipeline.serving.requests import WORK, RequestWork
+from era5_pipeline.serving import errors
+from era5_pipeline.serving.requests import HEAD, WORK, RequestWork
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -59,7 +52,7 @@ class RequestGuard:
             return
         answer = _SentAnswer(scope["method"] == "HEAD", send)
         # A route for GET also answers HEAD, without the body.
-        inner: Scope = {**scope, "method": "GET"} if answer.is_head else scope
+        inner: Scope = {**scope, "method": "GET", HEAD: True} if answer.is_head else scope
         work = inner[WORK] = RequestWork()
         self._under_way.add(work)
         started = time.perf_counter()
@@ -71,9 +64,11 @@ class RequestGuard:
                 # the event loop, which has nothing else to do.
                 work.leave()
                 if not answer.status:
-                    await refusal_answer(RefusalError(Refusal.SHUTTING_DOWN))(inner, receive, answer.send)
+                    await errors.refusal_answer(errors.RefusalError(errors.Refusal.SHUTTING_DOWN))(
+                        inner, receive, answer.send
+                    )
             except Exception as error:  # noqa: BLE001  # the client gets an answer in the common form
-                response = unexpected_error(f"{scope['method']} {scope['path']}", error)
+                response = errors.unexpected_error(f"{scope['method']} {scope['path']}", error)
                 if not answer.status:
                     await response(inner, receive, answer.send)
             finally:
@@ -81,7 +76,7 @@ class RequestGuard:
                 self._under_way.discard(work)
                 route = getattr(inner.get("route"), "path", None)
                 has_left = work.has_left and not answer.is_complete
-                status = CLIENT_LEFT_STATUS if has_left else answer.status
+                status = errors.CLIENT_LEFT_STATUS if has_left else answer.status
                 self._metrics.answered(route, status, time.perf_counter() - started, answer.sent_bytes)
 
     async def _received_of_process(self, receive: Receive) -> Message:
@@ -105,8 +100,8 @@ class RequestGuard:
             if scope["path"] not in _WITHOUT_TURN:
                 try:
                     await self._take_turn()
-                except RefusalError as error:
-                    await refusal_answer(error)(scope, receive, answer.send)
+                except errors.RefusalError as error:
+                    await errors.refusal_answer(error)(scope, receive, answer.send)
                     return
                 answer.turn = self._turns
             await self._app(scope, _Received(gone), answer.send)
@@ -118,24 +113,24 @@ class RequestGuard:
     def _refusal_of_request(self, scope: Scope) -> Response | None:
         """The answer to a request refused for its headers or its length; None if it is acceptable."""
         if refusal := self._hosts.refusal(Headers(scope=scope)):
-            return error_answer(refusal.status, refusal.reason)
+            return errors.error_answer(refusal.status, refusal.reason)
         size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
         if size <= self._limits.url_bytes:
             return None
-        return error_answer(414, f"The URL has {size:,} bytes, and the limit is {self._limits.url_bytes:,}.")
+        return errors.error_answer(414, f"The URL has {size:,} bytes, and the limit is {self._limits.url_bytes:,}.")
 
     async def _take_turn(self) -> None:
         if not self._turns.locked():
             await self._turns.acquire()
             return
         if self._waiting >= self._limits.waiting_requests:
-            raise RefusalError(Refusal.QUEUE_FULL)
+            raise errors.RefusalError(errors.Refusal.QUEUE_FULL)
         self._waiting += 1
         try:
             async with asyncio.timeout(self._limits.wait_seconds):
                 await self._turns.acquire()
         except TimeoutError:
-            raise RefusalError(Refusal.BUSY, self._limits.wait_seconds) from None
+            raise errors.RefusalError(errors.Refusal.BUSY, self._limits.wait_seconds) from None
         finally:
             self._waiting -= 1
 

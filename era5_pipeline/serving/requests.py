@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[Any]
 
-# --- Limits of the HTTP server: the size of one answer, and the number of requests in progress ---
-
 
 @dataclass(frozen=True)
 class ServingLimits:
@@ -62,9 +60,6 @@ class ServingLimits:
                 f"the answer would have {count:,} values, and the limit is {self.values:,}",
                 remedy="Ask for fewer days, variables or places at once, or use era5 export.",
             )
-
-
-# --- Metrics of the server for Prometheus, over all processes: requests, duration, bytes, connections in use ---
 
 
 # Environment variable: the folder where all processes of a server write metrics. The library reads it when imported.
@@ -140,9 +135,6 @@ def metrics(request: Request) -> Response:
     found: ServingMetrics = request.app.state.metrics
     encode, media_type = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(found.registry()), headers={"Content-Type": media_type, "Cache-Control": "no-store"})
-
-
-# --- A pool of read-only connections to the database, kept open, and opened again after a restart ---
 
 
 # The longest that requests wait for a connection after the last attempt to connect has failed.
@@ -262,6 +254,8 @@ class ReadingPool:
 
 # Keys of a request's work in its ASGI scope, and of the pool and the limits in the state of the app.
 WORK = "era5.work"
+# Key of a request's scope: true if it is a HEAD, which routes see as a GET.
+HEAD = "era5.head"
 _CANCEL_SECONDS = 5.0
 
 

@@ -12,12 +12,9 @@ from era5_pipeline.report.html import page_environment
 from era5_pipeline.serving.errors import ERROR_RESPONSES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from jinja2 import Environment
-
-# --- The templates of the server's pages ---
-
 
 HTML_TYPE = "text/html; charset=utf-8"
 # No scripts, nothing from other servers; forms may only call this one.
@@ -86,15 +83,11 @@ def _is_common(status: str, response: Mapping[str, Any]) -> bool:
     return common is not None and common["description"] == response["description"]
 
 
-def _types(response: Mapping[str, Any]) -> Iterable[str]:
-    found: Iterable[str] = response.get("content", ("application/json",) if "model" in response else ())
-    return found
-
-
 def _answers(responses: Mapping[Any, Mapping[str, Any]]) -> list[tuple[str, str, str]]:
     """The status of each answer, its types, and when it is given."""
+    json = ("application/json",)
     return [
-        (str(status), "; ".join(_types(response)), response["description"])
+        (str(status), "; ".join(response.get("content", json if "model" in response else ())), response["description"])
         for status, response in sorted(responses.items())
     ]
 
@@ -104,16 +97,10 @@ def _parameter(one: Mapping[str, Any]) -> tuple[str, str, str]:
     schema = one.get("schema", {})
     kinds = _kinds(schema)
     text = one.get("description") or schema.get("description") or ""
-    return one["name"], f"{text} ({kinds})" if text and kinds else text or kinds, _default(one, schema)
-
-
-def _default(one: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    if one.get("required"):
-        return "required"
     default = schema.get("default")
-    if default is None:
-        return ""
-    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+    shown = "" if default is None else f"`{str(default).lower() if isinstance(default, bool) else default}`"
+    words = f"{text} ({kinds})" if text and kinds else text or kinds
+    return one["name"], words, "required" if one.get("required") else shown
 
 
 def _kinds(schema: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from typing_extensions import override
 
-from era5_pipeline.model.errors import SourceError, TransientError
+from era5_pipeline.model.errors import SourceError
 from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES
 from era5_pipeline.runtime.file_store import FileStore
 from era5_pipeline.runtime.http import without_credentials
@@ -48,11 +48,7 @@ class ArcoSource(ZarrSource):
 
     @override
     def _layout_of(self, store: ReadOnlyStore) -> Layout:
-        try:
-            layout = super()._layout_of(store)
-        except TransientError as error:
-            # Other months would fail the same way, each after six tries.
-            raise SourceError(error.message, remedy=f"Check the network. {_REMEDY}") from error
+        layout = super()._layout_of(store)
         lacking = "valid_time_stop among its attributes"
         if layout.final_until is not None:
             grid = layout.latitude_index.size, layout.longitude_index.size

@@ -205,8 +205,7 @@ class Catalogue:
     def entry(self, path: Path, *, with_digest: bool = False) -> CatalogueEntry | None:
         """Return the entry of a file, created if not valid; None if the file does not claim to be data.
 
-        Raises:
-            OSError: if the file cannot be read at all.
+        An `OSError` if the file cannot be read at all.
         """
         kept = self._kept(os.fsencode(path))
         stat = path.stat()
@@ -279,7 +278,7 @@ class Catalogue:
                     problems += contents.problems
                     fields += contents.fields
                     left_out |= dict(contents.left_out)
-                    if file.is_scratch:
+                    if file.path != file.source:  # unpacked or converted
                         file.path.unlink()
             except BadFileError as error:
                 problems.append(Problem(str(path), "unreadable", error.problem, error.remedy))

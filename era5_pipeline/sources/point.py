@@ -23,7 +23,7 @@ from era5_pipeline.netcdf.cds_files import point_netcdf
 from era5_pipeline.netcdf.contents import open_netcdf
 from era5_pipeline.netcdf.field_reader import contents_of
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
-from era5_pipeline.runtime.files import digest_of, replacing
+from era5_pipeline.runtime.files import REMADE_BYTES, digest_of, replacing
 from era5_pipeline.sources.cds.note import Query, RequestFiles
 from era5_pipeline.sources.cds.retry_policy import RetrySettings
 from era5_pipeline.sources.cds.service_request import ServiceRequest
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from era5_pipeline.sources.cds.note import Fetched
 
     Floats = npt.NDArray[np.float32]
-
-# --- A point's series in memory: read from the service's result, and cut into months ---
-
 
 # Series in memory, as the months of a load follow each other. A series since 1940 takes 15 MB.
 _CACHED_SERIES = 4
@@ -405,7 +402,7 @@ class PointSource(Source):
         file = self._slice_file(month, files, content)
         if not file.path.is_file() or file.path.read_bytes() != content:
             # A lost slice can be cut out of the series again.
-            with replacing(file.path, is_durable=False) as temporary:
+            with replacing(file.path, durable_bytes=REMADE_BYTES) as temporary:
                 temporary.write_bytes(content)
         for other in self.folder.glob(f"{month}-{files.query.stem}-*.nc"):
             if other != file.path:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import fcntl
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TextIO
 
 from era5_pipeline.model.errors import UsageError, disk_errors
-from era5_pipeline.model.months import Month
-from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, source_kind
+from era5_pipeline.model.months import FIRST_YEAR, Month
+from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, Snapshot, source_kind
 from era5_pipeline.model.variables import DEFAULT_COLUMNS, DEFAULT_VARIABLES
 from era5_pipeline.runtime.files import digest_of
 from era5_pipeline.runtime.progress import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import datetime
 
     from era5_pipeline.model.errors import Era5Error
     from era5_pipeline.model.grid import Area, Location
@@ -53,7 +56,8 @@ class RawMonth:
     `is_open`. `area` is the rectangle to keep, None: everything. `warnings` tell the user which files were not used,
     and why. `points` are the requested points, if the source is asked for points. `off_grid` says what is done with
     values between the grid points, if the files have any: `nearest` takes them to the nearest points. `trusts_files`:
-    by the user's word, the values are hourly ones of ERA5, although files say otherwise.
+    by the user's word, the values are hourly ones of ERA5, although files say otherwise. `snapshot` is the state of the
+    source's store that was read, if it has several; the same values of another one are the same month.
     """
 
     month: Month
@@ -67,6 +71,7 @@ class RawMonth:
     is_open: bool = False
     off_grid: OffGrid = "refuse"
     trusts_files: bool = False
+    snapshot: Snapshot | None = None
 
     @property
     def wanted_columns(self) -> tuple[str, ...]:
@@ -122,6 +127,7 @@ class RawMonth:
             is_open=value.get("is_open", False),
             off_grid=value.get("off_grid", "refuse"),
             trusts_files=value.get("trusts_files", False),
+            snapshot=Snapshot.from_json(value.get("snapshot")),
         )
 
 
@@ -146,12 +152,32 @@ class Source(Protocol):
             LocalDiskError: if the disk is full.
         """
 
+    def in_turn(self) -> AbstractContextManager[Self]:
+        """The source for months that are fetched one after another: it may keep open, and fetch ahead, what they need.
+
+        By default it does neither.
+        """
+        return nullcontext(self)
+
     def request_groups(self, months: Sequence[Month]) -> Iterator[tuple[Month, ...]]:
         """Divide ascending months into those that one request covers, as `together` of `fetch`, in order.
 
         A group is formed when it is asked for, by what the source knows then. By default each month is one alone.
         """
         return ((month,) for month in months)
+
+    def offered_months(self, now: datetime, available_after_days: int) -> tuple[Month, ...]:
+        """The complete months that it offers, ascending: by default those since 1940 that ended so many days ago."""
+        newest = Month.of(now - timedelta(days=available_after_days)).number
+        return tuple(Month.from_number(number) for number in range(Month(FIRST_YEAR, 1).number, newest))
+
+    def state(self) -> Snapshot | None:
+        """The newest state of its store, if that has several; by default none."""
+        return None
+
+    def final_months(self) -> frozenset[Month]:
+        """The months that it offers in final form, as far as it can tell without a request; by default none."""
+        return frozenset()
 
     def request_ahead(self, group: tuple[Month, ...]) -> None:
         """Send the request of a group without waiting for it, if the source has a queue; errors are left to `fetch`."""

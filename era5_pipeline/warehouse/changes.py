@@ -1,4 +1,4 @@
-"""Compare a flat month with parts in the table: same content, changed columns, losses, revisions.
+"""Compare a flat month with parts in the table: same content, changed columns, losses, revisions, confirmations.
 
 Compares facts only. For reading the table itself see `verify`, for writing `ledger` and `load_month`.
 """
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from era5_pipeline.model.grid import is_same_shift
 from era5_pipeline.model.source_kinds import FINAL, ORIGIN_TEXTS, ORIGINS, PRELIMINARY, source_kind, version_of
 from era5_pipeline.model.times import describe_hours, hours_in
-from era5_pipeline.model.variables import DEFAULT_COLUMNS, named_columns
+from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, ROUNDINGS, named_columns
 from era5_pipeline.model.words import counted
 from era5_pipeline.warehouse.ledger_entry import Revision
 
 if TYPE_CHECKING:
-    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth
     from era5_pipeline.model.grid import Shift
     from era5_pipeline.model.location_set import LocationSet
-    from era5_pipeline.model.source_kinds import Origin, Version
+    from era5_pipeline.model.source_kinds import Origin, Snapshot, Version
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 # Runs of hours named in a message.
@@ -112,6 +112,37 @@ def has_same_content(before: LedgerEntry, flat: FlatMonth) -> bool:
     )
 
 
+def may_confirm(before: LedgerEntry, flat: FlatMonth) -> bool:
+    """Return True if the flat month, of another source, may have the part's values within a quantum.
+
+    Both have the same columns, rows and missing hours, and as many values of each column; nothing would be lost.
+    """
+    new = {facts.column: facts for facts in flat.columns}
+    return (
+        not before.is_cut
+        and before.location_ids == flat.location_ids
+        and flat.raw.source not in before.sources
+        and all(source_kind(source).is_service for source in (*before.sources, flat.raw.source))
+        and (before.rows, before.hours) == (flat.rows, flat.hours)
+        and before.missing_hours == missing_hours_of(flat)
+        and _values(before) == {facts.column: facts.values for facts in flat.columns}
+        and is_same_shift(before.interpolated, flat.shift)
+        and not losses(before, flat)
+        and all(_may_be_alike(facts, new[facts.column]) for facts in before.columns)
+    )
+
+
+def _may_be_alike(one: ColumnFacts, other: ColumnFacts) -> bool:
+    """Return False if extremes or means differ by more than they can if each value is within the quantum.
+
+    Then the rows need not be compared, which takes longer than replacing them.
+    """
+    pairs = ((one.minimum, other.minimum), (one.maximum, other.maximum), (one.mean, other.mean))
+    largest = max((abs(value) for pair in pairs for value in pair if value is not None), default=0.0)
+    allowed = BY_COLUMN[one.column].quantum + 2 * ROUNDINGS * largest
+    return all(a is None or b is None or abs(a - b) <= allowed for a, b in pairs)
+
+
 def columns_changed(before: LedgerEntry, flat: FlatMonth) -> tuple[str, ...]:
     """Name the columns whose values differ, or that exist on one side only."""
     old = {facts.column: facts.digest for facts in before.columns}
@@ -190,7 +221,7 @@ def _lost_versions(before: LedgerEntry, flat: FlatMonth, columns: list[str]) -> 
     """Describe final hours that would become preliminary, and versions that would become unknown."""
     if before.version == "generated":
         return ()
-    is_stated = version_of(before.expver) != "unknown" and not source_kind(before.source).states_no_version
+    is_stated = version_of(before.expver) != "unknown" and _is_of_known_age(before.source, before.snapshot)
     unknown = [c for c in columns if version_of({c: before.expver[c]}) != "unknown" and not _states_version(flat, c)]
     if is_stated and unknown:
         return (f"the version ({before.version}) of {', '.join(unknown)}: the new files do not state theirs",)
@@ -206,8 +237,14 @@ def _lost_versions(before: LedgerEntry, flat: FlatMonth, columns: list[str]) -> 
 
 
 def _states_version(flat: FlatMonth, column: str) -> bool:
-    """Return True if the files state the column's version; some sources' is only inferred from the month's age."""
-    return version_of({column: flat.expver[column]}) != "unknown" and not source_kind(flat.raw.source).states_no_version
+    """Return True if the column's version is known, and not only inferred from the month's age when it was fetched."""
+    is_known = version_of({column: flat.expver[column]}) != "unknown"
+    return is_known and _is_of_known_age(flat.raw.source, flat.raw.snapshot)
+
+
+def _is_of_known_age(source: str, snapshot: Snapshot | None) -> bool:
+    """Return True if the source states versions, or the day is known when its store had these values."""
+    return snapshot is not None or not source_kind(source).states_no_version
 
 
 def revision_by(before: LedgerEntry, flat: FlatMonth) -> Revision | None:

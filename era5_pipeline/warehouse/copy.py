@@ -20,12 +20,11 @@ import pyarrow.parquet as pq
 from psycopg import sql
 
 from era5_pipeline.flat.formats import KEYS, schema_of
-from era5_pipeline.model.errors import BadFileError, RefusedError, WarehouseError
-from era5_pipeline.model.variables import variable_names
+from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.runtime.compiled import pays_off
 from era5_pipeline.runtime.prefetch import Prefetched
 from era5_pipeline.warehouse.binary_copy import binary_copy
-from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, WEATHER, LocationSpan, locations_where, month_where
+from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, LocationSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.flat_month import FlatFile, FlatMonth
     from era5_pipeline.model.location_set import LocationSet
-    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
     # Shape (row groups, 3): first location, last location and row count.
     Groups = npt.NDArray[np.int64]
@@ -48,9 +46,6 @@ _SEND_BUFFER_BYTES = 1 << 22  # the system may apply a lower limit
 _CSV_BYTES = 1 << 20
 # Smaller shares are not worth their own connection.
 _SHARE_ROWS = 50_000
-_GATHERED_BYTES = 1 << 18
-# A temporary table, which ends with the session.
-_NEW_ROWS = sql.Identifier("pg_temp", "era5_new_rows")
 _LOCATION_ID = KEYS.index("location_id")
 # Seconds a value: a load stage of six variables takes 0.16 us a row instead of 0.61 (`era5 bench run limit`).
 _SAVED_BY_BATCHES = 75e-9
@@ -199,109 +194,6 @@ class BatchCopy:
             return None
         self.is_read_back = True
         return rows
-
-
-class MergedCopy:
-    """Copies a part's rows with new columns from the flat month and their other columns unchanged (a `CopyInto`).
-
-    The flat month is copied into a temporary table of another session and joined there with the part's rows; the result
-    is copied into the table, as dense and ordered as after a first load, on every layout. UPDATE would leave as many
-    dead rows, and decompress the columnstore.
-    """
-
-    def __init__(
-        self,
-        copy: FlatCopy,
-        flat: FlatMonth,
-        before: LedgerEntry,
-        connect: Callable[[str], psycopg.Connection[Any]],
-    ) -> None:
-        self._copy = copy
-        self._flat = flat
-        self._before = before
-        self._connect = connect
-
-    def __call__(
-        self,
-        connection: psycopg.Connection[Any],
-        table: sql.Identifier,
-        *,
-        freeze: bool,
-        span: LocationSpan = EVERYWHERE,
-    ) -> int:
-        """COPY the merged rows into `table`; return the number of accepted rows."""
-        options = sql.SQL("FORMAT binary, FREEZE true" if freeze else "FORMAT binary")
-        with self._connect("merge") as reading:
-            reading.execute(sql.SQL("CREATE TEMP TABLE {} (LIKE {})").format(_NEW_ROWS, WEATHER))
-            self._copy(reading, _NEW_ROWS, freeze=False, span=span)
-            reading.execute(sql.SQL("ANALYZE {}").format(_NEW_ROWS))
-            columns = self._columns(reading)
-            # Use one snapshot for the counts and the rows.
-            with reading.transaction():
-                reading.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                self._require_same_rows(reading)
-                own = {*self._flat.column_names}
-                merged = sql.SQL("COPY (SELECT {} FROM {} ORDER BY o.location_id, o.time) TO STDOUT (FORMAT binary)")
-                values = (sql.Identifier("n" if name in own else "o", name) for name in columns)
-                source = merged.format(sql.SQL(", ").join(values), self._joined())
-                target = sql.SQL("COPY {} ({}) FROM STDIN ({})").format(
-                    table, sql.SQL(", ").join(map(sql.Identifier, columns)), options
-                )
-                with reading.cursor() as from_, connection.cursor() as into:
-                    with from_.copy(source) as old, into.copy(target) as new:
-                        for chunk in _batched(old):
-                            new.write(chunk)
-                    return into.rowcount
-
-    def _columns(self, connection: psycopg.Connection[Any]) -> list[str]:
-        """All writable columns, including those that others added to the table."""
-        rows = connection.execute(
-            "SELECT attname FROM pg_attribute WHERE attrelid = 'weather'::regclass AND attnum > 0 "
-            "AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
-        ).fetchall()
-        return [name for (name,) in rows]
-
-    def _old_rows(self) -> sql.Composed:
-        where = sql.SQL("{} AND {}").format(month_where(self._flat.month), locations_where(self._flat.location_ids))
-        return sql.SQL("(SELECT * FROM {} WHERE {}) o").format(WEATHER, where)
-
-    def _joined(self) -> sql.Composed:
-        return sql.SQL("{} LEFT JOIN {} n USING (location_id, time)").format(self._old_rows(), _NEW_ROWS)
-
-    def _require_same_rows(self, connection: psycopg.Connection[Any]) -> None:
-        month = self._flat.month
-        # If every place has every hour of the month in both, equal row counts mean the same rows.
-        is_whole = self._flat.rows == self._before.rows == self._flat.locations * month.hours
-        counted = sql.SQL("SELECT count(*), {} FROM {}").format(
-            sql.Literal(self._flat.rows) if is_whole else sql.SQL("count(n.location_id)"),
-            self._old_rows() if is_whole else self._joined(),
-        )
-        row = connection.execute(counted).fetchone()
-        rows, matched = row if row is not None else (0, 0)
-        if rows != self._before.rows:
-            raise WarehouseError(
-                f"{month}: the table holds {rows:,} rows of these places, and the ledger says {self._before.rows:,}",
-                remedy="The table was changed outside the pipeline: load all variables of the month together, "
-                "with --force --replace. The month is unchanged.",
-            )
-        if matched != self._flat.rows:
-            names = variable_names({*self._before.column_names, *self._flat.column_names})
-            raise RefusedError(
-                f"{month}: {self._flat.rows - matched:,} of the {self._flat.rows:,} new rows are for hours that the "
-                "table does not have at these places: variables can only be added to existing rows",
-                remedy=f"Load all variables together (--variables {names}). The month is unchanged.",
-            )
-
-
-def _batched(copy: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
-    """Batch the rows that a COPY sends one by one."""
-    gathered = bytearray()
-    for row in copy:
-        gathered += row
-        if len(gathered) >= _GATHERED_BYTES:
-            yield bytes(gathered)
-            gathered.clear()
-    yield bytes(gathered)
 
 
 def _enlarge_send_buffer(connection: psycopg.Connection[Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from era5_pipeline.model.grid import Shift
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.package_version import __version__
-from era5_pipeline.model.source_kinds import most_doubtful, source_kind, version_of
+from era5_pipeline.model.source_kinds import Snapshot, most_doubtful, source_kind, version_of
 from era5_pipeline.model.times import hour_of, hours_of_month
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.postgres.server_errors import server_errors
@@ -27,6 +27,7 @@ from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where, mon
 from era5_pipeline.warehouse.ledger_entry import (
     Addition,
     Attempt,
+    Confirmation,
     LedgerEntry,
     LedgerFile,
     LedgerMonth,
@@ -148,10 +149,11 @@ def write_entry(
         "loaded_at": sql.SQL("now()") if kept_rows is None else kept_rows.loaded_at,
         "checked_at": sql.SQL("now()"),
         "revised_at": revised_at,
-        "revision": None if revision is None else Jsonb(asdict(revision)),
+        "revision": _as_jsonb(revision),
         "has_summaries": has_summaries,
-        "interpolated": None if flat.shift is None else Jsonb(asdict(flat.shift)),
+        "interpolated": _as_jsonb(flat.shift),
         "origin": flat.origin,
+        "snapshot": _as_jsonb(flat.raw.snapshot),
     }
     if before is not None and keeps:
         values |= _with_kept_columns(connection, before, flat)
@@ -165,9 +167,15 @@ def write_entry(
     )
 
 
+def _as_jsonb(record: Confirmation | Revision | Shift | Snapshot | None) -> Jsonb | None:
+    return None if record is None else Jsonb(asdict(record))
+
+
 def _with_kept_columns(connection: psycopg.Connection[Any], before: LedgerEntry, flat: FlatMonth) -> dict[str, Any]:
     """The values of the part's entry that differ if its other columns stay."""
     own = set(flat.column_names)
+    if before.confirmed is not None and not own.isdisjoint(before.confirmed.quanta):
+        before = before.unconfirmed()
     kept = before.of_columns(column for column in before.column_names if column not in own)
     by_column = {facts.column: facts for facts in (*kept.columns, *flat.columns)}
     missing = kept.missing_hours | missing_hours_of(flat)
@@ -184,6 +192,7 @@ def _with_kept_columns(connection: psycopg.Connection[Any], before: LedgerEntry,
         "version": version_of(expver, generated=generated),
         "origin": most_doubtful(facts.origin for facts in by_column.values()),
         "warnings": list(dict.fromkeys((*before.warnings, *map(_storable, flat.warnings)))),
+        "confirmed": _as_jsonb(before.confirmed),
     }
     additions = [addition for addition in before.additions if not own & set(addition.columns)]
     if own != set(before.first_columns):
@@ -197,6 +206,7 @@ def _with_kept_columns(connection: psycopg.Connection[Any], before: LedgerEntry,
                 files=_files_of(flat),
                 flat_file=_flat_file_of(flat),
                 loaded_at=row[0].isoformat() if row is not None else "",
+                snapshot=flat.raw.snapshot,
             )
         )
         values |= {
@@ -208,8 +218,9 @@ def _with_kept_columns(connection: psycopg.Connection[Any], before: LedgerEntry,
             "flat_file": Jsonb(asdict(before.flat_file)),
             "seconds": Jsonb(before.seconds),
             "fingerprint": before.fingerprint,
+            "snapshot": _as_jsonb(before.snapshot),
             "revised_at": before.revised_at,
-            "revision": None if before.revision is None else Jsonb(asdict(before.revision)),
+            "revision": _as_jsonb(before.revision),
         }
     return values | {"additions": Jsonb(list(map(asdict, additions)))}
 
@@ -347,6 +358,42 @@ def record_check(connection: psycopg.Connection[Any], entry: LedgerEntry) -> Non
     )
 
 
+def record_confirmation(connection: psycopg.Connection[Any], entry: LedgerEntry, flat: FlatMonth) -> LedgerEntry:
+    """Record that the flat month, of another source, has the part's values within a quantum; return the new entry.
+
+    All that describes the rows stays. Their version becomes that of the flat month, but of columns that are final by
+    the word of their own source.
+    """
+    row = connection.execute("SELECT now()").fetchone()
+    final = {column for column, counts in entry.expver.items() if version_of({column: counts}) == "final"}
+    confirmed = replace(
+        entry,
+        confirmed=Confirmation(
+            source=flat.raw.source,
+            snapshot=flat.raw.snapshot,
+            fingerprint=flat.fingerprint,
+            expver=flat.expver,
+            quanta={column: BY_COLUMN[column].quantum for column in flat.column_names},
+            confirmed_at=row[0].isoformat() if row is not None else "",
+        ),
+        expver={column: counts if column in final else flat.expver[column] for column, counts in entry.expver.items()},
+        preliminary_hours={column: of for column, of in flat.preliminary_hours.items() if column not in final},
+    )
+    connection.execute(
+        "UPDATE era5.ledger SET confirmed = %s, expver = %s, preliminary_hours = %s, version = %s, checked_at = now() "
+        "WHERE month = %s AND part = %s",
+        (
+            _as_jsonb(confirmed.confirmed),
+            Jsonb(confirmed.expver),
+            Jsonb(confirmed.preliminary_hours),
+            confirmed.version,
+            entry.month.start.date(),
+            entry.part,
+        ),
+    )
+    return confirmed
+
+
 def record_summaries(connection: psycopg.Connection[Any], entry: LedgerEntry) -> None:
     """Record, within the transaction that writes them, that the part has summaries."""
     connection.execute(
@@ -374,6 +421,8 @@ def _entry(row: dict[str, Any]) -> LedgerEntry:
         "flat_file": LedgerFile(**row["flat_file"]),
         "additions": tuple(map(Addition.from_json, row["additions"])),
         "interpolated": Shift.from_json(row["interpolated"]),
+        "snapshot": Snapshot.from_json(row["snapshot"]),
+        "confirmed": Confirmation.from_json(row["confirmed"]),
     }
     return LedgerEntry(**read)
 

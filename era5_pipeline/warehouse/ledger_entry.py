@@ -9,7 +9,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.source_kinds import most_doubtful, source_kind, version_of, version_of_all
+from era5_pipeline.model.source_kinds import (
+    Snapshot,
+    most_doubtful,
+    named_store,
+    source_kind,
+    version_of,
+    version_of_all,
+)
 from era5_pipeline.model.times import describe_hours, hours_in
 from era5_pipeline.model.variables import BY_COLUMN
 
@@ -76,7 +83,10 @@ class Revision:
 
 @dataclass(frozen=True)
 class Addition:
-    """Columns that a later load added to a part's rows, and their origin; `loaded_at` is an ISO time."""
+    """Columns that a later load added to a part's rows, and their origin; `loaded_at` is an ISO time.
+
+    `snapshot` is the state of the source's store that was read, if it has several.
+    """
 
     columns: tuple[str, ...]
     source: str
@@ -85,13 +95,40 @@ class Addition:
     files: tuple[LedgerFile, ...]
     flat_file: LedgerFile
     loaded_at: str
+    snapshot: Snapshot | None = None
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Build the addition from the JSON of `asdict`."""
         files = tuple(LedgerFile(**file) for file in value["files"])
         flat_file = LedgerFile(**value["flat_file"])
-        return cls(**{**value, "columns": tuple(value["columns"]), "files": files, "flat_file": flat_file})
+        snapshot = Snapshot.from_json(value.get("snapshot"))
+        own = {"columns": tuple(value["columns"]), "files": files, "flat_file": flat_file, "snapshot": snapshot}
+        return cls(**{**value, **own})
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """Another source's word on a part: its values equal those of the rows, within the quantum of each column.
+
+    `fingerprint` is that of the source's files and `expver` its hour counts by column and version; `quanta`, in the
+    table's unit, are by column, 0 if the values are equal but for their rounding. `confirmed_at` is an ISO time.
+    """
+
+    source: str
+    snapshot: Snapshot | None
+    fingerprint: str
+    expver: dict[str, dict[str, int]]
+    quanta: dict[str, float]
+    confirmed_at: str
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any] | None) -> Self | None:
+        """Build the confirmation from the JSON of `asdict`; None from None."""
+        return None if value is None else cls(**{**value, "snapshot": Snapshot.from_json(value["snapshot"])})
+
+    def __str__(self) -> str:
+        return named_store(self.source, self.snapshot)
 
 
 @dataclass(frozen=True)
@@ -104,7 +141,12 @@ class LedgerEntry:
     load); `raw_bytes` and `flat_bytes` are file sizes. `flat_file` is the file of rows, which may have been removed.
     `has_summaries` says whether `weather_monthly` has the part's locations. `additions` are columns that later loads
     added to the rows; source, area, files, sizes and fingerprint are those of the other columns. `interpolated` is the
-    shift of values that the store interpolated between the grid points, None on the grid.
+    shift of values that the store interpolated between the grid points, None on the grid; `snapshot` the state of the
+    source's store that was read, if it has several.
+
+    `confirmed` is the word of another source that the values are its own, too, within a quantum. `expver` and
+    `preliminary_hours` are then those of that source, except where the rows' own source states that they are final;
+    those of the rows' own files are in `columns`, and all else still describes the rows and what they were made of.
 
     `loaded_at` is when the rows were written; `checked_at` when the source was last asked and compared with the table;
     `revised_at` when final data last replaced preliminary data, and `revision` what that changed (see `changes`).
@@ -139,6 +181,8 @@ class LedgerEntry:
     revision: Revision | None = None
     additions: tuple[Addition, ...] = ()
     interpolated: Shift | None = None
+    snapshot: Snapshot | None = None
+    confirmed: Confirmation | None = None
 
     @property
     def locations(self) -> int:
@@ -184,13 +228,33 @@ class LedgerEntry:
 
     @property
     def fingerprints(self) -> frozenset[str]:
+        """The fingerprints of all loads that brought its columns, or confirmed them."""
+        return self.own_fingerprints if self.confirmed is None else self.own_fingerprints | {self.confirmed.fingerprint}
+
+    @property
+    def own_fingerprints(self) -> frozenset[str]:
         """The fingerprints of all loads that brought its columns."""
         return frozenset({self.fingerprint, *(addition.fingerprint for addition in self.additions)})
+
+    def is_confirmed_by(self, fingerprint: str) -> bool:
+        """Return True if files with this fingerprint confirmed the values, which other files brought."""
+        return self.confirmed is not None and self.confirmed.fingerprint == fingerprint
 
     @property
     def sources(self) -> tuple[str, ...]:
         """The sources of its columns, each once."""
         return tuple(dict.fromkeys((self.source, *(addition.source for addition in self.additions))))
+
+    def unconfirmed(self) -> LedgerEntry:
+        """The same part by the word of its own files alone."""
+        if self.confirmed is None:
+            return self
+        return replace(
+            self,
+            confirmed=None,
+            expver={facts.column: facts.expver for facts in self.columns},
+            preliminary_hours={f.column: f.preliminary_hours for f in self.columns if f.preliminary_hours},
+        )
 
     def of_columns(self, columns: Iterable[str]) -> LedgerEntry:
         """The same part as if it had only these columns."""

@@ -25,16 +25,18 @@ from era5_pipeline.postgres.roles import require_own_code
 from era5_pipeline.postgres.server_errors import LOST_REMEDY, server_errors
 from era5_pipeline.runtime.progress import Counter
 from era5_pipeline.warehouse import ledger
-from era5_pipeline.warehouse.attempts import Heartbeat, begin_attempt, end_attempt, settle_failures
+from era5_pipeline.warehouse.attempts import Heartbeat, begin_attempt, end_attempt, record_failure, settle_failures
+from era5_pipeline.warehouse.beside import MergedCopy, beyond_quantum
 from era5_pipeline.warehouse.changes import (
     ReplacedPart,
     columns_changed,
     has_same_content,
     kept_columns,
     losses,
+    may_confirm,
     taken_from,
 )
-from era5_pipeline.warehouse.copy import BatchCopy, FlatCopy, MergedCopy, location_spans
+from era5_pipeline.warehouse.copy import BatchCopy, FlatCopy, location_spans
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, Replacement, Shares
 from era5_pipeline.warehouse.layouts.variable_columns import add_columns, missing_variables
 from era5_pipeline.warehouse.locks import holder_of_tables, month_lock
@@ -58,7 +60,8 @@ class Loaded:
     """The result of a load.
 
     `changed` is False if the table already held exactly these rows. `confirmed` is True if they had come from other
-    files: the rows were left as they were, and the ledger was updated. `columns_changed` are the columns with new
+    files: the rows were left as they were, and the ledger was updated; `confirmation` is the part as it is recorded
+    since, if the files of another source have its values within a quantum. `columns_changed` are the columns with new
     values, None if the table did not hold these locations as one part. `replaced` describes the replaced rows, by part,
     and `kept_locations` is the number of the month's other locations, which stayed. `kept_columns` are other columns of
     the same rows that kept their values. `seconds` is the load alone, without waiting for another load of the month;
@@ -75,6 +78,7 @@ class Loaded:
     notes: tuple[str, ...] = ()
     is_read_back: bool = False
     confirmed: bool = False
+    confirmation: LedgerEntry | None = None
     columns_changed: tuple[str, ...] | None = None
     replaced: tuple[ReplacedPart, ...] = ()
     kept_locations: int = 0
@@ -91,6 +95,14 @@ class Alongside(Protocol):
 
     def __call__(self, connection: psycopg.Connection[Any], *, keeps: bool) -> None:
         """Do it on the load's connection; `keeps`: the part has other columns too, which stay."""
+        ...
+
+    def holds(self, connection: psycopg.Connection[Any], part: LedgerEntry) -> bool:
+        """Return True if the part's rows are there as the table has them, so that the part may stay as it is."""
+        ...
+
+    def leave(self, connection: psycopg.Connection[Any], part: LedgerEntry) -> None:
+        """Give up what was to be done: the part's rows stay as they are, and are there."""
         ...
 
 
@@ -126,7 +138,8 @@ def load_month(
     """Replace the flat month's locations in `weather`, unless it already has these rows; leave others alone.
 
     The ledger decides: if the same files were loaded before, nothing is done; if other files have the same values, only
-    the ledger is written. With `force` the rows are always replaced.
+    the ledger is written. So it is if files of another source have them within the quantum of each variable, for which
+    the rows are compared. With `force` the rows are always replaced.
 
     With several `workers`, that many connections share the month if the layout can still replace it as a whole;
     otherwise one connection loads it, and the result's notes say why.
@@ -144,7 +157,7 @@ def load_month(
             overlapped = tuple(ledger.read_overlapping(connection, flat.month, flat.location_ids))
             load = _Load(connection, schema, flat, overlapped, summaries, errors, alongside)
             before = load.before
-            if before is not None and not force and not before.is_cut and flat.fingerprint in before.fingerprints:
+            if before is not None and not force and load.is_known(before):
                 return load.keep_unchanged(before)
             _require_no_real_data(connection, flat)
             if not replace_more:
@@ -152,6 +165,8 @@ def load_month(
                 _require_no_losses(flat, load.compared)
             if before is not None and not force and has_same_content(load.compared[0], flat):
                 return load.confirm(before)
+            if before is not None and not force and load.is_within_quantum(before, warehouse, lock_timeout_seconds):
+                return load.confirm_other_rows(before)
             return load.replace(warehouse, workers, lock_timeout_seconds, on_wait, batches=batches)
 
 
@@ -193,8 +208,26 @@ class _Load:
         """The part with exactly the flat month's locations; None without one."""
         return next((part for part in self.overlapped if part.location_ids == self.flat.location_ids), None)
 
+    def is_known(self, before: LedgerEntry) -> bool:
+        """Return True if the part was loaded from the flat month's files, or confirmed by them."""
+        is_known = not before.is_cut and self.flat.fingerprint in before.fingerprints
+        return is_known and (not self._confirms(before) or self._may_leave(before))
+
+    def _confirms(self, before: LedgerEntry) -> bool:
+        return before.is_confirmed_by(self.flat.fingerprint)
+
+    def _may_leave(self, before: LedgerEntry) -> bool:
+        """Return True unless the work alongside needs the rows themselves, which are not those of the flat month."""
+        return self.alongside is None or self.alongside.holds(self.connection, before)
+
     def keep_unchanged(self, before: LedgerEntry) -> Loaded:
         """Only record the check: the same files were loaded before. Missing summaries are added."""
+        if self._confirms(before):
+            if self.alongside is not None:
+                self.alongside.leave(self.connection, before)
+            ledger.record_check(self.connection, before)
+            settle_failures(self.connection, (self.flat.month,))
+            return replace(self._loaded(), columns_changed=())
         if not (before.has_summaries or before.additions) and self.summaries.are_here and self.summaries.prepare():
             with self.connection.transaction():
                 self.summaries.write(self.flat.location_ids)
@@ -218,6 +251,30 @@ class _Load:
                 if self.alongside is not None:
                     self.alongside(self.connection, keeps=_has_more_columns(before, self.flat))
         return replace(self._loaded(), confirmed=True)
+
+    def is_within_quantum(self, before: LedgerEntry, warehouse: Warehouse, lock_timeout_seconds: int) -> bool:
+        """Return True if the flat month, of another source, has the part's values within the variables' quanta."""
+        if not may_confirm(before, self.flat) or not self._may_leave(before):
+            return False
+        month, counter = self.flat.month, Counter("load", self.flat.rows, "rows")
+        try:
+            with self.errors():
+                connect = partial(_connect, warehouse, month, lock_timeout_seconds)
+                return beyond_quantum(connect, self.flat, counter.add) == ()
+        except Era5Error as problem:
+            with suppress(psycopg.Error):
+                record_failure(self.connection, month, problem.message)
+            raise
+
+    def confirm_other_rows(self, before: LedgerEntry) -> Loaded:
+        """Write only that the flat month confirms the part: its rows, and all that describes them, stay."""
+        with self._attempt() as attempt, self.connection.transaction():
+            confirmation = ledger.record_confirmation(self.connection, before, self.flat)
+            end_attempt(self.connection, attempt, rows=before.rows)
+            if self.alongside is not None:
+                self.alongside.leave(self.connection, before)
+        loaded = replace(self._loaded(), columns_changed=(), is_read_back=True)
+        return replace(loaded, confirmed=True, confirmation=confirmation)
 
     def replace(
         self,

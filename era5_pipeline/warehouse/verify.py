@@ -60,7 +60,7 @@ def verify_month(
     with server_errors(f"verifying {flat.month}"), opened as used:
         columns = [variable.column for variable in variables_in_table(used)]
         part = _part_of(used, flat)
-        facts = flat.columns if part is None else (*flat.columns, *_facts_of_other_loads(part, flat))
+        facts = _facts_of_rows(flat, part)
         expected: dict[Measure, Number] = {}
         actual: dict[Measure, Number] = {}
         if not is_read_back:
@@ -86,6 +86,15 @@ def _part_of(connection: psycopg.Connection[Any], flat: FlatMonth) -> LedgerEntr
         return None
     parts = read_overlapping(connection, flat.month, flat.location_ids)
     return next((part for part in parts if part.location_ids == flat.location_ids), None)
+
+
+def _facts_of_rows(flat: FlatMonth, part: LedgerEntry | None) -> tuple[ColumnFacts, ...]:
+    """The facts of the rows that the table should hold: of the part's own, if the flat month only confirmed them."""
+    if part is None:
+        return flat.columns
+    if part.is_confirmed_by(flat.fingerprint) and not part.is_cut:
+        return part.columns
+    return (*flat.columns, *_facts_of_other_loads(part, flat))
 
 
 def _facts_of_other_loads(part: LedgerEntry, flat: FlatMonth) -> tuple[ColumnFacts, ...]:

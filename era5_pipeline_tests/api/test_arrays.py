@@ -42,23 +42,6 @@ def test_a_dataset_is_that_of_the_file(db: era5.Database, gulf: NetcdfFile) -> N
     assert ds["temperature_2m"].attrs["missing_months"] == "2023-08"
 
 
-def test_a_place_of_it_is_that_of_series_field_and_sql(db: era5.Database, real: Warehouse, gulf: NetcdfFile) -> None:
-    ds = gulf_dataset(db, gulf)
-    place = ds["temperature_2m"].sel(latitude=25.25, longitude=51.5)
-    with pytest.warns(era5.MissingDataWarning):
-        frame = db.series(latitude=25.25, longitude=51.5, columns="t2m")
-    assert np.array_equal(place["time"], frame.index.to_numpy(dtype="datetime64[ns]"))
-    assert np.array_equal(place, frame["temperature_2m"], equal_nan=True)
-    xr.testing.assert_equal(db.field("t2m", time="2023-07-15T12:00"), ds["temperature_2m"].sel(time="2023-07-15T12:00"))
-    with psycopg.connect(real.url) as connection:
-        rows = connection.execute(
-            "SELECT latitude, longitude, temperature_2m FROM weather WHERE time = '2023-07-15 12:00Z'", binary=True
-        ).fetchall()
-    of_hour = ds["temperature_2m"].sel(time="2023-07-15T12:00").compute()
-    assert len(rows) == of_hour.size
-    assert all(np.float32(value) == of_hour.sel(latitude=north, longitude=east) for north, east, value in rows)
-
-
 def test_chunks_are_months_and_attributes_those_of_cf(db: era5.Database, gulf: NetcdfFile) -> None:
     ds = gulf_dataset(db, gulf)
     assert ds.chunks["time"] == (720, 744, 744, 720)
@@ -207,14 +190,3 @@ def test_hours_that_a_month_lacks_are_nan_and_said(warehouse: Warehouse, flat_mo
         with pytest.warns(era5.MissingDataWarning, match="no data for 2023-08"):
             ahead = db.dataset(start="2023-07", end="2200-01")
         assert ahead["time"].max() <= np.datetime64(datetime.now(UTC).replace(tzinfo=None))
-
-
-def test_an_empty_table_says_that_nothing_is_loaded(empty_warehouse: Warehouse) -> None:
-    with era5.open(empty_warehouse.url) as db:
-        for ask in (
-            lambda: db.field("t2m", month="2023-07"),
-            lambda: db.field("t2m", time="2023-07-01T00"),
-            db.dataset,
-        ):
-            with pytest.raises(era5.NoDataError, match="no month has been loaded"):
-                ask()

@@ -23,13 +23,12 @@ from benchmarks.methods import (
     methods_of,
     require_known,
 )
-from benchmarks.servers import new_target
+from benchmarks.servers import Target, new_target
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from benchmarks.servers import Target
     from era5_pipeline.postgres.connect import Warehouse
 
 ALL = (*METHODS, *methods_of("tool", (2,)))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from benchmarks.reaching import (
     AT_MOST,
@@ -18,41 +17,32 @@ from benchmarks.reaching import (
     SAME,
     UNCHANGED,
 )
+from era5_pipeline_tests.benchmarks.suite_runs import cells_of, entry, numbers_of, run
 
 if TYPE_CHECKING:
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.commands import InProcess
 
 
-def entry(rows: int = 745_128, months: int = 1020, **figures: float) -> dict[str, Any]:
-    medians = {name: [value, value, value] for name, value in figures.items()}
-    return {"rows": rows, "parameters": {"months": months}, "reason": None, "medians": medians}
-
-
 def test_each_way_reads_a_small_table(here: InProcess, warehouse: Warehouse) -> None:
-    file = here.home / "result.json"
-    size = ("--rows", "3000", "--held", "1,2", "--repeats", "1")
-    here.run("bench", "run", "reach", *size, "--database-url", warehouse.url, "--json", str(file))
-    result = json.loads(file.read_text())
-    cells = {cell["name"]: cell for cell in result["cells"]}
-    for name in (FRAME, FRAME_OF_ALL, ROW_BY_ROW, FIELD, DATASET, AT_RATE, AT_MOST, GZIP, SAME, UNCHANGED):
-        assert cells[name]["reason"] is None, cells[name]
-    for name in (FRAME, FRAME_OF_ALL, ROW_BY_ROW):
-        assert cells[name]["rows"] == 24 * (30 + 31)  # November and December 2024
-    for name in (FIELD, DATASET):
-        assert cells[name]["rows"] == 744 * 20 * 20
-    for name in (AT_RATE, AT_MOST, GZIP, SAME, UNCHANGED):
+    result = run(here, warehouse.url, "reach", "--rows", "3000", "--held", "1,2")
+    cells = cells_of(result, "reach")
+    hours, values = 24 * (30 + 31), 744 * 20 * 20  # of November and December 2024, and of the box
+    rows = dict.fromkeys((FRAME, FRAME_OF_ALL, ROW_BY_ROW), hours) | dict.fromkeys((FIELD, DATASET), values)
+    requests = AT_RATE, AT_MOST, GZIP, SAME, UNCHANGED
+    for name, wanted in (rows | dict.fromkeys(requests, 120)).items():
+        assert (cells[name]["reason"], cells[name]["rows"]) == (None, wanted), cells[name]
+    for name in requests:
         medians = {figure: value[1] for figure, value in cells[name]["medians"].items()}
-        assert cells[name]["rows"] == 120
         assert 0 < medians["p50_ms"] <= medians["p99_ms"] <= medians["longest_ms"]
     sizes = {name: cells[name]["medians"]["kilobytes"][1] for name in (AT_MOST, GZIP, UNCHANGED)}
     assert sizes[UNCHANGED] == 0 < sizes[GZIP] < sizes[AT_MOST]
-    ((server, figures),) = result["figures"].items()
-    assert figures["reach"]["http_requests_per_second"] > 0
-    assert figures["reach"]["http_p99_ms"] > 0
+    figures = numbers_of(result, "figures", "reach")
+    assert figures["http_requests_per_second"] > 0
+    assert figures["http_p99_ms"] > 0
     # Two months are not 85 years.
-    assert figures["reach"]["dataframe_rows_per_second"] is None
-    assert all(value > 0 for value in result["ratios"][server]["reach"].values())
+    assert figures["dataframe_rows_per_second"] is None
+    assert all(value > 0 for value in numbers_of(result, "ratios", "reach").values())
 
 
 def test_figures() -> None:

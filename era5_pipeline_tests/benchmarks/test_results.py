@@ -14,19 +14,16 @@ from era5_pipeline.model.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-A, B, C = (PlannedCell(name, 1, {}, lambda: Measured(1, {})) for name in "abc")
-
 
 def test_time_left_follows_from_the_same_cell_then_its_suite_then_all() -> None:
     progress = BenchProgress({"copy": {"a": 2, "b": 1}, "tools": {"c": 1}}, lambda _: None, lambda _: None)
     assert progress.seconds_left() is None
-    entry = {"medians": {"seconds": [1, 1, 1]}, "rows": 5}
-    progress.measured("copy", A, entry, 10.0)
+    progress.tell("copy", "a", "5 rows/s", 1, 10.0)
     # Once more a, 10 s; b as its suite, 10 s; c as all, 10 s.
     assert progress.seconds_left() == 30.0
-    progress.measured("copy", B, entry, 40.0)
+    progress.tell("copy", "b", "5 rows/s", 1, 40.0)
     assert progress.seconds_left() == 10.0 + 25.0
-    progress.cannot("tools", C, "no program")
+    progress.tell("tools", "c", "null (no program)")
     assert progress.seconds_left() == 10.0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
@@ -22,6 +22,7 @@ from benchmarks.suites import SUITES
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.compiled import is_available
+from era5_pipeline_tests.benchmarks.suite_runs import cells_of, numbers_of, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,29 +37,6 @@ OFFERED = {
     "hypertable": {"hypertable"},
     "columnstore": {"columnstore", "calendar hypertable", COMPRESSED_AFTERWARDS},
 }
-Cells = dict[str, dict[str, Any]]
-
-
-def run(here: InProcess, url: str, *arguments: str) -> dict[str, Any]:
-    file = here.home / "result.json"
-    here.run("bench", "run", *arguments, "--database-url", url, "--repeats", "1", "--json", str(file))
-    assert list((here.home / "home").glob("bench-*")) == []
-    result: dict[str, Any] = json.loads(file.read_text())
-    for environment in result["environments"].values():
-        assert environment["machine"]["cores"] >= 1
-        assert environment["software_versions"]["era5-pipeline"]
-        assert environment["commit"]
-    return result
-
-
-def cells_of(result: dict[str, Any], suite: str) -> Cells:
-    return {cell["name"]: cell for cell in result["cells"] if cell["suite"] == suite}
-
-
-def ratios_of(result: dict[str, Any], suite: str) -> dict[str, Any]:
-    ((_, found),) = result["ratios"].items()
-    ratios: dict[str, Any] = found[suite]
-    return ratios
 
 
 def databases_left(warehouse: Warehouse) -> list[str]:
@@ -70,8 +48,11 @@ def databases_left(warehouse: Warehouse) -> list[str]:
     return [name for (name,) in rows]
 
 
-# Each has a test of its own: below, or in test_asking, test_reaching and test_orchestration.
-ELSEWHERE = {"parallel", "conversion", "limit", "layouts", "pipeline", "others", "ask", "reach", "orchestration"}
+# Each has a test of its own: below, or in test_asking, test_reaching, test_orchestration and test_anywhere.
+ELSEWHERE = {
+    *("parallel", "conversion", "limit", "layouts", "pipeline", "others", "ask", "reach", "orchestration"),
+    "anywhere",
+}
 
 
 def test_other_suites_with_tiny_loads_and_the_report_of_them(here: InProcess, server_url: str) -> None:
@@ -141,7 +122,7 @@ def test_all_ways_on_a_server(here: InProcess, empty_warehouse: Warehouse, host:
 
 def test_limit(here: InProcess, empty_warehouse: Warehouse, host: Host) -> None:
     result = run(here, empty_warehouse.url, "limit", "--rows", str(ROWS), "--workers", "1,2")
-    cells, ratios = cells_of(result, "limit"), ratios_of(result, "limit")
+    cells, ratios = cells_of(result, "limit"), numbers_of(result, "ratios", "limit")
     parallel = cells.pop("timescaledb-parallel-copy")
     assert parallel["reason"] == f"{PARALLEL_COPY} is not on PATH"
     assert ratios.pop("loader_to_parallel_copy") is None
@@ -167,7 +148,7 @@ def test_layouts(here: InProcess, empty_warehouse: Warehouse, host: Host) -> Non
     assert all(60 < figures[name]["bytes_per_row"] < 100 for name in offered if "columnstore" not in name)
     assert all(5 < figures[name]["bytes_per_row"] <= 20 for name in offered if "columnstore" in name)
     has_columnstore = host.layout == "columnstore"
-    assert all((value is not None) == has_columnstore for value in ratios_of(result, "layouts").values())
+    assert all((value is not None) == has_columnstore for value in numbers_of(result, "ratios", "layouts").values())
     assert databases_left(empty_warehouse) == []
 
 

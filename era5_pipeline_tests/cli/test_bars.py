@@ -30,11 +30,17 @@ def test_no_bars_without_a_terminal() -> None:
 def test_each_stage_has_a_bar() -> None:
     file = io.StringIO()
     with stage_bars(Console(file=file, force_terminal=True, width=120), "2023-07"):
-        for stage, unit in (("raw", "hours"), ("flat", "rows"), ("load", "rows"), ("verify", "rows")):
+        for stage, unit in (
+            ("raw", "hours"),
+            ("flat", "rows"),
+            ("load", "rows"),
+            ("verify", "rows"),
+            ("export", "rows"),
+        ):
             report(stage, 1, 2_000_000, unit)  # type: ignore[arg-type]
             report(stage, 2_000_000, 2_000_000, unit)  # type: ignore[arg-type]
     printed = file.getvalue()
-    for name in ("raw files", "flatten", "load", "verify"):
+    for name in ("raw files", "flatten", "load", "verify", "export"):
         assert f"2023-07 {name}" in printed
     assert "2,000,000/2,000,000 rows" in printed
     # Outside the context, reports are discarded.

@@ -44,29 +44,12 @@ def two_areas(here: InProcess, server_url: str, load_both: Callable[[str], None]
             yield here
 
 
-def test_another_area_is_added_and_shown_by_status(on_server: InProcess, era5_samples: Path) -> None:
-    gulf = ("load", *SEPTEMBER, "--files-dir", str(era5_samples / "gulf-2023"))
-    on_server.run(*gulf)
-    telangana = ("load", *SEPTEMBER, "--files-dir", str(era5_samples / "telangana-2023-09"), "--allow-incomplete")
-    printed = on_server.run(*telangana).out
-    assert "kept 63 other places of the month as they were" in printed
-    assert "replaced" not in printed
-    (month,) = on_server.run("status", "--json").json()
-    assert (month["state"], month["rows"], month["locations"]) == ("incomplete", 63 * 720 + 441 * 168, 63 + 441)
-    first, second = month["parts"]
-    assert (first["state"], first["place"], first["missing_hours"]) == ("loaded", "26.5/50.5/24.5/52", {})
-    assert (second["state"], second["locations"]) == ("incomplete", 441)
-    assert month["missing_hours"] == {
-        column: ["2023-09-08T00 to 2023-09-30T23"]
-        for column in ("zonal_wind_10m", "meridional_wind_10m", "total_precipitation")
-    }
-    shown = on_server.run("status").out
+def test_status_shows_both_areas(two_areas: InProcess) -> None:
+    shown = two_areas.run("status").out
     assert "2 parts" in shown
     assert "26.5/50.5/24.5/52" in shown
     lacking = "zonal_wind_10m, meridional_wind_10m, total_precipitation at 2023-09-08T00 to 2023-09-30T23"
     assert f"2023-09 lacks {lacking}" in shown
-    # Neither is loaded again.
-    assert "unchanged" in on_server.run(*gulf).out
 
 
 def test_less_in_place_of_more_is_refused_with_what_would_be_lost(
@@ -107,7 +90,9 @@ def test_drop_removes_an_area_then_the_rest(two_areas: InProcess) -> None:
     assert f"2023-09  removed {28 * 720 + 441 * 168:,} rows" in printed.out
     (month,) = two_areas.run("status", "--json").json()
     assert (month["state"], month["rows"], month["parts"]) == ("dropped", 0, [])
-    assert "nothing to remove" in two_areas.run("drop", *SEPTEMBER, "--yes").err
+    # A year is all of its months.
+    assert "nothing to remove" in two_areas.run("drop", "--from", "2022", "--to", "2023", "--yes").err
+    assert two_areas.run("drop", *SEPTEMBER, "--yes", "--json").json() == []
 
 
 def test_dagster_offers_a_month_without_rows_to_a_backfill_again(on_server: InProcess, era5_samples: Path) -> None:
@@ -151,14 +136,3 @@ def test_months_are_removed_though_dagster_cannot_record_it(two_areas: InProcess
     printed = two_areas.run("drop", *SEPTEMBER, "--yes")
     assert "removed" in printed.out
     assert "warning: the months are removed, but Dagster's web UI still shows them as loaded" in printed.err
-
-
-def test_dropping_from_an_empty_database_removes_nothing(on_server: InProcess) -> None:
-    assert "nothing to remove" in on_server.run("drop", *SEPTEMBER, "--yes").err
-    assert on_server.run("drop", *SEPTEMBER, "--yes", "--json").json() == []
-
-
-def test_a_year_is_all_of_its_months(two_areas: InProcess) -> None:
-    (dropped,) = two_areas.run("drop", "--from", "2023", "--yes", "--format", "json").json()
-    assert (dropped["month"], dropped["rows"]) == ("2023-09", 63 * 720 + 441 * 168)
-    assert "nothing to remove" in two_areas.run("drop", "--from", "2022", "--to", "2023", "--yes").err

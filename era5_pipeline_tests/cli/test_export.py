@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline_tests.commands import ROOT, InProcess, assert_explained, in_terminal
+from era5_pipeline_tests.commands import ROOT, InProcess, assert_explained
 from era5_pipeline_tests.real_months import GULF
 
 if TYPE_CHECKING:
@@ -84,13 +84,6 @@ def test_what_is_wrong_is_said_and_nothing_is_written(
 def test_no_data_is_exit_code_3(here: InProcess, tmp_path: Path) -> None:
     assert_explained(here.run("export", "--place", "Jakarta", "--out", "a.nc", code=3), "the table has no data there")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_bar_moves_in_a_terminal(gulf_months: Warehouse, tmp_path: Path) -> None:
-    printed = in_terminal(120, "export", "--out", "a.csv.gz", cwd=tmp_path, ERA5_DATABASE_URL=gulf_months.url)
-    assert "a.csv.gz export" in printed
-    assert re.search(r"[\d,]+/184,464 rows", printed)
-    assert "wrote a.csv.gz" in printed
 
 
 def test_the_commands_of_the_page_run(here: InProcess, tmp_path: Path) -> None:

@@ -155,11 +155,6 @@ def rename_variable(path: Path, name: str, other: str) -> None:
         dataset.renameVariable(name, other)
 
 
-def test_a_folder_of_which_all_is_used_says_nothing_of_files(on_server: InProcess, folder: Path) -> None:
-    write_netcdf(folder / "july.nc", weather(hours_from("2023-07-01T00", 744)))
-    assert "data files" not in on_server.run("load", "--files-dir", str(folder)).err
-
-
 def test_all_reasons_of_a_folder_without_a_usable_file_are_told(here: InProcess, folder: Path) -> None:
     write_shifted(folder, range(1990, 1992))
     (folder / "page.nc").write_bytes(b"<html>no</html>")

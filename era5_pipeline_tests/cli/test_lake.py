@@ -12,24 +12,21 @@ from rich.filesize import decimal
 
 from era5_pipeline.model.errors import NoDataError, RefusedError, StoreError, UsageError
 from era5_pipeline_tests.commands import InProcess, assert_explained
-from era5_pipeline_tests.era5_files import without_pictures
-from era5_pipeline_tests.pipelines import dagster_dropped
 from era5_pipeline_tests.warehouse.loads import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+    from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.commands import CommandResult
 
 
 @pytest.fixture
-def here(here: InProcess, tmp_path: Path, database_url: str) -> Iterator[InProcess]:
+def here(on_server: InProcess, tmp_path: Path) -> InProcess:
     """The command with a new database and an empty lake."""
     (tmp_path / "lake").mkdir()
-    here.set(ERA5_DATABASE_URL=database_url, ERA5_LAKE=str(tmp_path / "lake"))
-    with dagster_dropped(database_url), without_pictures():
-        yield here
+    on_server.set(ERA5_LAKE=str(tmp_path / "lake"))
+    return on_server
 
 
 def load(here: InProcess, *options: str, code: int = 0) -> CommandResult:
@@ -77,20 +74,6 @@ def test_clean_says_what_follows_later(here: InProcess, tmp_path: Path) -> None:
     assert len(list((tmp_path / "lake").rglob("*.parquet"))) == 1
 
 
-def test_a_lost_file_is_named_and_a_load_repairs_it(here: InProcess, tmp_path: Path) -> None:
-    load(here, "--to", "2023-08")
-    (lost,) = (tmp_path / "lake").rglob("2023-07-*.parquet")
-    lost.unlink()
-    differing = here.run("lake", "verify", code=RefusedError.exit_code)
-    assert differing.out.splitlines() == [
-        f"2023-07: the file {lost.name} with 6,696 rows is lost",
-        "2023-08: 6,696 rows are equal",
-    ]
-    assert_explained(differing, "differs from the warehouse in 1 of 2 months", "era5 load --from 2023-07 --force")
-    load(here, "--force")
-    assert here.run("lake", "verify").out == "2023-07: 6,696 rows are equal\n2023-08: 6,696 rows are equal\n"
-
-
 def test_status_shows_how_large_it_is(here: InProcess, tmp_path: Path) -> None:
     load(here)
     shown = next(line for line in here.run("status").out.splitlines() if line.startswith("lake: "))
@@ -100,44 +83,22 @@ def test_status_shows_how_large_it_is(here: InProcess, tmp_path: Path) -> None:
     assert "lake: unknown: the lake of this database is at" in here.run("status").out
 
 
-def test_a_difference_is_found_and_a_load_repairs_it(here: InProcess, database_url: str, tmp_path: Path) -> None:
+def test_a_difference_is_found_and_a_load_repairs_it(
+    here: InProcess, embedded_warehouse: Warehouse, tmp_path: Path
+) -> None:
     load(here)
     before = here.run("lake", "path").out.strip()
     load(here, "--force")
     # The pointer is set back by hand: to the same rows, and to a table without any.
-    ask(database_url, "UPDATE iceberg_tables SET metadata_location = %s RETURNING 1", before)
+    ask(embedded_warehouse.url, "UPDATE iceberg_tables SET metadata_location = %s RETURNING 1", before)
     assert "are equal" in here.run("lake", "verify").out
     empty = next((tmp_path / "lake").rglob("00000-*.json"))
-    ask(database_url, "UPDATE iceberg_tables SET metadata_location = %s RETURNING 1", str(empty))
+    ask(embedded_warehouse.url, "UPDATE iceberg_tables SET metadata_location = %s RETURNING 1", str(empty))
     differing = here.run("lake", "verify", code=RefusedError.exit_code)
     assert differing.out == "2023-07: 0 rows in the lake, 6,696 in the warehouse\n"
     assert_explained(differing, "differs from the warehouse in 1 of 1 months", "era5 load --from 2023-07")
     load(here)
     assert "are equal" in here.run("lake", "verify").out
-
-
-def test_a_month_that_was_replaced_while_there_was_no_lake_is_brought_up_to_date(
-    here: InProcess, tmp_path: Path
-) -> None:
-    load(here, "--variables", "t2m,tp")
-    here.set(ERA5_LAKE="")
-    load(here, "--variables", "t2m,tp,tcc")
-    here.set(ERA5_LAKE=str(tmp_path / "lake"))
-    differing = here.run("lake", "verify", code=RefusedError.exit_code)
-    assert "total_cloud_cover" in differing.out
-    load(here, "--variables", "t2m,tp,tcc")
-    assert "are equal" in here.run("lake", "verify").out
-
-
-def test_a_lake_needs_parquet(here: InProcess) -> None:
-    here.set(ERA5_FORMAT="csv")
-    assert_explained(load(here, code=UsageError.exit_code), "a lake has Parquet files", "ERA5_FORMAT")
-
-
-def test_dropped_months_leave_the_lake(here: InProcess) -> None:
-    load(here)
-    here.run("drop", "--from", "2023-07", "--yes")
-    assert StaticTable.from_metadata(here.run("lake", "path").out.strip()).scan().count() == 0
 
 
 def test_months_are_not_left_in_the_lake_unawares(here: InProcess, tmp_path: Path) -> None:

@@ -10,15 +10,12 @@ import time
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-import netCDF4
-import numpy as np
 import pytest
 from PIL import Image
 
 from era5_pipeline.cli.map import MapOptions, asked_map
 from era5_pipeline.climate.answer import YearSpan
 from era5_pipeline.climate.question import WHOLE_YEAR, calendar_month, season
-from era5_pipeline.draw.colour_scales import colour_scale
 from era5_pipeline.maps.question import (
     AnomalyQuestion,
     DayQuestion,
@@ -118,15 +115,6 @@ def here(here: InProcess, url: str) -> InProcess:
     return here
 
 
-def frames_in(path: Path) -> list[np.ndarray]:
-    found = []
-    with Image.open(path) as picture:
-        for number in range(getattr(picture, "n_frames", 1)):
-            picture.seek(number)
-            found.append(np.asarray(picture.convert("RGB")).astype(int))
-    return found
-
-
 def test_a_month_is_an_animation_of_its_hours(here: InProcess, tmp_path: Path) -> None:
     printed = here.run(*NORWAY, "--every", "48h", "--fps", "10", "--out", "october.gif")
     assert printed.out.startswith(
@@ -134,42 +122,16 @@ def test_a_month_is_an_animation_of_its_hours(here: InProcess, tmp_path: Path) -
         "00:00 UTC, 99 grid points"
     )
     assert "information 2018; data ERA5" in printed.out
-    assert len(frames_in(tmp_path / "october.gif")) == 16
     with Image.open(tmp_path / "october.gif") as picture:
+        assert picture.n_frames == 16  # type: ignore[attr-defined]
         assert picture.info["duration"] == 100
         assert picture.info["loop"] == 0
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".unfinished")] == []
 
 
-def test_a_frame_has_the_colour_of_the_value_of_its_hour(here: InProcess, tmp_path: Path, era5_samples: Path) -> None:
-    options = ("--column", "t2m", "--vmin", "-5", "--vmax", "15", "--area", "60.75/6.5/60.75/6.5")
-    here.run("map", "--day", "2018-10-05", *options, "--every", "3h", "--out", "day.gif")
-    with netCDF4.Dataset(era5_samples / "norway-2018-10-packed" / "SURF_201810.nc") as file:
-        row = int(np.flatnonzero(np.asarray(file["latitude"][:]) == 60.75)[0])
-        column = int(np.flatnonzero(np.asarray(file["longitude"][:]) == 6.5)[0])
-        values = np.asarray(file["t2m"][96:120:3, row, column], dtype=np.float64) - 273.15
-    colours, norm = colour_scale(BY_COLUMN["temperature_2m"], values.astype(np.float32), (-5.0, 15.0))
-    frames = frames_in(tmp_path / "day.gif")
-    assert len(frames) == 8
-    assert np.ptp(values) > 1.0
-    for frame, value in zip(frames, values, strict=True):
-        inside = frame[65:-20, 60:-110]  # title, colour bar
-        expected = np.asarray(colours(norm(value), bytes=True))[:3].astype(int)
-        # The cell is 4 of 256 parts of the map, whose other cells have no value; steps of colours are 1/120 wide.
-        assert (np.abs(inside - expected).max(axis=2) <= 6).mean() > 0.004
-
-
-def test_missing_hours_are_said_in_their_frames_and_on_standard_error(here: InProcess, tmp_path: Path) -> None:
+def test_missing_hours_are_said_and_strict_is_exit_code_4(here: InProcess) -> None:
     lenient = here.run(*TELANGANA, "--every", "72h", "--out", "september.gif")
     assert lenient.err.splitlines() == ["warning: no total_precipitation anywhere at 2023-09-10T00 to 2023-09-28T00"]
-    frames = frames_in(tmp_path / "september.gif")
-    assert len(frames) == 10
-    with_data, without = frames[1], frames[6]
-    grey = [(np.abs(frame - 0).max(axis=2) < 230).sum() for frame in (with_data, without)]
-    assert grey[1] > grey[0]
-    # The line with the time is longer: "no data" is added to it.
-    ink = [(frame[40:62, 60:].sum(axis=2) < 600).any(axis=0) for frame in (with_data, without)]
-    assert np.flatnonzero(ink[1]).max() > np.flatnonzero(ink[0]).max() + 30
     strict = here.run(*TELANGANA, "--every", "72h", "--out", "september.gif", "--strict", code=4)
     assert strict.err == lenient.err
 

@@ -155,14 +155,6 @@ def test_the_format_of_flat_files_names_json(here: InProcess) -> None:
     assert "'parquet', 'csv'" in " ".join(here.run("load", "--format", "xml", code=2).err.split())
 
 
-def test_format_json_prints_json(here: InProcess) -> None:
-    arguments = ("plan", "--from", "2020-01", "--source", "sample")
-    long, short = here.run(*arguments, "--format", "json").json(), here.run(*arguments, "--json").json()
-    assert set(long) == set(short)
-    assert long["rows"] == short["rows"] > 0
-    assert "source sample: " in here.run(*arguments, "--format", "table").out
-
-
 @given(st.lists(st.tuples(words, words)))
 def test_every_message_is_in_the_group_of_its_remedy_once(problems: list[tuple[str, str]]) -> None:
     groups = [tuple(group.split("\n")) for group in grouped_problems(problems)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +14,12 @@ from rich.filesize import decimal
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import read_settings
 from era5_pipeline.model.variables import find_variables
-from era5_pipeline.planning.estimates import measured_rates
 from era5_pipeline.postgres.urls import with_database
 from era5_pipeline.stages import run_flat, run_raw
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.space import read_space
-from era5_pipeline_tests.commands import InProcess, assert_explained, in_terminal, new_home
+from era5_pipeline_tests.commands import InProcess, assert_explained, in_a_terminal, new_home
 from era5_pipeline_tests.warehouse.loads import ask
 from era5_pipeline_tests.zarr_stores import BOXES, hours_between, write_store
 
@@ -73,17 +71,9 @@ def test_plan_uses_measurements_of_this_warehouse(
     with warehouse.connect() as connection:
         entries = [part for held in read_ledger(connection) for part in held.parts]
         space = read_space(connection)
-    rows = sum(entry.rows for entry in entries)
-
-    def rate(name: str) -> float:
-        return sum(entry.seconds[name] for entry in entries) / rows / 3600
-
-    assert value["parquet_bytes"] == pytest.approx(sum(e.flat_bytes for e in entries) / rows * value["rows"], abs=1)
-    assert value["raw_bytes"] == pytest.approx(sum(e.raw_bytes for e in entries) / rows * value["rows"], abs=1)
+    bytes_per_row = sum(entry.flat_bytes for entry in entries) / sum(entry.rows for entry in entries)
+    assert value["parquet_bytes"] == pytest.approx(bytes_per_row * value["rows"], abs=1)
     assert value["table_bytes"] / value["rows"] == pytest.approx(space.bytes_per_row, rel=0.2)
-    rates = measured_rates()
-    others = (value["rows"] / rates.compare + 5 * rates.series_seconds) / 3600
-    assert value["hours"]["all_but_raw"] == pytest.approx((rate("flat") + rate("load")) * value["rows"] + others)
     measured = ("raw_bytes", "parquet_bytes", "table_bytes", "raw_hours", "all_but_raw_hours")
     assert all(value["known_from"][name].startswith("measured here on 2 months: ") for name in measured)
     lines = lines_of(here.run(*asked).out)
@@ -94,19 +84,6 @@ def test_plan_uses_measurements_of_this_warehouse(
         line.startswith(f"Parquet {decimal(round(value['parquet_bytes']))} measured here on 2 months: ")
         for line in lines
     )
-
-
-def test_months_of_another_area_are_not_counted_as_loaded(
-    here: InProcess, warehouse: Warehouse, sample_months: tuple[FlatMonth, ...]
-) -> None:
-    load_month(warehouse, sample_months[0])
-    here.set(ERA5_DATABASE_URL=warehouse.url)
-    for more in (("--source", "cds", "--area=-5/106/-7.5/108.5"), ("--source", "sample", "--variables", "t2m")):
-        value = here.run("plan", "--from", "2024-01", *more, "--json").json()
-        assert (value["months_loaded"], value["months_held_otherwise"], value["months_to_load"]) == (0, 1, 1)
-        assert not any("measured here on" in text for text in value["known_from"].values())
-    same = here.run("plan", "--from", "2024-01", "--source", "sample", "--area=-5/106/-7.5/108.5", "--json").json()
-    assert (same["months_loaded"], same["rows"]) == (1, 0)
 
 
 def test_a_plan_says_what_a_load_replaces(
@@ -202,15 +179,18 @@ def without_free_bytes(text: str) -> str:
     return re.sub(r"has [\d.]+ \w+ free", "has room", text)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="script is another program elsewhere")
-def test_names_and_areas_stay_whole_in_a_terminal_of_80_columns(tmp_path: Path) -> None:
+def test_names_and_areas_stay_whole_in_a_terminal(tmp_path: Path) -> None:
+    """A real one, of 100 columns, which asks for its width; those of other commands: COLUMNS, in this process."""
     area, months = "60/-10/35/30", ("--from", "1940", "--to", "2024")
     names = "t2m,instantaneous_eastward_turbulent_surface_stress,tp"
-    printed = in_terminal(80, "plan", *months, "--area", area, "--variables", names, cwd=tmp_path)
+    plan = ("plan", *months, "--area", area, "--variables", names)
+    with in_a_terminal(tmp_path, *plan) as (_, terminal):
+        terminal.read_all()
+    printed = re.sub(r"\x1b\[[\d;]*m", "", terminal.written)
     columns = {variable.column for variable in find_variables(names)}
     assert {area, "1940-01", "2024-12", *columns} <= set(printed.replace(",", " ").split())
     assert "…" not in printed
-    assert max(map(len, printed.splitlines())) <= 80
+    assert 80 < max(map(len, printed.splitlines())) <= 100
 
 
 def test_stopped_embedded_server_is_not_started(

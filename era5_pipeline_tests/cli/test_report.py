@@ -16,7 +16,7 @@ from PIL import Image
 from era5_pipeline.cli.report import require_page
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline_tests.commands import InProcess, assert_explained
-from era5_pipeline_tests.real_months import GULF, MEKONG, gridded, mekong
+from era5_pipeline_tests.real_months import MEKONG, mekong
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,22 +36,13 @@ def test_other_names_are_refused_with_one_that_would_do(name: str) -> None:
     assert ".html" in refused.value.remedy
 
 
-def test_a_folder_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "pages.html"
-    folder.mkdir()
-    with pytest.raises(UsageError, match="a page is an HTML file"):
-        require_page(folder, "--out")
-
-
 PLACE = ("--lat", "10.75", "--lon", "106.25")
-# Around Qatar: 9 x 7 points.
-AREA = "26.5/50.5/24.5/52"
 
 
 @pytest.fixture(scope="module")
 def loaded(real_table: Callable[..., Warehouse]) -> Warehouse:
-    """Two years and five months at one place, and 2023 around Qatar."""
-    return real_table(MEKONG.of(*(month for month in MEKONG.months if month >= "2023")), GULF)
+    """Two years and five months at one place."""
+    return real_table(MEKONG.of(*(month for month in MEKONG.months if month >= "2023")))
 
 
 @pytest.fixture
@@ -109,21 +100,6 @@ def test_the_page_is_written_and_its_sql_gives_its_numbers(here: InProcess, load
         assert shown[f"{year}"][0] == f"{means[year]:.2f}"
         assert f"{(days['max'][days.index.year == year] > 35).sum()}" in shown[f"{year}"]
         assert f"{totals[year]:,.0f}" in shown[f"{year}"]
-
-
-def test_the_page_of_an_area_is_of_its_weighted_mean(here: InProcess, loaded: Warehouse, tmp_path: Path) -> None:
-    here.run("report", "--area", AREA, "--out", "gulf.html")
-    page = (here.home / "gulf.html").read_text("utf-8")
-    assert "the mean of 63 grid points" in page
-    fields = gridded(GULF, tmp_path)["t2m"].astype("float64") - 273.15
-    means = fields.weighted(np.cos(np.deg2rad(fields["latitude"]))).mean(("latitude", "longitude"))
-    years, daily = run_all(loaded, page)
-    assert [(year, hours) for year, _, hours in years] == [(2023, 8760)]
-    assert years[0][1] == pytest.approx(float(means.mean()), abs=1e-4)
-    by_day = means.to_numpy().reshape(-1, 24)
-    expected = np.stack([by_day.mean(axis=1), by_day.min(axis=1), by_day.max(axis=1)], axis=1)
-    np.testing.assert_allclose(np.array([row[1:] for row in daily], dtype=np.float64), expected, atol=1e-4)
-    assert years_in(page)["2023"][0] == f"{float(means.mean()):.2f}"
 
 
 def test_missing_months_are_named_and_strict_is_exit_code_4(here: InProcess) -> None:

@@ -199,17 +199,6 @@ def test_killed_load_continues_the_request_for_several_months(
     assert [inputs["month"] for inputs in server.submissions] == [["01", "02", "03"]]
 
 
-def test_loads_at_the_same_time_share_the_request_for_several_months(
-    cds_home: Home, server: CdsServer, env: dict[str, str], era5: InProcess
-) -> None:
-    server.faults.accepted_polls = 5
-    process = cds_home.start("load", "--from", "2006-01", "--to", "2006-04", **env)
-    era5.run("load", "--from", "2006-01", "--to", "2006-03")
-    assert ended(process, 300).code == 0
-    assert [inputs["month"] for inputs in server.submissions] == [["01", "02", "03"], ["04"]]
-    assert {f"2006-{number:02d}" for number in range(1, 5)} <= set(era5.months())
-
-
 def test_months_that_failed_are_requested_together_again(server: CdsServer, era5: InProcess) -> None:
     server.faults.fail_jobs = 10_000
     era5.run("load", "--from", "2007-01", "--to", "2007-03", code=MonthFailedError.exit_code)

@@ -10,26 +10,29 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.embedded.processes import first_number
+from era5_pipeline.sources.zarr import icechunk_objects
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.schema import ensure_schema
-from era5_pipeline_tests.commands import ERA5, CommandResult, InProcess, assert_explained, ended, new_home
+from era5_pipeline_tests.commands import ERA5, CommandResult, Home, InProcess, assert_explained, ended, new_home
+from era5_pipeline_tests.sources.zarr.test_icechunk_objects import NEEDS_ICECHUNK
 from era5_pipeline_tests.warehouse.loads import wait_until
+from era5_pipeline_tests.zarr_stores import hours_between, write_repository
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
     from pathlib import Path
 
-    from era5_pipeline_tests.commands import Home
     from era5_pipeline_tests.flat_months import FlatMonths
 
 _SECONDS = 240.0
@@ -52,7 +55,7 @@ from fastapi import FastAPI
 from era5_pipeline.serving import server
 from era5_pipeline.serving.server import address_of, bound_socket, run_server
 
-server._ANSWER_SECONDS = 10
+server._ANSWER_SECONDS = 5
 
 
 class SlowApp:
@@ -64,7 +67,7 @@ class SlowApp:
 
 
 def slowly_made():
-    time.sleep(25)
+    time.sleep(13)
     return SlowApp()
 
 
@@ -342,3 +345,89 @@ def test_beyond_this_machine_and_with_a_user_that_may_write_it_warns(
     assert "the user postgres may change the table" in printed.err
     assert "era5 db init --roles" in printed.err
     assert statuses == {"one.example": 200, "two.example:8000": 200, "three.example": 200, "four.example": 421}
+
+
+# --- Places that are fetched: their answers are in serving/test_fetch -------------------------------------------------
+
+
+@NEEDS_ICECHUNK
+def test_a_place_is_fetched_by_two_processes_on_an_empty_machine_and_over_a_restart(tmp_path: Path) -> None:
+    """The embedded server is created and started by the command; nothing of the fetch outlives it."""
+    write_repository(tmp_path / "open", hours_between(Month(2020, 1), Month(2020, 2)), ("temperature_2m",))
+    settings: dict[str, Any] = {
+        "ERA5_EARTHMOVER_URL": f"icechunk+file://{tmp_path / 'open'}",
+        "ERA5_VARIABLES": "t2m",
+        "CDSAPI_RC": str(tmp_path / "none"),
+    }
+    arguments = ("--fetch", "--fetch-limit", "1", "--workers", "2")
+    path = "/v1/climate?latitude=50&longitude=1"
+
+    def asked(server: Serving, path: str = path) -> int:
+        # On a connection of its own, which either process may take.
+        return httpx.get(server.url + path, timeout=_SECONDS).status_code
+
+    def is_loading() -> bool:
+        return any("load --lat" in words for words in home.processes())
+
+    with new_home() as home:
+        with serving(home, *arguments, **settings) as server:
+            assert "A place is loaded when you ask for it" in server.client.get("/").text
+            assert [asked(server) for _ in range(6)] == [202] * 6
+            wait_until(is_loading)
+            server.client.close()
+            server.process.send_signal(signal.SIGTERM)
+            printed = server.ended()
+        assert (printed.code, printed.out) == (0, "stopped\n")
+        assert "Traceback" not in printed.err
+        wait_until(lambda: home.processes() == [])
+        with serving(home, *arguments, **settings) as server:
+            wait_until(lambda: asked(server) == 200, _SECONDS)
+            assert asked(server, "/v1/climate?latitude=50&longitude=2") == 429
+            newest = server.client.get("/healthz").json()["newest_hours"]
+            assert newest == {"earthmover": "2020-02-29T23:00:00Z"}
+            server.client.close()
+            server.process.send_signal(signal.SIGINT)
+            printed = server.ended()
+        assert printed.code == 0
+        assert printed.err.count("loaded latitude 50, longitude 1 for a request") == 1
+
+
+def test_fetching_is_refused_at_the_start_if_it_cannot_be_done(
+    here: InProcess, embedded_warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.set(ERA5_DATABASE_URL=embedded_warehouse.url)
+    assert_explained(here.run("serve", "--fetch-limit", "5", code=2), "--fetch-limit is for", "Add --fetch")
+    printed = here.run("serve", "--fetch", "--host", "0.0.0.0", "--port", "0", code=2)
+    assert_explained(printed, "anyone who can reach 0.0.0.0", "--fetch-limit PLACES")
+    with monkeypatch.context() as old:
+        old.setattr(icechunk_objects, "_OLDEST_PYTHON", (4, 0))
+        printed = here.run("serve", "--fetch", "--port", "0", code=2)
+        assert_explained(printed, "need Python 3.12 or later", "newer Python")
+    with monkeypatch.context() as without:
+        without.setattr("importlib.util.find_spec", lambda name: None if name == "icechunk" else name)
+        if sys.version_info >= (3, 12):
+            printed = here.run("serve", "--fetch", "--port", "0", code=2)
+            assert_explained(printed, "the library icechunk, not installed", "era5-pipeline[icechunk]")
+
+
+@NEEDS_ICECHUNK
+def test_fetching_is_refused_to_those_who_may_not_load(here: InProcess, embedded_warehouse: Warehouse) -> None:
+    name = f"reader_of_{os.getpid()}"
+    reader = embedded_warehouse.url.replace("//postgres@", f"//{name}@")
+    with psycopg.connect(embedded_warehouse.url, autocommit=True) as administrator:
+        administrator.execute(f"CREATE ROLE {name} LOGIN; GRANT pg_read_all_data TO {name}".encode())
+        try:
+            here.set(ERA5_DATABASE_URL=reader)
+            printed = here.run("serve", "--fetch", "--port", "0", code=5)
+            assert_explained(
+                printed, f"the user {name} may read this warehouse, but not load", "ERA5_FETCH_DATABASE_URL"
+            )
+            here.set(ERA5_FETCH_DATABASE_URL=embedded_warehouse.url)
+            with serving(
+                Home(here.home), "--fetch", ERA5_DATABASE_URL=reader, ERA5_FETCH_DATABASE_URL=embedded_warehouse.url
+            ) as server:
+                assert server.client.get("/healthz").status_code == 200
+            here.set(ERA5_DATABASE_URL=embedded_warehouse.url, ERA5_FETCH_DATABASE_URL=reader)
+            assert here.run("serve", "--fetch", "--port", "0", code=5).out == ""
+        finally:
+            administrator.execute(f"DROP OWNED BY {name}; DROP ROLE {name}".encode())

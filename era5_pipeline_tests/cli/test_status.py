@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from PIL import Image
 from rich.filesize import decimal
 
 from era5_pipeline.model.errors import BadFileError, LocalDiskError
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.space import read_space
-from era5_pipeline_tests.commands import ERA5, InProcess, assert_explained, environment, in_terminal
-from era5_pipeline_tests.servers import fresh_database, fresh_role
+from era5_pipeline_tests.commands import ERA5, InProcess, assert_explained, environment
+from era5_pipeline_tests.servers import fresh_database
 from era5_pipeline_tests.warehouse.loads import ask, make_heap_hypertable, without_autovacuum
 from era5_pipeline_tests.warehouse.versioned_months import VersionedMonths
 
@@ -54,19 +51,6 @@ def test_table_names_the_months_of_each_area(here: InProcess, covered_url: str) 
     assert "layout" not in printed
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="script is another program elsewhere")
-@pytest.mark.parametrize("columns", [50, 80])
-def test_names_and_areas_stay_whole_in_a_narrow_terminal(covered_url: str, tmp_path: Path, columns: int) -> None:
-    printed = in_terminal(columns, "status", "--coverage", cwd=tmp_path, ERA5_DATABASE_URL=covered_url)
-    assert max(map(len, printed.splitlines())) <= columns
-    words = set(printed.replace(",", " ").split())
-    assert {"10.5/20/10.25/20.5", "-5/20", "temperature_2m", "total_precipitation", "zonal_wind_10m"} <= words
-    assert {"2023-01", "2023-02", "2023-03", "2023-04", "2023-05", "2023-06"} <= words
-    assert "…" not in printed
-    # No hours are preliminary: with 80 columns, a table without that column.
-    assert ("───" in printed, "preliminary" in printed) == (columns > 50, False)
-
-
 def test_json_lists_the_areas(here: InProcess, covered_url: str) -> None:
     here.set(ERA5_DATABASE_URL=covered_url)
     large, point = here.run("status", "--coverage", "--json").json()
@@ -80,17 +64,17 @@ def test_json_lists_the_areas(here: InProcess, covered_url: str) -> None:
     assert point["location_ids"] == [[490400, 490401]]
 
 
-def test_picture_is_written(here: InProcess, covered_url: str) -> None:
+def test_the_months_are_drawn(here: InProcess, covered_url: str) -> None:
     here.set(ERA5_DATABASE_URL=covered_url)
     assert here.run("status", "--coverage", "--out", "a.png").err == "wrote a.png\n"
-    with Image.open(here.home / "a.png") as picture:
-        assert picture.width > 1000
+    assert (here.home / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_without_a_month_the_table_says_so_and_a_picture_is_refused(here: InProcess, database_url: str) -> None:
     here.set(ERA5_DATABASE_URL=database_url)
-    assert here.run("status", "--coverage").out.startswith("no month has been loaded yet")
-    assert here.run("status", "--coverage", "--json").json() == []
+    for asked in (("status",), ("status", "--coverage")):
+        assert here.run(*asked).out.startswith("no month has been loaded yet")
+        assert here.run(*asked, "--json").json() == []
     assert_explained(here.run("status", "--coverage", "--out", "a.png", code=3), "no month has been loaded yet")
 
 
@@ -178,33 +162,23 @@ def test_table_fits_and_says_what_failed(here: InProcess, filled_url: str) -> No
     assert f"layout partitions, 3 partitions, {decimal(size)}, {size / 9528:.1f} bytes per row" in lines
 
 
-def test_the_tables_fit_a_pipe(here: InProcess, filled_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    here.set(ERA5_DATABASE_URL=filled_url)
-    monkeypatch.delenv("COLUMNS")
-    for arguments in (("status",), ("status", "--coverage")):
-        printed = here.run(*arguments).out
-        table = [line for line in printed.splitlines() if line.startswith("  ")]
-        assert max(map(len, table)) <= 100
-        words = set(printed.replace(",", " ").split())
-        assert {"2023-07", "10.5/20/10.25/20.5", "temperature_2m", "total_precipitation"} <= words
-        assert "…" not in printed
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="script is another program elsewhere")
-@pytest.mark.parametrize("columns", [50, 80])
-def test_no_cell_is_truncated_in_a_narrow_terminal(filled_url: str, tmp_path: Path, columns: int) -> None:
-    printed = in_terminal(columns, "status", cwd=tmp_path, ERA5_DATABASE_URL=filled_url).splitlines()
-    rows = [line.split() for line in printed if line.startswith("  2023-")]
-    assert [row[:2] for row in rows][:2] == [["2023-07", "loaded"], ["2023-08", "incomplete"]]
-    table = printed[: next(i for i, line in enumerate(printed) if " months, " in line)]
-    assert "…" not in "".join(table)
-    assert max(map(len, (line for line in table if not line.startswith("columns that do not fit")))) <= columns
-    # At 50 columns each month is a paragraph, which has all.
-    assert any(line.startswith("columns that do not fit: loaded") for line in table) is (columns == 80)
-    words = " ".join(table).replace(",", " ").split()
-    loaded = ["10.5/20/10.25/20.5", "temperature_2m", "total_precipitation"]
-    assert [words.count(word) for word in loaded] == [3, 3, 3]
-    assert "4 464" in " ".join(words)
+@pytest.mark.parametrize("columns", [50, 80, None])
+@pytest.mark.parametrize("asked", [("status",), ("status", "--coverage")], ids=" ".join)
+def test_no_cell_is_truncated_in_a_narrow_terminal_or_a_pipe(
+    here: InProcess, filled_url: str, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...], columns: int | None
+) -> None:
+    here.set(ERA5_DATABASE_URL=filled_url, COLUMNS=str(columns))
+    if columns is None:
+        monkeypatch.delenv("COLUMNS")
+    printed = here.run(*asked).out
+    table = [line for line in printed.splitlines() if line.startswith("  ")]
+    assert max(map(len, table)) <= (columns or 100)
+    words = set(printed.replace(",", " ").split())
+    assert {"2023-07", "10.5/20/10.25/20.5", "temperature_2m", "total_precipitation"} <= words
+    assert "…" not in printed
+    # At 50 columns each row is a paragraph, which has all.
+    assert ("───" in printed) is (columns != 50)
+    assert ("columns that do not fit" in printed) is (columns != 50 and len(asked) == 1)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -239,6 +213,8 @@ def versioned_url(server_url: str, tmp_path_factory: pytest.TempPathFactory) -> 
             month_of("0005", month="2025-01", hours=100),
             month_of("unknown", month="2025-03"),
             month_of(mixed, month="2025-05"),
+            month_of("0005", month="2025-06"),
+            month_of("0001", month="2025-06", source="arco", change={"t2m": 0.0008}),
         ):
             load_month(Warehouse(url), flat)
         yield url
@@ -256,37 +232,13 @@ def test_table_shows_the_version_of_each_month(here: InProcess, versioned_url: s
         "2025-01": "preliminary",
         "2025-03": "unknown",
         "2025-05": "mixed: 744 of 744 h preliminary",
+        "2025-06": "final, confirmed by arco",
     }.items():
         assert any(line.startswith(f"{month} ") and f" cds {version} {columns} 20" in line for line in lines), lines
     assert (
-        "2 months final, 1 preliminary (2025-01: from 2025-01-01T00), "
+        "3 months final, 1 preliminary (2025-01: from 2025-01-01T00), "
         "2 mixed (2024-12: from 2024-12-02T08, 2025-05: from 2025-05-01T00), 1 unknown" in lines
     )
-
-
-def test_json_has_preliminary_hours_and_changes_of_a_revision(here: InProcess, versioned_url: str) -> None:
-    here.set(ERA5_DATABASE_URL=versioned_url)
-    entries = {entry["month"]: entry for entry in here.run("status", "--json").json()}
-    assert {month: entry["version"] for month, entry in entries.items()} == {
-        "2024-09": "final",
-        "2024-10": "final",
-        "2024-12": "mixed",
-        "2025-01": "preliminary",
-        "2025-03": "unknown",
-        "2025-05": "mixed",
-    }
-    parts = {month: entry["parts"][0] for month, entry in entries.items()}
-    assert parts["2024-12"]["preliminary_hours"] == {"temperature_2m": ["2024-12-02T08 to 2024-12-31T23"]}
-    assert parts["2024-09"]["preliminary_hours"] == {}
-    assert [month for month, part in parts.items() if part["revised_at"]] == ["2024-10"]
-    revision = parts["2024-10"]["revision"]
-    assert (revision["columns_changed"], revision["columns_unchanged"]) == (
-        [],
-        ["temperature_2m", "total_precipitation"],
-    )
-    for entry in parts.values():
-        assert datetime.fromisoformat(entry["checked_at"]) >= datetime.fromisoformat(entry["loaded_at"])
-        assert all(len(facts["digest"]) == 16 for facts in entry["columns"])
 
 
 def test_only_some_of_many_preliminary_months_are_named(
@@ -352,23 +304,6 @@ def test_chunks_in_the_columnstore_are_counted(
     )
 
 
-def test_read_only_user_sees_everything(here: InProcess, warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    load_month(warehouse, flat_months())
-    here.set(ERA5_DATABASE_URL=warehouse.url)
-    with fresh_role(warehouse.url) as role, without_autovacuum(warehouse):
-        own = here.run("status")
-        with warehouse.connect() as connection:
-            connection.execute(f"GRANT USAGE ON SCHEMA era5 TO {role}")
-            connection.execute(f"GRANT SELECT ON era5.ledger, era5.load_attempt TO {role}")
-        joint = "&" if "?" in warehouse.url else "?"
-        here.set(ERA5_DATABASE_URL=f"{warehouse.url}{joint}options=-c%20role%3D{role}")
-        printed = here.run("status")
-    assert printed.err == ""
-    assert lines_of(printed.out)[:6] == lines_of(own.out)[:6]
-    assert lines_of(printed.out)[-1] == lines_of(own.out)[-1]
-    assert "layout " in printed.out
-
-
 def test_locked_table_does_not_hide_the_ledger(here: InProcess, database_url: str, flat_months: FlatMonths) -> None:
     load_month(Warehouse(database_url), flat_months())
     here.set(ERA5_DATABASE_URL=database_url)
@@ -396,9 +331,3 @@ def test_dropped_table_is_reported(here: InProcess, database_url: str, flat_mont
     assert (entry["layout"], entry["bytes"]) == (None, None)
     load_month(Warehouse(database_url), flat, force=True)
     assert "layout partitions, 1 partition, " in here.run("status").out
-
-
-def test_nothing_loaded_yet(here: InProcess, database_url: str) -> None:
-    here.set(ERA5_DATABASE_URL=database_url)
-    assert "no month has been loaded yet" in here.run("status").out
-    assert here.run("status", "--json").json() == []

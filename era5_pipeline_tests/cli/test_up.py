@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import time
 import urllib.request
 from contextlib import contextmanager
@@ -206,14 +205,6 @@ def test_runs_of_era5_load_are_executed_again_from_the_ui(home: Home) -> None:
         ranges = node["assetPartitionStatuses"]["ranges"]
         for key, status in (("2020-04-01", "MATERIALIZED"), ("2023-09-01", "FAILED")):
             assert [r["status"] for r in ranges if r["startKey"] <= key <= r["endKey"]] == [status], ranges
-
-
-def test_busy_port_is_refused(here: InProcess) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        printed = here.run("up", "--port", str(port), code=2)
-    assert_explained(printed, f"port {port} is in use", "era5 up --port N")
-    assert printed.out == ""
 
 
 def test_a_folder_of_files_that_does_not_exist_is_told_at_once(here: InProcess) -> None:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from era5_pipeline.model.errors import BadFileError, NoDataError, UsageError
 from era5_pipeline.model.variables import VARIABLES
-from era5_pipeline_tests.commands import InProcess, in_terminal
-from era5_pipeline_tests.pipelines import dagster_dropped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from era5_pipeline_tests.commands import InProcess
 
 
 @pytest.fixture
-def on_server(here: InProcess, database_url: str) -> Iterator[InProcess]:
-    here.set(ERA5_DATABASE_URL=database_url, ERA5_AREA="-5/106/-5.5/106.5")
-    with dagster_dropped(database_url):
-        yield here
+def on_server(on_server: InProcess) -> InProcess:
+    on_server.set(ERA5_AREA="-5/106/-5.5/106.5")
+    return on_server
 
 
 def test_all_variables_are_listed_without_a_database(here: InProcess, tmp_path: Path) -> None:
@@ -31,15 +28,6 @@ def test_all_variables_are_listed_without_a_database(here: InProcess, tmp_path: 
         assert variable.column in printed
     assert f"{len(VARIABLES)} variables; default stands for the six" in printed
     assert not (tmp_path / ".era5").exists()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="script is another program elsewhere")
-def test_names_of_variables_stay_whole_in_a_terminal_of_80_columns(tmp_path: Path) -> None:
-    lines = in_terminal(80, "variables", cwd=tmp_path).splitlines()
-    assert max(map(len, lines[:-1])) <= 80
-    words = set(" ".join(lines).split())
-    assert {name for one in VARIABLES for name in (one.short_name, one.column)} <= words
-    assert not any("…" in line for line in lines)
 
 
 def test_words_narrow_the_list(here: InProcess) -> None:

@@ -13,7 +13,6 @@ from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline_tests.commands import (
     Home,
     InProcess,
-    assert_explained,
     ended,
     in_a_terminal,
     new_home,
@@ -100,18 +99,6 @@ def test_live_in_a_terminal(warehouse: Warehouse, here: InProcess, large: FlatMo
     # It is redrawn in place, and the cursor is visible again.
     assert "\x1b[2K" in terminal.written
     assert terminal.written.rindex("\x1b[?25h") > terminal.written.rindex("\x1b[?25l")
-
-
-def test_a_server_that_stops_ends_watch(here: InProcess) -> None:
-    with new_home() as home:
-        home.server.start()
-        process = home.start("watch", "--interval", "0.2", ERA5_DATABASE_URL=home.server.url("postgres"))
-        assert process.stdout
-        process.stdout.readline()
-        home.server.stop(force=True)
-        printed = ended(process)
-    assert printed.code == 7
-    assert_explained(printed, "watching the server")
 
 
 @pytest.mark.parametrize(

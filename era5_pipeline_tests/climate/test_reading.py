@@ -569,8 +569,8 @@ def test_a_place_that_is_not_loaded_says_what_is_and_how_to_load_it(real: Wareho
         ask(real, point(-6.2, 106.8, "Jakarta, Indonesia"))
     assert "the table has no data there; the nearest of its" in raised.value.message
     assert "latitude 10.75, longitude 106.25" in raised.value.message
-    assert 'era5 load --source point --place "Jakarta, Indonesia"' in raised.value.remedy
-    with pytest.raises(NoDataError, match=r"era5 load --source point --lat -6.25 --lon 106.75"):
+    assert 'era5 load --place "Jakarta, Indonesia"' in raised.value.remedy
+    with pytest.raises(NoDataError, match=r"era5 load --lat -6.25 --lon 106.75"):
         ask(real, point(-6.2, 106.8))
     with pytest.raises(NoDataError, match=r"area 1/1/0/2: the table has no data there; the nearest of its"):
         ask(real, box("1/1/0/2"))

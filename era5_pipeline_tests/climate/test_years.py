@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from era5_pipeline.climate.answer import QUANTITIES, YearSpan
 from era5_pipeline.climate.days import daily_values, hours_by_day
 from era5_pipeline.climate.years import monthly_values, records_of, seasonal_cycle, yearly_indices, yearly_values
 from era5_pipeline_tests.climate.tamar import tamar_hours
+from era5_pipeline_tests.climate_answers import mekong_hours
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,22 +81,20 @@ def test_a_year_without_values_has_none() -> None:
     assert table.loc[2021].isna().all()
 
 
-def mekong_days(point_series: Path) -> Any:
-    """Days of UTC of the years 2020 to 2024, made by pandas alone from the CSV as served."""
-    (archive,) = (point_series / "mekong-2020-2025-csv-zip").glob("*.zip")
-    with zipfile.ZipFile(archive) as opened, opened.open(opened.namelist()[0]) as file:
-        served: Any = pd.read_csv(file, parse_dates=["valid_time"], index_col="valid_time")
-    temperature = (served["t2m"] - 273.15).resample("D").agg(["min", "max"])
-    totals = served["tp"] * 1000
-    totals.index = totals.index - pd.Timedelta(hours=1)
-    table = pd.DataFrame(
+def days_of_utc(hours: Any, *, as_labelled: bool = False) -> pd.DataFrame:
+    """Days by pandas alone; a total at 00:00 is of the day before, unless it is taken as it is labelled."""
+    hours = hours.tz_convert(None)
+    totals = hours["total_precipitation"]
+    if not as_labelled:
+        totals = totals.shift(-1, freq="h")
+    temperature = hours["temperature_2m"].astype(np.float64).resample("D").agg(["min", "max"])
+    return pd.DataFrame(
         {
             "max_temperature": temperature["max"],
             "min_temperature": temperature["min"],
             "precipitation": totals.resample("D").sum(),
         }
     )
-    return table.loc["2020":"2024"]
 
 
 def assert_as_xclim(daily: pd.DataFrame) -> None:
@@ -130,8 +128,8 @@ def assert_as_xclim(daily: pd.DataFrame) -> None:
 
 # xclim 0.62 uses what pandas 4 will remove; and it warns of attributes that CF asks for.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
-def test_indices_are_those_of_xclim_in_the_mekong_delta(point_series: Path) -> None:
-    daily = mekong_days(point_series)
+def test_indices_are_those_of_xclim_in_the_mekong_delta() -> None:
+    daily = days_of_utc(mekong_hours()).loc["2020":"2024"]
     assert len(daily) == 1827
     assert_as_xclim(daily)
     assert yearly_indices(daily)["hot_days"].loc[2024] > 300
@@ -139,16 +137,7 @@ def test_indices_are_those_of_xclim_in_the_mekong_delta(point_series: Path) -> N
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 def test_indices_of_thirty_years_are_those_of_xclim_and_those_written_down(tmp_path: Path) -> None:
-    hours = tamar_hours(tmp_path).tz_convert(None)
-    temperature = hours["temperature_2m"].astype(np.float64).resample("D").agg(["min", "max"])
-    # As labelled, without the rule that a total at 00:00 belongs to the day before.
-    daily = pd.DataFrame(
-        {
-            "max_temperature": temperature["max"],
-            "min_temperature": temperature["min"],
-            "precipitation": hours["total_precipitation"].resample("D").sum(),
-        }
-    )
+    daily = days_of_utc(tamar_hours(tmp_path), as_labelled=True)
     assert_as_xclim(daily)
     table: Any = yearly_indices(daily)
     names = ["summer_days", "tropical_nights", "wet_days", "longest_dry_spell", "longest_wet_spell", "frost_days"]

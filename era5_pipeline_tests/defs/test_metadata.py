@@ -23,6 +23,7 @@ from era5_pipeline.read.credit import origin_of
 from era5_pipeline.read.held import PartVersion
 from era5_pipeline.stages import FlatResult, LoadResult, RawResult
 from era5_pipeline.warehouse.load_month import Loaded
+from era5_pipeline_tests.ledgers import entry
 from era5_pipeline_tests.pipelines import plain
 
 if TYPE_CHECKING:
@@ -93,6 +94,14 @@ def test_changed_columns_are_recorded_if_known(
     facts = plain(metadata.weather_metadata(result))
     assert facts["confirmed"] is confirmed
     assert facts["columns_changed"] == (None if changed is None else list(changed))
+
+
+def test_a_month_that_is_confirmed_is_shown_as_the_table_has_it(flat: FlatMonth) -> None:
+    held = entry(flat.month, confirmed_by="earthmover")
+    result = loaded(replace(flat, raw=replace(flat.raw, source="earthmover")))
+    result = replace(result, loaded=replace(result.loaded, confirmed=True, confirmation=held))
+    facts = plain(metadata.weather_metadata(result))
+    assert (facts["source"], facts["confirmed by"], facts["version"]) == ("cds", "earthmover", "final")
 
 
 @pytest.fixture

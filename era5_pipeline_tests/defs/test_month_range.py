@@ -20,6 +20,7 @@ from era5_pipeline.defs.month_range import load_in_turn, load_months
 from era5_pipeline.defs.runner import MonthRun, MonthRunner, run_months_together
 from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.sources.zarr import store
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.era5_files import CURRENT, Layout, weather, write
@@ -225,6 +226,20 @@ def test_the_job_alone_goes_on_after_a_month_that_fails_and_names_it(pipeline: P
     assert {"2017-05", "2017-07"} <= ledger(pipeline).keys()
     assert run_job(pipeline, "2017-07", "2017-08").success
     assert "2017-08" in ledger(pipeline)
+
+
+def test_the_job_ends_at_a_store_that_does_not_answer(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_FIRST_WAIT_SECONDS", 0.0)
+    monkeypatch.delenv("ERA5_POINT")
+    monkeypatch.setenv("ERA5_ZARR_URL", "http://127.0.0.1:9/era5.zarr")
+    monkeypatch.setenv("ERA5_SOURCE", "zarr")
+    result = run_job(pipeline, "2001-01", "2001-03")
+    (failure,) = [event for event in result.all_events if event.is_step_failure]
+    described = failure.step_failure_data.user_failure_data
+    assert described is not None
+    assert str(described.description).startswith(
+        "not loaded: 1 month\nhttp://127.0.0.1:9/era5.zarr: .zmetadata cannot be"
+    )
 
 
 def test_the_job_takes_calendar_months_and_refuses_wrong_ones(pipeline: Pipeline) -> None:

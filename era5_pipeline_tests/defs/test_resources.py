@@ -50,6 +50,7 @@ def test_every_field_is_a_setting_and_none_is_secret() -> None:
             "database_url",
             "dagster_database_url",
             "database_password_file",
+            "fetch_database_url",
         ),
         *("lock_timeout_seconds", "batches", "dask_scheduler", "alert_url", "ui_url"),
         *("cds_format", "cds_poll_seconds", "cds_retry_seconds", "cds_patience_hours", "arco_url"),

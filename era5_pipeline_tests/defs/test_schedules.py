@@ -20,6 +20,8 @@ from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.lake.test_months import a_day_passes, assert_same, lake_at, load, snapshots
 from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
 from era5_pipeline_tests.sources.cds.source_under_test import is_fresh
+from era5_pipeline_tests.sources.zarr.test_icechunk_objects import NEEDS_ICECHUNK
+from era5_pipeline_tests.zarr_stores import hours_between, write_repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,6 +158,33 @@ def test_preliminary_month_is_loaded_and_later_revised(world: World) -> None:
     assert world.temperature("2026-08") == pytest.approx(preliminary - 0.5 * 744 * LOCATIONS, rel=1e-6)
     assert world.pipeline.rows("2026-08") == 744 * LOCATIONS
     assert "old enough" in str(world.tick("revise_preliminary", "2026-12-21T07:00").skipped)
+
+
+@NEEDS_ICECHUNK
+def test_each_month_is_asked_of_the_first_of_several_sources_that_has_it(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the open store has it, the service does; and the store's final form replaces the service's preliminary."""
+    may, june = Month(2026, 5), Month(2026, 6)
+    monkeypatch.setenv("ERA5_SOURCE", "earthmover,cds")
+    monkeypatch.setenv("ERA5_EARTHMOVER_URL", f"icechunk+file://{tmp_path / 'open'}")
+    monkeypatch.setenv("ERA5_AREA", "50/0/49.75/0.25")
+    monkeypatch.setenv("ERA5_VARIABLES", "t2m")
+    world.server.final_until = datetime(2026, 5, 31, 23, tzinfo=UTC)
+    write_repository(tmp_path / "open", hours_between(may, may), ("temperature_2m",))
+    assert world.tick("monthly_update", "2026-06-07T06:00").months == ["2026-05"]
+    assert world.server.submissions == []
+    assert world.tick("monthly_update", "2026-07-07T06:00").months == ["2026-06"]
+    assert len(world.server.submissions) == 1
+    held = [(entry.source, entry.version) for entry in map(world.pipeline.held, ("2026-05", "2026-06"))]
+    assert held == [("earthmover", "final by age"), ("cds", "preliminary")]
+
+    write_repository(tmp_path / "open", hours_between(may, june), ("temperature_2m",))
+    assert world.tick("revise_preliminary", "2026-10-05T07:00").months == ["2026-06"]
+    assert len(world.server.submissions) == 1
+    entry = world.pipeline.held("2026-06")
+    assert (entry.source, entry.version, entry.state) == ("earthmover", "final by age", "loaded")
+    assert "old enough" in str(world.tick("revise_preliminary", "2026-10-12T07:00").skipped)
 
 
 def test_current_month_is_loaded_daily_until_it_is_complete(world: World) -> None:

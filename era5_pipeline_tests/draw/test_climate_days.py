@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from era5_pipeline.draw.climate_axes import NARROW, WIDE
 from era5_pipeline.draw.climate_days import band_figure, by_day_of_year, cycles_of, normal_band, seasonal_figure
 from era5_pipeline_tests.climate_answers import answer_of, made_hours, mekong_answer, mekong_hours
+from era5_pipeline_tests.draw.pixels import axes_of, legend_of
 
 # Days of a year of 365 days, counted from 0.
 _DAY_OF = {"02-28": 58, "03-01": 59, "07-15": 195, "12-31": 364}
@@ -75,7 +76,7 @@ def test_a_band_of_a_few_years_is_called_what_it_is(width: float) -> None:
         band = normal_band(answer_of(made_hours(range(2013 - count, 2014))))
         assert band is not None
         (axes,) = band_figure(band, width).axes
-        names[count] = [text.get_text() for text in axes.get_legend().get_texts()]  # type: ignore[union-attr]
+        names[count] = legend_of(axes)
         assert axes.get_ylabel() == "Temperature (°C)"
     assert names[5] == ["lowest to highest of 5 years", "median", "2013"]
     assert names[9] == ["lowest to highest of 9 years", "median", "2013"]
@@ -133,9 +134,7 @@ def test_without_a_complete_year_it_is_of_all_complete_months() -> None:
     (only,) = cycles_of(answer)
     assert only.label == "2001, all complete months"
     assert np.isfinite(only.temperature).tolist() == [True] * 4 + [False] * 8
-    figure = seasonal_figure(answer, NARROW)
-    assert figure is not None
-    assert len(figure.axes) == 2
+    assert len(axes_of(seasonal_figure(answer, NARROW))) == 2
 
 
 def test_a_few_days_are_no_month() -> None:

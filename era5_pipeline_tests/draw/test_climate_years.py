@@ -28,6 +28,7 @@ from era5_pipeline.draw.climate_years import (
 from era5_pipeline.draw.figures import save_figure
 from era5_pipeline.model.errors import NoDataError, UsageError
 from era5_pipeline_tests.climate_answers import BASELINE, CREDIT, answer_of, made_hours, mekong_answer
+from era5_pipeline_tests.draw.pixels import axes_of, legend_of, texts_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,9 +41,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("width", [NARROW, WIDE])
 def test_bars_are_the_anomalies_and_the_legend_has_the_slope(width: float) -> None:
     answer = answer_of(made_hours(range(1990, 2024), without=[1995]))
-    figure = anomaly_figure(answer, width)
-    assert figure is not None
-    (axes,) = figure.axes
+    (axes,) = axes_of(anomaly_figure(answer, width))
     bars = {patch.get_gid(): patch for patch in axes.patches if isinstance(patch, Rectangle) and patch.get_gid()}
     anomalies = answer.yearly["temperature_anomaly"].dropna()
     assert len(bars) == len(anomalies) == 33
@@ -52,9 +51,7 @@ def test_bars_are_the_anomalies_and_the_legend_has_the_slope(width: float) -> No
         assert to_hex(bar.get_facecolor()) == (WARM if anomaly >= 0 else COLD)
     trend = answer.trend_of("mean_temperature")
     assert isinstance(trend, Trend)
-    legend = axes.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == [f"1990\u20132023: +{trend.slope:.2f} °C per decade"]
+    assert legend_of(axes) == [f"1990\u20132023: +{trend.slope:.2f} °C per decade"]
 
 
 def test_a_longer_record_has_the_trend_since_1979_too() -> None:
@@ -65,20 +62,16 @@ def test_a_longer_record_has_the_trend_since_1979_too() -> None:
 def test_five_years_have_bars_around_their_mean_and_no_trend() -> None:
     answer = mekong_answer()
     assert trends_drawn(answer) == ()
-    figure = anomaly_figure(answer, NARROW)
-    assert figure is not None
-    (axes,) = figure.axes
+    (axes,) = axes_of(anomaly_figure(answer, NARROW))
     heights = [patch.get_height() for patch in axes.patches if isinstance(patch, Rectangle) and patch.get_gid()]
     assert len(heights) == 5
     assert sum(heights) == pytest.approx(0.0, abs=1e-9)
-    assert axes.get_legend() is None
+    assert legend_of(axes) == []
 
 
 def stripes_of(answer: ClimateAnswer, width: float = WIDE) -> dict[int, str]:
     """The colour of each year's stripe, where that is."""
-    figure = stripes_figure(answer, width)
-    assert figure is not None
-    (axes,) = figure.axes
+    (axes,) = axes_of(stripes_figure(answer, width))
     stripes = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
     for stripe in stripes:
         assert stripe.get_gid() == f"year-{stripe.get_x() + 0.5:.0f}"
@@ -170,7 +163,7 @@ def test_a_picture_has_the_reds_of_a_stripe_and_of_a_bar(tmp_path: Path) -> None
 
 
 def words_of(answer_title: str | None = None) -> list[str]:
-    return [text.get_text() for text in climate_picture(mekong_answer(), answer_title).texts]
+    return texts_of(climate_picture(mekong_answer(), answer_title))
 
 
 def test_it_says_the_place_the_years_the_lack_of_a_trend_and_the_credit() -> None:
@@ -184,7 +177,7 @@ def test_it_says_the_place_the_years_the_lack_of_a_trend_and_the_credit() -> Non
 
 def test_it_says_the_interval_of_a_trend() -> None:
     answer = answer_of(made_hours(range(1990, 2024)))
-    words = [text.get_text() for text in climate_picture(answer).texts]
+    words = texts_of(climate_picture(answer))
     trend = answer.trend_of("mean_temperature")
     assert isinstance(trend, Trend)
     interval = f"95 % interval +{trend.low:.3f} to +{trend.high:.3f}; grey: 95 % confidence band of the fitted mean"
@@ -194,7 +187,7 @@ def test_it_says_the_interval_of_a_trend() -> None:
 def test_a_picture_of_generated_data_says_so_in_its_title() -> None:
     answer = answer_of(made_hours(range(1990, 2024)), sources={"sample": 408})
     for title in (None, "Nowhere"):
-        words = [text.get_text() for text in climate_picture(answer, title).texts]
+        words = texts_of(climate_picture(answer, title))
         assert words[0] == "generated, not ERA5"
         assert words[1].startswith(f"Generated sample data, not ERA5: {title or 'Yearly mean temperature'}")
         assert "Generated sample data, not ERA5: these numbers say nothing about the real weather." in words
@@ -210,7 +203,7 @@ def test_up_to_three_years_are_drawn_month_by_month(years: list[int]) -> None:
     figure = climate_picture(answer)
     (axes,) = figure.axes
     assert axes.get_ylabel() == "Temperature (°C)"
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == [f"{year}" for year in years]  # type: ignore[union-attr]
+    assert legend_of(axes) == [f"{year}" for year in years]
     for year, line in zip(years, axes.lines, strict=True):
         means = answer.monthly["mean_temperature"][f"{year}"]
         assert np.asarray(line.get_ydata(), dtype=float) == pytest.approx(means.to_numpy())
@@ -221,16 +214,11 @@ def test_up_to_three_years_are_drawn_month_by_month(years: list[int]) -> None:
 
 def test_a_single_year_has_no_mean_of_its_own() -> None:
     answer = answer_of(made_hours([2023]))
-    rain, days = precipitation_figure(answer, WIDE), day_count_figure(answer, WIDE)
-    assert rain is not None
-    assert days is not None
-    assert rain.axes[0].get_ylabel() == "Precipitation (mm)"
-    assert rain.axes[0].get_legend() is None
-    assert not rain.axes[0].lines
-    assert not days.axes[0].lines
-    two = precipitation_figure(answer_of(made_hours([2022, 2023])), WIDE)
-    assert two is not None
-    assert len(two.axes[0].lines) == 1
+    (rain,), (days, *_) = axes_of(precipitation_figure(answer, WIDE)), axes_of(day_count_figure(answer, WIDE))
+    assert (rain.get_ylabel(), legend_of(rain)) == ("Precipitation (mm)", [])
+    assert not [*rain.lines, *days.lines]
+    (two,) = axes_of(precipitation_figure(answer_of(made_hours([2022, 2023])), WIDE))
+    assert len(two.lines) == 1
 
 
 def test_a_few_years_are_compared_with_the_baseline_if_that_is_held() -> None:

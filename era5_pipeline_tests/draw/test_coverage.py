@@ -18,6 +18,7 @@ from era5_pipeline.model.grid import Area
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.read.held import AreaCoverage, CoverageState
+from era5_pipeline_tests.draw.pixels import texts_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,7 +71,7 @@ def test_every_state_has_its_colour(tmp_path: Path) -> None:
 
 def test_labels_legend_title_and_credit() -> None:
     figure = coverage_figure(large(), credit="a credit line")
-    assert [text.get_text() for text in figure.texts] == [
+    assert texts_of(figure) == [
         "Months in the table",
         "1940-01 to 2024-12: 1,020 months, 3 areas, 20 variables",
         "a credit line",

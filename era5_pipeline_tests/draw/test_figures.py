@@ -19,13 +19,12 @@ from era5_pipeline_tests.draw.variables_of_each_kind import KINDS, usual_field
 if TYPE_CHECKING:
     from pathlib import Path
 
-TIME = datetime(2018, 12, 4, 4, tzinfo=UTC)
 BEGINNINGS = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
 
 
 @pytest.mark.parametrize("suffix", ["png", "pdf", "svg", "PDF"])
 def test_the_suffix_is_the_format_and_files_are_the_same_on_another_day(suffix: str, tmp_path: Path) -> None:
-    shown = usual_field(KINDS["k_index"], "60/-5/50/10", TIME)
+    shown = usual_field("60/-5/50/10", KINDS["k_index"])
     written = []
     for number, day in enumerate((datetime(2020, 1, 1, tzinfo=UTC), datetime(2026, 5, 5, tzinfo=UTC))):
         path = tmp_path / f"{number}" / f"map.{suffix}"
@@ -40,7 +39,7 @@ def test_the_suffix_is_the_format_and_files_are_the_same_on_another_day(suffix: 
 
 
 def test_letters_of_a_pdf_are_truetype(tmp_path: Path) -> None:
-    field = usual_field(KINDS["k_index"], "60/-5/50/10", TIME)
+    field = usual_field("60/-5/50/10", KINDS["k_index"])
     save_figure(draw_map(field, credit="a credit line, 10⁶ m s⁻¹").figure, tmp_path / "map.pdf")
     save_figure(climate_picture(mekong_answer()), tmp_path / "climate.pdf")
     for path in tmp_path.iterdir():
@@ -52,7 +51,7 @@ def test_letters_of_a_pdf_are_truetype(tmp_path: Path) -> None:
 
 
 def test_another_suffix_writes_nothing(tmp_path: Path) -> None:
-    shown = usual_field(KINDS["k_index"], "60/-5/50/10", TIME)
+    shown = usual_field("60/-5/50/10", KINDS["k_index"])
     for name in ("map.jpg", "map", "map.png.gz"):
         with pytest.raises(
             UsageError, match=r"PNG, PDF or SVG files\nGive a file name that ends with \.png, \.pdf, \.svg"
@@ -63,7 +62,7 @@ def test_another_suffix_writes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", [60, 100, 2000])
 def test_a_long_title_is_made_to_fit(length: int) -> None:
-    figure = draw_map(usual_field(KINDS["k_index"], "60/-5/50/10", TIME), title="Thunder " * (length // 8)).figure
+    figure = draw_map(usual_field("60/-5/50/10", KINDS["k_index"]), title="Thunder " * (length // 8)).figure
     figure.canvas.draw()
     assert figure.texts[0].get_window_extent().x1 <= figure.get_window_extent().width
     assert float(figure.texts[0].get_fontsize()) >= 7.0

@@ -7,7 +7,7 @@ from matplotlib.patches import Rectangle
 
 from era5_pipeline.draw.locator import is_region
 from era5_pipeline.draw.maps import draw_map
-from era5_pipeline_tests.draw.test_projected_map import field_of
+from era5_pipeline_tests.draw.variables_of_each_kind import field_of
 
 
 @pytest.mark.parametrize("area", ["24/102/8/110", "10/90/-10/120", "-12/175/-22/-175", "81/10/76/34"])

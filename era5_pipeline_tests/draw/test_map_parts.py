@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from era5_pipeline.draw.map_parts import stipple_points
-from era5_pipeline_tests.draw.test_projected_map import field_of
+from era5_pipeline_tests.draw.variables_of_each_kind import field_of
 
 GLOBE = field_of("global")
 MARKED = np.random.default_rng(3).random(GLOBE.values.shape) < 0.4

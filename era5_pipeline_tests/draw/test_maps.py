@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import io
-import re
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
-from PIL import Image
 
-from era5_pipeline.draw.maps import draw_map, preview_map
-from era5_pipeline.maps.styles import NO_DATA, NO_DATA_ON_LAND, TEXT_OF_PREVIEW, style_of, variable_title
-from era5_pipeline_tests.draw.test_projected_map import field_of
-from era5_pipeline_tests.draw.variables_of_each_kind import KINDS, USUAL, usual_field
+from era5_pipeline.draw.maps import draw_map
+from era5_pipeline.maps.styles import NO_DATA, NO_DATA_ON_LAND
+from era5_pipeline_tests.draw.pixels import texts_of
+from era5_pipeline_tests.draw.variables_of_each_kind import KINDS, USUAL, field_of, usual_field
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from era5_pipeline.model.variables import Variable
 
-TIME = datetime(2018, 12, 4, 4, tzinfo=UTC)
-
 
 @pytest.mark.parametrize("variable", USUAL, ids=lambda variable: variable.column)
 def test_labels_of_the_colour_bar_are_short(variable: Variable) -> None:
-    figure = draw_map(usual_field(variable, "10/90/-10/120", TIME)).figure
+    figure = draw_map(usual_field("10/90/-10/120", variable)).figure
     figure.canvas.draw()
     bar = figure.axes[1]
     labels = [label.get_text() for label in bar.get_xticklabels()]
@@ -39,21 +33,9 @@ def test_labels_of_the_colour_bar_are_short(variable: Variable) -> None:
     assert ("hour before" in unit) == (variable.step_type != "instant")
 
 
-@pytest.mark.parametrize("variable", USUAL, ids=lambda variable: variable.column)
-def test_a_preview_of_any_variable_is_small(variable: Variable) -> None:
-    png = preview_map(usual_field(variable, "60/-20/30/40", TIME))
-    assert len(png) < 44_000
-    with Image.open(io.BytesIO(png)) as picture:
-        assert picture.width == 360
-        words = picture.info[TEXT_OF_PREVIEW]
-    assert words.startswith(f"{variable_title(variable)}, Tue 04 Dec 2018, 04:00 UTC: ")
-    assert re.search(r": \S+ to \S+", words)
-    assert words.endswith(style_of(variable).unit) or "hour before" in words
-
-
 def test_a_title_stands_above_the_variables_name() -> None:
-    figure = draw_map(usual_field(KINDS["k_index"], "10/90/-10/120", TIME), title="Storms, $5 and $6").figure
-    assert [text.get_text() for text in figure.texts][:2] == [
+    figure = draw_map(usual_field("10/90/-10/120", KINDS["k_index"]), title="Storms, $5 and $6").figure
+    assert texts_of(figure)[:2] == [
         "Storms, $5 and $6",
         "K index, Tue 04 Dec 2018, 04:00 UTC",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -22,10 +23,13 @@ from era5_pipeline.draw.outlines import (
 )
 from era5_pipeline_tests.commands import ROOT
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 FRACTION_OF_TURN = 1e-4  # float32 holds longitudes past 360 to 3e-5 degrees
 
 
-def is_land(longitude: float, latitude: float, window: tuple[float, float, float, float]) -> bool:
+def is_land(longitude: float, latitude: float, window: Window) -> bool:
     """Whether the last polygon of the window that is drawn at a point is land."""
     found = False
     for on_land, ring in land(*window):
@@ -50,9 +54,7 @@ GLOBE = (-180.0, 180.0, -90.0, 90.0)
         (140.0, 20.0, False),
     ],
 )
-def test_land_and_water_of_the_globe(
-    window: tuple[float, float, float, float], longitude: float, latitude: float, expected: bool
-) -> None:
+def test_land_and_water_of_the_globe(window: Window, longitude: float, latitude: float, expected: bool) -> None:
     assert is_land(longitude, latitude, window) is expected
 
 
@@ -67,14 +69,17 @@ def test_land_and_water_of_small_windows() -> None:
     assert is_land(100.1, 60.1, (100.0, 100.2, 60.0, 60.2))
 
 
-@given(
-    west=st.floats(-180.0, 360.0),
-    width=st.floats(0.5, 360.0),
-    south=st.floats(-90.0, 89.5),
-    height=st.floats(0.5, 180.0),
+windows = st.builds(
+    lambda west, width, south, height: (west, west + width, south, min(south + height, 90.0)),
+    st.floats(-180.0, 360.0),
+    st.floats(0.5, 360.0),
+    st.floats(-90.0, 89.5),
+    st.floats(0.5, 180.0),
 )
-def test_polygons_end_at_the_window(west: float, width: float, south: float, height: float) -> None:
-    window = (west, west + width, south, min(south + height, 90.0))
+
+
+@given(windows)
+def test_polygons_end_at_the_window(window: Window) -> None:
     for _, ring in land(*window):
         assert (ring >= np.array([window[0], window[2]]) - FRACTION_OF_TURN).all()
         assert (ring <= np.array([window[1], window[3]]) + FRACTION_OF_TURN).all()
@@ -169,10 +174,13 @@ def test_java_is_at_its_location() -> None:
 
 
 @pytest.mark.parametrize("turn", [-360.0, 360.0])
-def test_window_shifted_by_360_degrees_has_the_same_lines(turn: float) -> None:
-    here = coastlines(105.0, 109.0, -8.0, -5.0)
-    there = coastlines(105.0 + turn, 109.0 + turn, -8.0, -5.0)
-    assert len(here) == len(there)
+@pytest.mark.parametrize(("lines_in", "window"), [(coastlines, (105, 109, -8, -5)), (borders, (5, 15, 45, 50))])
+def test_window_shifted_by_360_degrees_has_the_same_lines(
+    turn: float, lines_in: Callable[..., list[np.ndarray]], window: Window
+) -> None:
+    west, east, south, north = window
+    here, there = lines_in(west, east, south, north), lines_in(west + turn, east + turn, south, north)
+    assert len(here) == len(there) > 0
     for line, same in zip(here, there, strict=True):
         np.testing.assert_allclose(line + np.array([turn, 0.0]), same, atol=FRACTION_OF_TURN)
 
@@ -191,17 +199,10 @@ def test_open_sea_has_no_lines_and_no_borders() -> None:
 
 
 @settings(deadline=None, max_examples=60)
-@given(
-    west=st.floats(-180.0, 360.0),
-    width=st.floats(0.5, 360.0),
-    south=st.floats(-90.0, 89.5),
-    height=st.floats(0.5, 180.0),
-)
-def test_lines_end_at_most_one_vertex_outside_the_window(
-    west: float, width: float, south: float, height: float
-) -> None:
-    east, north = west + width, min(south + height, 90.0)
-    lines = coastlines(west, east, south, north)
+@given(windows)
+def test_lines_end_at_most_one_vertex_outside_the_window(window: Window) -> None:
+    west, east, south, north = window
+    lines = coastlines(*window)
     for line in lines:
         assert line.ndim == 2
         assert line.shape[1] == 2
@@ -233,9 +234,3 @@ def test_countries_of_this_century_have_borders() -> None:
     # The north of South Sudan, and Timor-Leste's border.
     assert borders(26.0, 27.0, 9.0, 10.5)
     assert borders(124.8, 125.4, -9.6, -8.9)
-
-
-def test_a_window_turned_by_360_degrees_has_the_same_borders() -> None:
-    here, there = borders(5.0, 15.0, 45.0, 50.0), borders(365.0, 375.0, 45.0, 50.0)
-    assert len(here) == len(there) > 3
-    np.testing.assert_allclose(np.concatenate(here) + np.array([360.0, 0.0]), np.concatenate(there), atol=1e-4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +15,13 @@ from PIL import Image
 from era5_pipeline.draw.figures import latitude_label, longitude_label, save_figure
 from era5_pipeline.draw.maps import draw_map, preview_map
 from era5_pipeline.draw.series import series_figure
-from era5_pipeline.maps.fields import FieldMap
 from era5_pipeline.maps.styles import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
 from era5_pipeline.model import grid
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES, Variable
-from era5_pipeline.read.fields import Series, hour_field
-from era5_pipeline_tests.draw.pixels import picture_of
+from era5_pipeline.read.fields import Series
+from era5_pipeline_tests.draw.pixels import legend_of, picture_of, pixel_at, texts_of
+from era5_pipeline_tests.draw.variables_of_each_kind import TEMPERATURE, default_series, usual_field
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,39 +29,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TIME = datetime(2018, 12, 4, 4, tzinfo=UTC)
 DOHA = grid.nearest_location(25.25, 51.5)
-TEMPERATURE = BY_COLUMN["temperature_2m"]
 PRECIPITATION = BY_COLUMN["total_precipitation"]
 GREY_SEA, GREY_LAND = (228, 228, 228), (203, 201, 196)
-SCALES = {"temperature_2m": 30.0, "zonal_wind_10m": 10.0, "meridional_wind_10m": 10.0, "total_cloud_cover": 1.0}
-
-
-def field_in(area: str, variable: Variable = TEMPERATURE, *, time: datetime = TIME) -> FieldMap:
-    """Waves over an area, with an amplitude typical of the variable."""
-    rectangle = grid.Area.parse(area)
-    rows, columns = np.meshgrid(rectangle.latitude_indices(), rectangle.longitude_indices(), indexing="ij")
-    latitudes = np.deg2rad(grid.latitudes_of(rows))
-    longitudes = np.deg2rad(grid.longitudes_of(columns))
-    waves = np.cos(3 * latitudes) * np.cos(2 * longitudes)
-    if variable.minimum > -1.0:
-        waves = np.abs(waves)
-    values = (waves * SCALES.get(variable.column, 8.0)).astype(np.float32)
-    return FieldMap.of_hour(hour_field(time, variable, grid.location_ids(rows, columns).ravel(), values.ravel()))
-
-
-def series_of(hours: int, *, missing: slice | None = None) -> Series:
-    """A yearly and a daily cycle in every column, from 2023-01-01 on, without the `missing` hours."""
-    number = np.arange(hours)
-    if missing:
-        number = np.delete(number, missing)
-    times = np.datetime64("2023-01-01", "s") + number * np.timedelta64(3600, "s")
-    wave = 20 - 10 * np.cos(2 * np.pi * number / 8760) - 5 * np.cos(2 * np.pi * number / 24)
-    return Series(times, {variable.column: wave.astype(np.float32) for variable in DEFAULT_VARIABLES})
-
-
-def texts_of(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.texts]
 
 
 def tick_labels(axes: Axes, which: str) -> list[str]:
@@ -83,11 +53,6 @@ def colours_in(png: bytes) -> int:
     return len(picture.getcolors(maxcolors=picture.width * picture.height) or [])
 
 
-def every_sixth(series: Series) -> Series:
-    """The values of every sixth hour."""
-    return Series(series.times[::6], {name: values[::6] for name, values in series.values.items()})
-
-
 def ink_of(figure: Figure, axes: Axes) -> int:
     """The number of coloured pixels in the axes: grid, text and gaps are grey."""
     picture = picture_of(figure)
@@ -106,15 +71,8 @@ def is_grey(pixel: tuple[int, ...]) -> bool:
     return max(pixel) - min(pixel) < 4 and 160 < pixel[0] < 235
 
 
-def pixel_at(figure: Figure, axes: Axes, longitude: float, latitude: float) -> tuple[int, ...]:
-    """The colour drawn at a point."""
-    picture = picture_of(figure)
-    across, up = axes.transData.transform((longitude, latitude))
-    return tuple(int(part) for part in picture[int(picture.shape[0] - up), int(across)])
-
-
 def test_map_names_variable_time_and_credit() -> None:
-    figure = draw_map(field_in("-5/105/-8/109"), credit="a credit line").figure
+    figure = draw_map(usual_field("-5/105/-8/109"), credit="a credit line").figure
     assert texts_of(figure) == ["2 m temperature", "Tue 04 Dec 2018, 04:00 UTC", "a credit line"]
     axes, bar, _ = figure.axes
     assert degree_labels(axes, "x") == [f"{degrees:g}°E" for degrees in np.arange(105.0, 109.1, 0.5)]
@@ -124,19 +82,19 @@ def test_map_names_variable_time_and_credit() -> None:
 
 
 def test_map_shows_time_in_utc() -> None:
-    shown = field_in("-5/105/-8/109", time=datetime.fromisoformat("2018-12-04T11:00+07:00"))
+    shown = usual_field("-5/105/-8/109", time=datetime.fromisoformat("2018-12-04T11:00+07:00"))
     assert "Tue 04 Dec 2018, 04:00 UTC" in texts_of(draw_map(shown).figure)
 
 
 def test_cells_are_centred_on_grid_points() -> None:
-    figure = draw_map(field_in("-5/105/-8/109")).figure
+    figure = draw_map(usual_field("-5/105/-8/109")).figure
     axes = figure.axes[0]
     assert (*axes.get_xlim(), *axes.get_ylim()) == (104.875, 109.125, -8.125, -4.875)
     assert tuple(axes.images[0].get_extent()) == (104.875, 109.125, -8.125, -4.875)
 
 
 def test_map_has_true_proportions_at_its_middle_latitude() -> None:
-    axes = draw_map(field_in("61/-11/49/3")).figure.axes[0]
+    axes = draw_map(usual_field("61/-11/49/3")).figure.axes[0]
     box = axes.get_window_extent()
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
     stretch = (box.height / (north - south)) / (box.width / (east - west))
@@ -144,7 +102,7 @@ def test_map_has_true_proportions_at_its_middle_latitude() -> None:
 
 
 def test_global_map_fills_the_frame_from_180_west_to_180_east() -> None:
-    figure = draw_map(field_in("global"), projection="plate-carree").figure
+    figure = draw_map(usual_field("global"), projection="plate-carree").figure
     axes = figure.axes[0]
     assert axes.get_xlim() == (-180.0, 180.0)
     assert axes.get_ylim() == (-90.0, 90.0)
@@ -154,12 +112,12 @@ def test_global_map_fills_the_frame_from_180_west_to_180_east() -> None:
     # Both borders show the column at the antimeridian.
     shown = np.asarray(axes.images[0].get_array())
     np.testing.assert_array_equal(shown[:, 0], shown[:, -1])
-    left, right = (pixel_at(figure, axes, longitude, -40.0) for longitude in (-179.0, 179.0))
+    left, right = (pixel_at(axes, longitude, -40.0) for longitude in (-179.0, 179.0))
     assert np.abs(np.subtract(left, right)).max() < 12
 
 
 def test_map_across_the_antimeridian_has_west_on_the_left() -> None:
-    shown = field_in("-10/170/-25/-170", BY_COLUMN["zonal_wind_10m"])
+    shown = usual_field("-10/170/-25/-170", BY_COLUMN["zonal_wind_10m"])
     # A mark in the southwest, at 170 E.
     shown.values[:4, :4] = 50.0
     figure = draw_map(shown).figure
@@ -169,25 +127,25 @@ def test_map_across_the_antimeridian_has_west_on_the_left() -> None:
     assert labels[0] == "170°E"
     assert labels[-1] == "170°W"
     assert "180°" in labels
-    mark, elsewhere = pixel_at(figure, axes, 170.1, -24.9), pixel_at(figure, axes, 189.9, -10.1)
+    mark, elsewhere = pixel_at(axes, 170.1, -24.9), pixel_at(axes, 189.9, -10.1)
     assert mark[0] > mark[2] + 50  # orange: eastward
     assert elsewhere[0] <= elsewhere[2] + 50
 
 
 def test_single_point_is_drawn_with_surroundings() -> None:
-    figure = draw_map(field_in("-6.25/106.75/-6.25/106.75")).figure
+    figure = draw_map(usual_field("-6.25/106.75/-6.25/106.75")).figure
     axes = figure.axes[0]
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
     assert east - west >= 2.0
     assert north - south == pytest.approx(2.0)
     assert (west + east) / 2 == pytest.approx(106.75)
-    assert pixel_at(figure, axes, 106.80, -6.20) != pixel_at(figure, axes, 106.30, -6.80) == GREY_LAND
-    assert pixel_at(figure, axes, 106.30, -5.45) == GREY_SEA
+    assert pixel_at(axes, 106.80, -6.20) != pixel_at(axes, 106.30, -6.80) == GREY_LAND
+    assert pixel_at(axes, 106.30, -5.45) == GREY_SEA
 
 
 @pytest.mark.parametrize("area", ["90/-180/85/180", "-89/0/-90/1", "-6.25/90/-6.25/140", "60/10/-60/10.5", "90/0/90/0"])
 def test_extreme_areas_give_maps_of_limited_size_and_shape(area: str) -> None:
-    figures = [draw_map(field_in(area)).figure, draw_map(field_in(area), projection="plate-carree").figure]
+    figures = [draw_map(usual_field(area)).figure, draw_map(usual_field(area), projection="plate-carree").figure]
     for figure in figures:
         width, height = figure.get_size_inches()
         assert 5.0 <= width <= 11.0
@@ -198,19 +156,19 @@ def test_extreme_areas_give_maps_of_limited_size_and_shape(area: str) -> None:
 
 
 def test_missing_values_are_grey_and_said_below_the_map() -> None:
-    shown = field_in("-5/105/-8/109")
+    shown = usual_field("-5/105/-8/109")
     shown.values[:6] = np.nan
     figure = draw_map(
         shown, credit="a credit line", notes=["Grey: no data; no temperature_2m at 102 of 221 places"]
     ).figure
-    assert pixel_at(figure, figure.axes[0], 105.3, -7.7) == GREY_SEA
-    assert pixel_at(figure, figure.axes[0], 105.3, -5.3) != GREY_SEA
+    assert pixel_at(figure.axes[0], 105.3, -7.7) == GREY_SEA
+    assert pixel_at(figure.axes[0], 105.3, -5.3) != GREY_SEA
     assert "Grey: no data; no temperature_2m at 102 of 221 places" in texts_of(figure)
 
 
 def test_borders_are_thin_lines_over_the_cells() -> None:
     # Within Africa, whose interior has no coast: Egypt and Sudan at 22 N.
-    shown = field_in("24/26/20.5/29")
+    shown = usual_field("24/26/20.5/29")
     shown.values[:] = 20.0
     figure = draw_map(shown).figure
     picture = picture_of(figure).astype(int).sum(axis=2)
@@ -222,7 +180,7 @@ def test_borders_are_thin_lines_over_the_cells() -> None:
 
 
 def test_a_map_without_a_value_is_an_error_and_its_preview_says_so() -> None:
-    shown = field_in("-5/105/-8/109")
+    shown = usual_field("-5/105/-8/109")
     shown.values[:] = np.nan
     with pytest.raises(
         NoDataError, match=r"temperature_2m has no value anywhere.*Tue 04 Dec 2018, 04:00 UTC.*\nChoose"
@@ -232,9 +190,12 @@ def test_a_map_without_a_value_is_an_error_and_its_preview_says_so() -> None:
 
 
 @pytest.mark.parametrize("area", ["global", "-5/105/-8/109", "-10/170/-25/-170", "0/0/0/0", "61/-11/49/3"])
-@pytest.mark.parametrize("variable", [TEMPERATURE, PRECIPITATION], ids=lambda variable: variable.column)
-def test_preview_is_under_40_kb(area: str, variable: Variable) -> None:
-    png = preview_map(field_in(area, variable))
+@pytest.mark.parametrize("column", ["temperature_2m", "total_precipitation", "total_cloud_cover"])
+def test_preview_is_under_40_kb(area: str, column: str) -> None:
+    shown = usual_field(area, BY_COLUMN[column])
+    if column == "total_cloud_cover":  # noise
+        shown.values[:] = np.random.default_rng(0).random(shown.values.shape)
+    png = preview_map(shown)
     assert len(png) < 40_000
     with Image.open(io.BytesIO(png)) as picture:
         assert picture.format == "PNG"
@@ -256,7 +217,7 @@ def test_preview_is_under_40_kb(area: str, variable: Variable) -> None:
 def test_a_preview_says_in_words_what_it_shows(
     column: str, values: tuple[float, float], title: str, words: str
 ) -> None:
-    shown = field_in("60/-20/30/40", BY_COLUMN[column])
+    shown = usual_field("60/-20/30/40", BY_COLUMN[column])
     shown.values[:] = values[0]
     shown.values[0, 0] = values[1]
     png = preview_map(shown)
@@ -269,14 +230,8 @@ def test_a_preview_says_in_words_what_it_shows(
     assert not ink[-3:].any()
 
 
-def test_preview_of_noise_is_under_40_kb() -> None:
-    shown = field_in("global", BY_COLUMN["total_cloud_cover"])
-    shown.values[:] = np.random.default_rng(0).random(shown.values.shape)
-    assert len(preview_map(shown)) < 40_000
-
-
 def test_short_series_is_drawn_by_the_hour(tmp_path: Path) -> None:
-    figure = series_figure(series_of(48), (TEMPERATURE,), DOHA, credit="a credit line")
+    figure = series_figure(default_series(48), (TEMPERATURE,), DOHA, credit="a credit line")
     assert texts_of(figure) == [
         "2 m temperature at 25.25°N 51.5°E",
         "01 Jan 2023, 00:00 to 02 Jan 2023, 23:00 UTC",
@@ -286,9 +241,9 @@ def test_short_series_is_drawn_by_the_hour(tmp_path: Path) -> None:
     assert axes.get_ylabel() == "Temperature (°C)"
     assert axes.get_xlabel() == "Time (UTC)"
     assert "12:00" in tick_labels(axes, "x")
-    assert axes.get_legend() is None
+    assert legend_of(axes) == []
     assert max(np.size(line.get_xdata()) for line in axes.lines) == 48
-    save_figure(series_figure(series_of(48), (TEMPERATURE,), DOHA), tmp_path / "series.png")
+    save_figure(series_figure(default_series(48), (TEMPERATURE,), DOHA), tmp_path / "series.png")
     with Image.open(tmp_path / "series.png") as picture:
         assert picture.size == (1600, 768)
     assert colours_in((tmp_path / "series.png").read_bytes()) > 20
@@ -304,16 +259,13 @@ def test_short_series_is_drawn_by_the_hour(tmp_path: Path) -> None:
     ],
 )
 def test_longer_series_has_means(days: int, labels: list[str]) -> None:
-    (axes,) = series_figure(series_of(days * 24), (TEMPERATURE,), DOHA).axes
-    legend = axes.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == labels
+    (axes,) = series_figure(default_series(days * 24), (TEMPERATURE,), DOHA).axes
+    assert legend_of(axes) == labels
 
 
 @pytest.mark.parametrize("step", [1, 6])
 def test_daily_mean_covers_the_utc_day(step: int) -> None:
-    whole = series_of(20 * 24)
-    shown = every_sixth(whole) if step == 6 else whole
+    shown = default_series(20 * 24, step=step)
     (axes,) = series_figure(shown, (TEMPERATURE,), DOHA).axes
     (line,) = (line for line in axes.lines if line.get_label() == "daily mean")
     expected = shown.values["temperature_2m"].reshape(20, 24 // step).mean(axis=1)
@@ -323,14 +275,12 @@ def test_daily_mean_covers_the_utc_day(step: int) -> None:
 
 def test_no_line_crosses_a_gap_and_it_is_a_grey_band() -> None:
     # Day 6 lacks 12 of its hours, so it has no mean either.
-    figure = series_figure(series_of(20 * 24, missing=slice(120, 132)), (TEMPERATURE,), DOHA)
+    figure = series_figure(default_series(20 * 24, missing=slice(120, 132)), (TEMPERATURE,), DOHA)
     (axes,) = figure.axes
     lines = {str(line.get_label()): np.asarray(line.get_ydata()) for line in axes.lines}
     assert np.flatnonzero(np.isnan(lines["hourly"])).tolist() == [120]
     assert np.flatnonzero(np.isnan(lines["daily mean"])).tolist() == [5]
-    legend = axes.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ["hourly", "daily mean", "no data"]
+    assert legend_of(axes) == ["hourly", "daily mean", "no data"]
     picture, box = picture_of(figure), axes.get_window_extent()
     gap, before = (
         picture[
@@ -345,10 +295,10 @@ def test_no_line_crosses_a_gap_and_it_is_a_grey_band() -> None:
 
 
 def test_a_gap_of_an_hour_in_three_years_can_be_seen() -> None:
-    figure = series_figure(series_of(3 * 8760, missing=slice(10_000, 10_001)), (TEMPERATURE,), DOHA)
+    figure = series_figure(default_series(3 * 8760, missing=slice(10_000, 10_001)), (TEMPERATURE,), DOHA)
     (axes,) = figure.axes
     gap = number_of(np.datetime64("2023-01-01") + np.timedelta64(10_000, "h"))
-    assert is_grey(pixel_at(figure, axes, gap, axes.get_ylim()[1] - 0.2))
+    assert is_grey(pixel_at(axes, gap, axes.get_ylim()[1] - 0.2))
 
 
 @pytest.mark.parametrize(
@@ -361,7 +311,7 @@ def test_a_gap_of_an_hour_in_three_years_can_be_seen() -> None:
     ids=lambda value: value.column if isinstance(value, Variable) else str(value),
 )
 def test_six_hourly_values_are_drawn_at_their_own_step(days: int, variable: Variable) -> None:
-    figure = series_figure(every_sixth(series_of(days * 24)), (variable,), DOHA)
+    figure = series_figure(default_series(days * 24, step=6), (variable,), DOHA)
     assert texts_of(figure)[1].endswith(", every 6 hours")
     (axes,) = figure.axes
     assert ink_of(figure, axes) > 400
@@ -371,15 +321,15 @@ def test_six_hourly_values_are_drawn_at_their_own_step(days: int, variable: Vari
 
 
 def test_a_six_hourly_series_that_lacks_days_has_a_band_there() -> None:
-    shown = every_sixth(series_of(30 * 24))
+    shown = default_series(30 * 24, step=6)
     kept = (shown.times < np.datetime64("2023-01-10")) | (shown.times >= np.datetime64("2023-01-15"))
     figure = series_figure(
         Series(shown.times[kept], {name: values[kept] for name, values in shown.values.items()}), (TEMPERATURE,), DOHA
     )
     (axes,) = figure.axes
     middle = sum(axes.get_ylim()) / 2
-    assert is_grey(pixel_at(figure, axes, number_of(np.datetime64("2023-01-12T12")), middle))
-    assert not is_grey(pixel_at(figure, axes, number_of(np.datetime64("2023-01-05T03:10")), axes.get_ylim()[1] - 0.1))
+    assert is_grey(pixel_at(axes, number_of(np.datetime64("2023-01-12T12")), middle))
+    assert not is_grey(pixel_at(axes, number_of(np.datetime64("2023-01-05T03:10")), axes.get_ylim()[1] - 0.1))
 
 
 def test_irregular_hours_are_dots_joined_by_a_line() -> None:
@@ -403,7 +353,7 @@ def test_a_few_scattered_hours_are_still_drawn(hours: list[int], variable: Varia
 
 
 def test_dry_days_are_drawn_too() -> None:
-    shown = series_of(30 * 24)
+    shown = default_series(30 * 24)
     shown.values[PRECIPITATION.column][:] = 0.0
     figure = series_figure(shown, (PRECIPITATION,), DOHA)
     assert ink_of(figure, figure.axes[0]) > 1000
@@ -411,24 +361,24 @@ def test_dry_days_are_drawn_too() -> None:
 
 def test_a_complete_month_of_totals_has_no_grey_edge() -> None:
     # The amount of the first hour, 00:00, fell on the day before, of which there is no other hour.
-    figure = series_figure(series_of(30 * 24), (PRECIPITATION,), DOHA)
+    figure = series_figure(default_series(30 * 24), (PRECIPITATION,), DOHA)
     (axes,) = figure.axes
-    assert not is_grey(pixel_at(figure, axes, axes.get_xlim()[0] + 0.1, axes.get_ylim()[1] * 0.97))
-    figure = series_figure(series_of(30 * 24, missing=slice(100, 140)), (PRECIPITATION,), DOHA)
+    assert not is_grey(pixel_at(axes, axes.get_xlim()[0] + 0.1, axes.get_ylim()[1] * 0.97))
+    figure = series_figure(default_series(30 * 24, missing=slice(100, 140)), (PRECIPITATION,), DOHA)
     (axes,) = figure.axes
     gap = number_of(np.datetime64("2023-01-06T02"))
-    assert is_grey(pixel_at(figure, axes, gap, axes.get_ylim()[1] * 0.97))
+    assert is_grey(pixel_at(axes, gap, axes.get_ylim()[1] * 0.97))
 
 
 def test_a_plot_without_a_value_is_an_error_with_what_to_do() -> None:
-    shown = series_of(48)
+    shown = default_series(48)
     shown.values["temperature_2m"][:] = np.nan
     with pytest.raises(NoDataError, match=r"temperature_2m: no value to draw in 48 hours\nChoose another time"):
         series_figure(shown, (TEMPERATURE,), DOHA)
 
 
 def test_long_notes_are_wrapped_and_shortened() -> None:
-    figure = series_figure(series_of(48), (TEMPERATURE,), DOHA, notes=["no data at " + "2023-01-01T05, " * 90])
+    figure = series_figure(default_series(48), (TEMPERATURE,), DOHA, notes=["no data at " + "2023-01-01T05, " * 90])
     notes = texts_of(figure)[2:-1]
     assert len(notes) == 4
     assert notes[0].startswith("and ")
@@ -450,7 +400,7 @@ def test_daily_precipitation_includes_the_following_midnight() -> None:
 
 
 def test_several_variables_share_the_time_axis() -> None:
-    shown = series_of(24 * 31)
+    shown = default_series(24 * 31)
     shown.values["snowfall"][:] = np.nan
     figure = series_figure(shown, DEFAULT_VARIABLES, DOHA)
     panels = sorted(figure.axes, key=lambda axes: -axes.get_position().y0)
@@ -464,7 +414,7 @@ def test_several_variables_share_the_time_axis() -> None:
 def test_long_noisy_series_is_drawn_in_pieces() -> None:
     # Agg would fail on 20 years of hours in one piece. A few years are enough to check that the line is split.
     hours = 3 * 365 * 24
-    shown = series_of(hours)
+    shown = default_series(hours)
     shown.values["temperature_2m"][:] = np.random.default_rng(0).normal(size=hours)
     figure = series_figure(shown, (TEMPERATURE,), DOHA)
     hourly = [line for line in figure.axes[0].lines if np.size(line.get_xdata()) > 5000]
@@ -477,12 +427,3 @@ def test_labels_of_degrees() -> None:
     assert {degrees: longitude_label(degrees) for degrees in east} == east
     north = {0.0: "0°", 25.5: "25.5°N", -90.0: "90°S", 1e-9: "0°"}
     assert {degrees: latitude_label(degrees) for degrees in north} == north
-
-
-def test_failed_plot_keeps_the_existing_file(tmp_path: Path) -> None:
-    path = tmp_path / "map.png"
-    path.write_bytes(b"before")
-    broken = Series(np.zeros(0, dtype="datetime64[s]"), {"temperature_2m": np.zeros(0, dtype=np.float32)})
-    with pytest.raises(NoDataError):
-        save_figure(series_figure(broken, (TEMPERATURE,), DOHA), path)
-    assert path.read_bytes() == b"before"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +14,9 @@ from era5_pipeline.draw.figures import save_figure
 from era5_pipeline.draw.maps import draw_map
 from era5_pipeline.draw.projected_map import Graticule, projected_borders, projected_coastlines, projected_land
 from era5_pipeline.draw.projections import MapProjection, choose_projection
-from era5_pipeline.maps.fields import FieldMap
 from era5_pipeline.model import grid
-from era5_pipeline.model.variables import BY_COLUMN
-from era5_pipeline.read.fields import hour_field
-from era5_pipeline_tests.draw.pixels import picture_of
+from era5_pipeline_tests.draw.pixels import picture_of, pixel_at
+from era5_pipeline_tests.draw.variables_of_each_kind import field_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,7 +113,7 @@ def test_a_pixel_of_a_polar_map_has_the_colour_of_the_value_there(area: str, wha
     for row in np.linspace(3, len(field.latitudes) - 4, 7).astype(int):
         for column in np.linspace(3, len(field.longitudes) - 4, 9).astype(int):
             at = forward(float(field.longitudes[column]), float(field.latitudes[row]))
-            shown = pixel_at(drawn, pixels, *at)
+            shown = pixel_at(drawn.axes, *at, picture=pixels)
             off.append(np.abs(colour_of(drawn, float(field.values[row, column])) - shown).max())
     # Some are below lines and letters.
     assert (np.array(off) <= 12).mean() > 0.6
@@ -154,31 +151,15 @@ def test_land_is_within_the_outline_and_covers_what_land_covers(centre: float) -
     assert area / (4 * np.pi * 6_371_000.0**2) == pytest.approx(0.29, abs=0.01)
 
 
-TIME = datetime(2019, 1, 1, 12, tzinfo=UTC)
 WHITE, GREY_SEA, GREY_LAND = (255, 255, 255), (228, 228, 228), (203, 201, 196)
 # The open ocean, far from shores, from lines at round degrees, and from the edge; then two deserts.
 SEA = [(-140.3, -40.2), (-35.4, 40.4), (75.3, -35.4), (-100.4, 10.4), (165.3, 40.3), (-160.2, -55.3)]
 LAND = [(10.4, 25.3), (134.4, -25.6)]
 
 
-def field_of(area: str, what: str = "latitude") -> FieldMap:
-    """A field whose value is the latitude, or a third of the longitude."""
-    rectangle = grid.Area.parse(area)
-    rows, columns = np.meshgrid(rectangle.latitude_indices(), rectangle.longitude_indices(), indexing="ij")
-    values = grid.latitudes_of(rows) if what == "latitude" else grid.longitudes_of(columns) / 3
-    ids = grid.location_ids(rows, columns).ravel()
-    found = values.astype(np.float32).ravel()
-    return FieldMap.of_hour(hour_field(TIME, BY_COLUMN["temperature_2m"], ids, found))
-
-
 def colour_of(drawn: DrawnMap, value: float) -> np.ndarray:
     norm: Any = drawn.image.norm
     return np.asarray(drawn.image.cmap(norm(value), bytes=True))[:3].astype(int)
-
-
-def pixel_at(drawn: DrawnMap, pixels: np.ndarray, x: float, y: float) -> tuple[int, ...]:
-    across, up = drawn.axes.transData.transform((x, y))
-    return tuple(int(part) for part in pixels[int(pixels.shape[0] - up), int(across)])
 
 
 # Dots per inch, where it does not matter how fine a map is: half of the usual.
@@ -211,7 +192,7 @@ def test_a_pixel_has_the_colour_of_the_value_there(
         value = latitude if what == "latitude" else longitude / 3
         expected = colour_of(drawn, value)
         at = forward(longitude, latitude) if forward else (west + (longitude - west) % 360.0, latitude)
-        shown = pixel_at(drawn, pixels, *at)
+        shown = pixel_at(drawn.axes, *at, picture=pixels)
         assert np.abs(expected - shown).max() <= 3, (longitude, latitude)
 
 
@@ -223,11 +204,11 @@ def test_where_there_is_no_data_land_and_sea_are_greys_and_outside_is_white() ->
     assert drawn.projection.name == "equal-earth"
     pixels = picture_of(drawn.figure)
     forward = pyproj.Proj("+proj=eqearth +R=6371000")
-    assert {pixel_at(drawn, pixels, *forward(*point)) for point in SEA} == {GREY_SEA}
-    assert {pixel_at(drawn, pixels, *forward(*point)) for point in LAND} == {GREY_LAND}
+    assert {pixel_at(drawn.axes, *forward(*point), picture=pixels) for point in SEA} == {GREY_SEA}
+    assert {pixel_at(drawn.axes, *forward(*point), picture=pixels) for point in LAND} == {GREY_LAND}
     west, east, south, north = drawn.projection.bounds
     corners = [(x, y) for x in (0.99 * west, 0.99 * east) for y in (0.98 * south, 0.98 * north)]
-    assert {pixel_at(drawn, pixels, *corner) for corner in corners} == {WHITE}
+    assert {pixel_at(drawn.axes, *corner, picture=pixels) for corner in corners} == {WHITE}
 
 
 def test_a_pixel_of_the_picture_is_a_pixel_of_the_cells() -> None:
@@ -266,9 +247,9 @@ def test_significant_cells_have_dots_and_their_colours_and_others_are_pale(
             continue
         at = forward(longitude, latitude) if forward else (longitude, latitude)
         full = np.array(colour_of(plain, longitude / 3))
-        assert np.abs(pixel_at(plain, without, *at) - full).max() <= 3
+        assert np.abs(pixel_at(plain.axes, *at, picture=without) - full).max() <= 3
         # No dot, and more white than colour.
-        pale = np.array(pixel_at(drawn, with_marks, *at))
+        pale = np.array(pixel_at(drawn.axes, *at, picture=with_marks))
         np.testing.assert_allclose(pale, 255 - 0.35 * (255 - full), atol=3)
 
 
@@ -282,7 +263,7 @@ def test_cells_without_a_value_are_no_paler_than_elsewhere(name: ProjectionChoic
     pixels = picture_of(drawn.figure)
     for (longitude, latitude), grey in ((SEA[0], GREY_SEA), (LAND[1], GREY_LAND)):
         at = forward(longitude, latitude) if forward else (longitude, latitude)
-        assert pixel_at(drawn, pixels, *at) == grey
+        assert pixel_at(drawn.axes, *at, picture=pixels) == grey
 
 
 @pytest.mark.parametrize(("suffix", "image"), [("pdf", b"/Subtype /Image"), ("svg", b"<image")])

@@ -36,30 +36,6 @@ def globe(name: ProjectionName, centre: float = 0.0) -> MapProjection:
     return MapProjection(name, centre, (centre - 180.0, centre + 180.0, -90.0, 90.0))
 
 
-def equal_earth(longitude: float, latitude: float) -> tuple[float, float]:
-    """The formula of Savric, Patterson and Jenny (2018)."""
-    a1, a2, a3, a4 = 1.340264, -0.081106, 0.000893, 0.003796
-    t = np.arcsin(np.sqrt(3) / 2 * np.sin(np.deg2rad(latitude)))
-    x = 2 * np.sqrt(3) * np.deg2rad(longitude) * np.cos(t) / (3 * (9 * a4 * t**8 + 7 * a3 * t**6 + 3 * a2 * t**2 + a1))
-    y = a4 * t**9 + a3 * t**7 + a2 * t**3 + a1 * t
-    return RADIUS * float(x), RADIUS * float(y)
-
-
-@pytest.mark.parametrize("longitude", [-180.0, -73.5, 0.0, 106.75, 180.0])
-@pytest.mark.parametrize("latitude", [-89.9, -45.0, 0.0, 6.25, 66.5, 90.0])
-def test_equal_earth_is_the_published_formula(longitude: float, latitude: float) -> None:
-    (found,) = globe("equal-earth").forward(np.array([(longitude, latitude)]))
-    np.testing.assert_allclose(found, equal_earth(longitude, latitude), atol=1.0)
-
-
-# Robinson's table (1974): length of the parallel and distance from the equator.
-@pytest.mark.parametrize(("latitude", "length", "distance"), [(0, 1, 0), (30, 0.9600, 0.3720), (60, 0.7986, 0.7346)])
-def test_robinson_is_the_published_table(latitude: float, length: float, distance: float) -> None:
-    (found,) = globe("robinson").forward(np.array([(180.0, latitude)]))
-    expected = RADIUS * 0.8487 * np.pi * length, RADIUS * 1.3523 * distance
-    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1.0)
-
-
 @given(
     name=st.sampled_from(NAMES),
     centre=st.floats(-180, 360),

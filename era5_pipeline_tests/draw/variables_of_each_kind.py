@@ -1,19 +1,27 @@
-"""Variables as a catalogue may hold them, one of each kind, with values that are usual for it."""
+"""Variables as a catalogue may hold them, one of each kind; fields and series of values that are usual for them."""
 
 from __future__ import annotations
 
 import dataclasses
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from era5_pipeline.maps.fields import FieldMap
 from era5_pipeline.model import grid
-from era5_pipeline.model.variables import BY_COLUMN, Variable
+from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, Variable
 from era5_pipeline.read.fields import Series, hour_field
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Callable, Mapping
+
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.floating]
+
+TIME = datetime(2018, 12, 4, 4, tzinfo=UTC)
+TEMPERATURE = BY_COLUMN["temperature_2m"]
 
 
 def _variable(column: str, unit: str, step_type: str, minimum: float, maximum: float) -> Variable:
@@ -49,24 +57,51 @@ USUAL: dict[Variable, tuple[float, float]] = {
     _variable("soil_type", "1", "instant", 0, 10): (0, 7),
 }
 KINDS = {variable.column: variable for variable in USUAL}
+_RANGES = {variable.column: ends for variable, ends in USUAL.items()} | {
+    "temperature_2m": (-30.0, 30.0),
+    "total_precipitation": (0.0, 8.0),
+    "zonal_wind_10m": (-10.0, 10.0),
+    "total_cloud_cover": (0.0, 1.0),
+}
 
 
-def usual_field(variable: Variable, area: str, time: datetime) -> FieldMap:
-    """Waves over an area, from the least to the greatest usual value."""
+def field_over(
+    area: str, values_at: Callable[[Floats, Floats], Floats], variable: Variable = TEMPERATURE, time: datetime = TIME
+) -> FieldMap:
+    """A field over an area, computed from the latitudes and longitudes of its points."""
     rectangle = grid.Area.parse(area)
     rows, columns = np.meshgrid(rectangle.latitude_indices(), rectangle.longitude_indices(), indexing="ij")
-    waves = np.cos(np.deg2rad(3 * grid.latitudes_of(rows))) * np.cos(np.deg2rad(2 * grid.longitudes_of(columns)))
-    low, high = USUAL[variable]
-    values = low + (high - low) * (waves - waves.min()) / (waves.max() - waves.min())
-    ids = grid.location_ids(rows, columns).ravel()
-    return FieldMap.of_hour(hour_field(time, variable, ids, values.astype(np.float32).ravel()))
+    values = values_at(grid.latitudes_of(rows), grid.longitudes_of(columns)).astype(np.float32)
+    return FieldMap.of_hour(hour_field(time, variable, grid.location_ids(rows, columns).ravel(), values.ravel()))
 
 
-def usual_series(hours: int) -> Series:
-    """A yearly and a daily cycle of every variable, from 2023-01-01 on."""
-    number = np.arange(hours)
+def usual_field(area: str, variable: Variable = TEMPERATURE, time: datetime = TIME) -> FieldMap:
+    """Waves over an area, between the least and the greatest usual value."""
+    low, high = _RANGES[variable.column]
+
+    def waves(latitudes: Floats, longitudes: Floats) -> Floats:
+        wave = np.cos(np.deg2rad(3 * latitudes)) * np.cos(np.deg2rad(2 * longitudes))
+        return low + (high - low) * (wave + 1) / 2
+
+    return field_over(area, waves, variable, time)
+
+
+def field_of(area: str, what: str = "latitude") -> FieldMap:
+    """A field whose value is the latitude, or a third of the longitude."""
+    return field_over(area, lambda latitudes, longitudes: latitudes if what == "latitude" else longitudes / 3)
+
+
+def usual_series(
+    hours: int, ranges: Mapping[str, tuple[float, float]] | None = None, *, missing: slice | None = None, step: int = 1
+) -> Series:
+    """A yearly and a daily cycle of every kind of variable, from 2023-01-01 on, without the `missing` hours."""
+    number = np.delete(np.arange(0, hours, step), missing or [])
     wave = 0.5 - 0.3 * np.cos(2 * np.pi * number / 8760) - 0.2 * np.cos(2 * np.pi * number / 24)
     times = np.datetime64("2023-01-01", "s") + number * np.timedelta64(3600, "s")
-    return Series(
-        times, {one.column: (low + (high - low) * wave).astype(np.float32) for one, (low, high) in USUAL.items()}
-    )
+    ends = ranges or {variable.column: pair for variable, pair in USUAL.items()}
+    return Series(times, {name: (low + (high - low) * wave).astype(np.float32) for name, (low, high) in ends.items()})
+
+
+def default_series(hours: int, **options: Any) -> Series:
+    """Hours of every default column that rise and fall between 5 and 35, over the year and the day."""
+    return usual_series(hours, dict.fromkeys(DEFAULT_COLUMNS, (5.0, 35.0)), **options)

@@ -126,13 +126,6 @@ def test_a_box_is_that_of_the_file(real: Warehouse, gulf: NetcdfFile, tmp_path: 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_place_is_that_of_the_file(real: Warehouse, gulf: NetcdfFile, tmp_path: Path, name: str) -> None:
-    export_to(real, tmp_path / name, place_at(25.3, 51.53), "2023-07")
-    found = read_back(tmp_path / name, "temperature_2m")
-    assert_same(found, expected_of(gulf, ("2023-07",), Area(25.25, 51.5, 25.25, 51.5)), DEGREES)
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_small_pieces_give_the_same(real: Warehouse, norway: NetcdfFile, tmp_path: Path, name: str) -> None:
     """The box is cut along latitudes, longitudes and time."""
     latitudes, longitudes = norway.latitudes[2:9], norway.longitudes[3:12]

@@ -46,6 +46,7 @@ from era5_pipeline_tests.era5_files import (
     write,
 )
 from era5_pipeline_tests.postgres.test_tls import make_authority, make_certificate
+from era5_pipeline_tests.warehouse.loads import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.flat.flatten import MiddleHour
     from era5_pipeline.flat.inventory import Inventory
-    from era5_pipeline.model.settings import FlatFormat
     from era5_pipeline.runtime.progress import Progress
     from era5_pipeline.sources.source import RawMonth
     from era5_pipeline_tests.dask_clusters import DaskCluster
@@ -194,10 +194,7 @@ def test_a_worker_unpacks_a_month_once_and_removes_it_when_no_more_tiles_come(
         client.run(setattr, cluster_module, "_IDLE_SECONDS", 0.1)
         try:
             assert flattened(raw, tmp_path / "second", cluster.address) == there
-            deadline = time.monotonic() + _SECONDS
-            while list(cluster.local_directory.rglob("unpacked-*")):
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            wait_until(lambda: not list(cluster.local_directory.rglob("unpacked-*")))
         finally:
             client.run(setattr, cluster_module, "_IDLE_SECONDS", cluster_module._IDLE_SECONDS)
 
@@ -227,12 +224,11 @@ def flattened(
     raw: RawMonth,
     home: Path,
     scheduler: str | None,
-    flat_format: FlatFormat = "parquet",
     inventory: Inventory | None = None,
 ) -> tuple[dict[str, Any], bytes]:
     """The facts of the month, which include its digest, and the values of its preview."""
     more: dict[str, Any] = {"draw": drawn, "inventory": inventory, "dask_scheduler": scheduler}
-    flat = flatten_month(raw, home / "flat", home=home, flat_format=flat_format, **more)
+    flat = flatten_month(raw, home / "flat", home=home, flat_format="parquet", **more)
     assert left_behind(home) == []
     path = preview_file(home / "flat", raw.month)
     preview = path.read_bytes() if has_preview(flat.locations) else b""
@@ -269,28 +265,6 @@ def test_a_month_is_the_same_to_the_byte_whatever_the_layout_of_its_files(
     here = flattened(raw, tmp_path / "here", None)
     assert here[0]["rows"] == 12 * 15 * 12
     assert flattened(raw, tmp_path / "there", cluster.address) == here
-
-
-REAL = [
-    ("gulf-2023/era5_t2m_2023.zip", "2023-07"),
-    ("norway-2018-10-packed/SURF_201810.nc", "2018-10"),
-    ("germany-tp-expver-mix/data_stream-oper_stepType-accum.nc", "2025-10"),
-    ("../timeseries/bremen-2024-2026-csv-zip", "2024-02"),
-]
-
-
-@pytest.mark.parametrize(
-    ("name", "month", "flat_format"),
-    [*((name, month, "parquet") for name, month in REAL), (*REAL[0], "csv")],
-    ids=[*(month for _, month in REAL), "CSV"],
-)
-def test_a_month_of_real_files_is_the_same_to_the_byte(
-    cluster: DaskCluster, era5_samples: Path, tmp_path: Path, name: str, month: str, flat_format: FlatFormat
-) -> None:
-    path = era5_samples / name
-    raw = raw_month([next(path.iterdir()) if path.is_dir() else path], month)
-    here = flattened(raw, tmp_path / "here", None, flat_format)
-    assert flattened(raw, tmp_path / "there", cluster.address, flat_format) == here
 
 
 def test_an_area_across_two_files_with_preliminary_hours_is_the_same_to_the_byte(
@@ -480,8 +454,5 @@ def test_no_month_is_closed_while_another_is_used(tmp_path: Path, monkeypatch: p
     with months.opened(raws[1], tmp_path):
         time.sleep(0.5)
         assert set(months._kept) == set(raws)
-    deadline = time.monotonic() + 120
-    while months._kept and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not months._kept
+    wait_until(lambda: not months._kept)
     months.close()

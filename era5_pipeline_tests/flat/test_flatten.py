@@ -30,7 +30,6 @@ from era5_pipeline.sources.files import FilesSource
 from era5_pipeline.sources.sample import SampleSource
 from era5_pipeline.sources.source import Request
 from era5_pipeline_tests.era5_files import (
-    ALL_VARIABLES,
     COLUMNS,
     CURRENT,
     GRIB_LAYOUTS,
@@ -139,7 +138,7 @@ def csv_rows(path: Path) -> Rows:
 REAL: list[tuple[list[str], str, int, dict[str, int]]] = [
     *(
         (["gulf-2023/era5_t2m_2023.zip"], f"2023-{n:02d}", 63 * Month(2023, n).hours, {"0001": Month(2023, n).hours})
-        for n in (1, 2, 6, 12)  # of every length, the first and the last of the file
+        for n in (2, 6)  # the first and the last: test_a_real_file_becomes_its_rows_or_is_refused_with_a_remedy
     ),
     (["norway-2018-10-packed/SURF_201810.nc"], "2018-10", 52_080, {"unknown": 744}),
     (
@@ -187,26 +186,6 @@ def test_every_value_of_a_real_file_is_in_the_table_unchanged(
     assert_facts_are_those_of_the_rows(flat, rows)
     assert flat.expver == {column.column: versions for column in flat.columns}
     assert left_behind(tmp_path) == []
-
-
-OTHERS = [
-    ("timeseries/paris-2024-nc-zip/era5_2024.zip", "2024-02", ("dewpoint_2m", "surface_pressure")),
-    ("timeseries/bremen-2024-2026-csv-zip", "2024-02", ("surface_solar_radiation_downwards", "temperature_2m")),
-    ("era5/wind100-expver-dim/2020_2021.nc", "2020-02", ("zonal_wind_100m", "meridional_wind_100m")),
-    ("era5/norway-2018-10-packed/SURF_201810.nc", "2018-10", ("temperature_2m", "total_precipitation", "dewpoint_2m")),
-]
-
-
-@pytest.mark.parametrize(("name", "month", "columns"), OTHERS, ids=[name.split("/")[1] for name, *_ in OTHERS])
-def test_every_value_of_another_variable_of_a_real_file_is_in_the_table_unchanged(
-    era5_samples: Path, tmp_path: Path, name: str, month: str, columns: tuple[str, ...]
-) -> None:
-    path = era5_samples.parent / name
-    path = next(path.iterdir()) if path.is_dir() else path
-    flat = flatten([path], month, tmp_path, variables=columns)
-    assert sorted(flat.column_names) == sorted(columns)
-    known = {name: facts for name, facts in ALL_VARIABLES.items() if facts[0] in columns}
-    assert_are_those_of_the_file(flat_rows(flat.path), path, month, known, tmp_path)
 
 
 @pytest.mark.parametrize("folder", ["karnataka", "netherlands"])
@@ -387,17 +366,6 @@ def test_variables_are_null_outside_their_areas_and_hours(tmp_path: Path) -> Non
     assert_facts_are_those_of_the_rows(flat, flat_rows(flat.path))
 
 
-def test_a_meridian_given_as_0_and_360_becomes_rows_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "TARGET_POINT_HOURS", 3000)
-    monkeypatch.setattr(tiles, "LARGEST_POINT_HOURS", 3000)
-    of = weather(hours_from("2023-07-01T00", 2), [10.0], np.arange(1441) / 4, ["u10"])
-    of.fields["u10"][..., -1] = of.fields["u10"][..., 0]
-    flat = flatten([write_netcdf(tmp_path / "a.nc", of, replace(CURRENT, chunks=(2, 1, 500)))], "2023-07", tmp_path)
-    once = replace(of, longitudes=of.longitudes[:-1], fields={"u10": of.fields["u10"][..., :-1]})
-    assert flat.rows == 2880
-    assert_same_rows(flat_rows(flat.path), expected_rows(once, "2023-07"))
-
-
 @pytest.mark.parametrize("area", ["10/-0.5/9.75/0.25", "10/179.75/9.5/-179.75", "9.9/0/9.6/360", "10/0.25/10/0.25"])
 def test_an_area_is_cut_out_of_a_circle_that_begins_elsewhere(tmp_path: Path, area: str) -> None:
     of = weather(hours_from("2023-07-01T00", 3), [10.0, 9.75, 9.5], np.arange(1440) / 4, ["u10"])
@@ -540,17 +508,6 @@ def test_values_that_cannot_be_decompressed_are_an_error_that_names_the_file(
     assert raised.value.remedy
     assert list((tmp_path / "flat").iterdir()) == []
     assert left_behind(tmp_path) == []
-
-
-@pytest.mark.parametrize("cut", [0, 10, 500, 5000, -100])
-def test_a_file_truncated_after_the_raw_stage_is_named(tmp_path: Path, cut: int) -> None:
-    path = write_netcdf(tmp_path / "a.nc", weather(hours_from("2023-07-01T00", 100)))
-    raw = raw_month([path], "2023-07")
-    path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(BadFileError) as raised:
-        flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet")
-    assert raised.value.path == str(path)
-    assert raised.value.remedy
 
 
 @pytest.mark.parametrize("flat_format", ["parquet", "csv"])

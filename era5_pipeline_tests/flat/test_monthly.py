@@ -34,7 +34,6 @@ from era5_pipeline_tests.era5_files import (
     weather,
     write,
 )
-from era5_pipeline_tests.samples import unpacked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,20 +127,6 @@ def test_summaries_are_those_of_the_rows(tmp_path: Path, first: str, hours: int,
         if missing in (0.0, 1.0):
             assert (row["total_precipitation_first"] is None) == (first == "2023-07-01T01" or missing == 1.0)
         assert (row["total_precipitation_sum"] is None) == (hours == 1 or missing == 1.0)
-
-
-@pytest.mark.parametrize(
-    ("file", "month"),
-    [
-        pytest.param("norway-2018-10-packed/SURF_201810.nc", "2018-10", id="packed"),
-        pytest.param("germany-tp-expver-mix/data_stream-oper_stepType-accum.nc", "2025-10", id="six-hourly"),
-    ],
-)
-def test_summaries_of_real_files(era5_samples: Path, tmp_path: Path, file: str, month: str) -> None:
-    (path,) = unpacked(era5_samples / file, tmp_path)
-    flat = flatten([path], month, tmp_path)
-    assert_summaries_are_those_of_the_rows(flat)
-    assert any(row["total_precipitation_sum"] for row in summaries_of(flat).values())
 
 
 def test_the_file_does_not_depend_on_how_the_month_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

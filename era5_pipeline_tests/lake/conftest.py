@@ -64,6 +64,12 @@ def local_lake(tmp_path: Path) -> Lake:
     return lake_at(str(tmp_path / "lake"), tmp_path / "home")
 
 
+@pytest.fixture
+def lake(local_lake: Lake) -> Lake:
+    """A module may have another one of its own."""
+    return local_lake
+
+
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder, port = tmp_path_factory.mktemp("versitygw"), free_port()

@@ -15,20 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typing_extensions import override
 
 from era5_pipeline.flat.bands import BAND_LOCATIONS
 from era5_pipeline.lake.catalog import LakePlace
-from era5_pipeline.lake.months import Lake, files_of
+from era5_pipeline.lake.months import Lake, LakeCommit, files_of
 from era5_pipeline.lake.upkeep import LakeVerifier, clean, read_both
 from era5_pipeline.model.errors import RefusedError, StoreError, TransientError
 from era5_pipeline.model.grid import Shift
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
+from era5_pipeline.model.source_kinds import Snapshot
 from era5_pipeline.runtime.stores import open_store
 from era5_pipeline.warehouse.drop_month import drop_month
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.flat_months import COLUMNS, rows_of_table
+from era5_pipeline_tests.warehouse.versioned_months import VersionedMonths
 
 if TYPE_CHECKING:
     import psycopg
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.lake.commits import Committed
     from era5_pipeline.postgres.connect import Warehouse
+    from era5_pipeline.warehouse.ledger_entry import MonthContents
     from era5_pipeline.warehouse.load_month import Loaded
     from era5_pipeline_tests.flat_months import FlatMonths, Row
 
@@ -55,13 +59,10 @@ def lake(store_address: str, tmp_path: Path) -> Lake:
 def load(lake: Lake, warehouse: Warehouse, flat: FlatMonth, **options: Any) -> tuple[Loaded, Committed]:
     with warehouse.connect() as connection:
         lake.require(connection)
-    staged, committed = lake.stage(flat), []
-
-    def alongside(connection: psycopg.Connection[Any], *, keeps: bool) -> None:
-        committed.append(staged.commit(connection, keeps=keeps))
-
-    loaded = load_month(warehouse, flat, alongside=alongside, **options)
-    return loaded, committed[0]
+    commit = LakeCommit(lake, flat, lake.stage(flat))
+    loaded = load_month(warehouse, flat, alongside=commit, **options)
+    assert commit.committed is not None
+    return loaded, commit.committed
 
 
 def table_of(lake: Lake, warehouse: Warehouse) -> Any:
@@ -128,8 +129,8 @@ def test_the_same_month_twice_is_one(lake: Lake, warehouse: Warehouse, flat_mont
     flat = flat_months()
     load(lake, warehouse, flat)
     with warehouse.connect() as connection:
-        assert lake.held(connection, flat) is not None
-        assert lake.held(connection, flat_months(seed=2)) is None
+        for one, is_held in ((flat, True), (flat_months(seed=2), False)):
+            assert (lake.held(connection, one.month, one.rows, (one.fingerprint,)) is not None) == is_held
     load(lake, warehouse, flat, force=True)
     assert_same(lake, warehouse)
     assert len(files_of(table_of(lake, warehouse), JULY)) == 1
@@ -192,6 +193,43 @@ def test_a_month_that_another_program_replaced_meanwhile_is_not_left_out(
     # Nothing happened meanwhile.
     load_month(warehouse, flat_months(), alongside=local_lake.prepared(warehouse, flat_months()))
     assert_same(local_lake, warehouse)
+
+
+def of_store(flat: FlatMonth) -> FlatMonth:
+    """The month as another service gives it."""
+    return replace(flat, raw=replace(flat.raw, source="earthmover", snapshot=Snapshot("one", "2026-06-15T00:00:00Z")))
+
+
+def test_a_month_that_another_source_confirms_stays_as_it_is(lake: Lake, warehouse: Warehouse, tmp_path: Path) -> None:
+    """The files that would have replaced it are removed; of a month that the lake lacks, the table's is replaced."""
+    month_of = VersionedMonths(tmp_path / "months")
+    own, other = month_of(), of_store(month_of(change={"t2m": 0.0008}))
+    load(lake, warehouse, own)
+    files = {found.key for found in lake.store.objects()}
+    rows = rows_of_lake(lake, warehouse)
+    for _ in range(2):
+        commit = lake.prepared(warehouse, other)
+        load_month(warehouse, other, alongside=commit)
+        assert {found.key for found in lake.store.objects()} == files
+        assert commit.committed is not None
+        assert (commit.committed.rows, commit.committed.changed, commit.notes) == (own.rows, False, ())
+    (contents,) = in_ledger(warehouse)
+    assert contents.parts[0].confirmed is not None
+    assert rows_of_lake(lake, warehouse) == rows
+    assert_same(lake, warehouse)
+
+    november, of_november = month_of(month="2024-11"), of_store(month_of(month="2024-11", change={"t2m": 0.0008}))
+    load_month(warehouse, november)
+    assert load_month(warehouse, of_november).confirmed  # before the lake is set
+    loaded = load_month(warehouse, of_november, alongside=lake.prepared(warehouse, of_november))
+    assert loaded.changed
+    assert [one.parts[0].confirmed is None for one in in_ledger(warehouse)] == [True, False]
+    assert_same(lake, warehouse)
+
+
+def in_ledger(warehouse: Warehouse) -> list[MonthContents]:
+    with warehouse.connect() as connection:
+        return read_ledger(connection)
 
 
 def test_a_month_that_is_replaced_whole_is_not_read(
@@ -372,15 +410,17 @@ def test_a_load_that_fails_changes_neither(
 ) -> None:
     load(local_lake, warehouse, flat_months())
     before = rows_of_table(warehouse)
-    staged = local_lake.stage(flat_months(seed=2))
 
-    def alongside(connection: psycopg.Connection[Any], *, keeps: bool) -> None:
-        if moment == "after":
-            staged.commit(connection, keeps=keeps)
-        raise StoreError("the store is full", remedy="Free space.")
+    class Failing(LakeCommit):
+        @override
+        def __call__(self, connection: psycopg.Connection[Any], *, keeps: bool) -> None:
+            if moment == "after":
+                super().__call__(connection, keeps=keeps)
+            raise StoreError("the store is full", remedy="Free space.")
 
+    other = flat_months(seed=2)
     with pytest.raises(StoreError):
-        load_month(warehouse, flat_months(seed=2), alongside=alongside, replace_more=True)
+        load_month(warehouse, other, alongside=Failing(local_lake, other, local_lake.stage(other)), replace_more=True)
     assert rows_of_table(warehouse) == before == rows_of_lake(local_lake, warehouse)
     load(local_lake, warehouse, flat_months(seed=2), replace_more=True)
     assert_same(local_lake, warehouse)

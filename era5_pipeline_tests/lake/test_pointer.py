@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
 from era5_pipeline.lake.pointer import (
@@ -16,11 +15,8 @@ from era5_pipeline.lake.pointer import (
     take_unused,
 )
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline_tests.commands import new_home
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from era5_pipeline.postgres.connect import Warehouse
 
 
@@ -34,26 +30,6 @@ def test_tables_of_another_program_are_named(embedded_warehouse: Warehouse, tabl
         connection.execute(f"DROP TABLE public.{table}".encode())
         prepare(connection)
         assert metadata_file(connection) is None
-
-
-def test_commands_say_so_without_a_traceback(tmp_path: Path) -> None:
-    (tmp_path / "lake").mkdir()
-    with new_home() as home:
-        home.run("db", "start")
-        sample = ("--source", "sample", "--area", "10/100/9.75/100.25")
-        home.run("load", "--from", "2023-07", *sample)
-        with psycopg.connect(home.run("db", "url").out.strip()) as connection:
-            connection.execute("CREATE TABLE public.iceberg_tables (name text)")
-        for command in (
-            ("lake", "path"),
-            ("lake", "verify"),
-            ("lake", "snapshots"),
-            ("lake", "clean"),
-            ("load", "--from", "2023-07", *sample),
-            ("drop", "--from", "2023-07", "--yes"),
-        ):
-            said = home.run(*command, code=2, ERA5_LAKE=str(tmp_path / "lake")).err
-            assert "public.iceberg_tables is not a table of an Iceberg catalog" in said, command
 
 
 def test_files_are_taken_once_and_only_when_their_time_has_come(embedded_warehouse: Warehouse) -> None:

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from era5_pipeline.lake.pointer import seconds_unused
@@ -17,11 +16,6 @@ if TYPE_CHECKING:
     from era5_pipeline.lake.months import Lake
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.flat_months import FlatMonths
-
-
-@pytest.fixture
-def lake(local_lake: Lake) -> Lake:
-    return local_lake
 
 
 def made(operations: str) -> list[Snapshot]:

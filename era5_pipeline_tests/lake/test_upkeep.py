@@ -32,11 +32,6 @@ LONG_AGO = time.time() - 3 * 86_400
 
 
 @pytest.fixture
-def lake(local_lake: Lake) -> Lake:
-    return local_lake
-
-
-@pytest.fixture
 def other(server_url: str) -> Iterator[Warehouse]:
     """Another database."""
     with fresh_warehouse(server_url) as warehouse:

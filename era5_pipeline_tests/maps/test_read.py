@@ -402,10 +402,6 @@ def test_of_places_far_apart_the_part_with_most_is_drawn(connection: Connection)
 # --- What a map says of its values, and of what is missing ---
 
 
-TEMPERATURE = BY_COLUMN["temperature_2m"]
-JULY = calendar_month(7)
-
-
 def test_months_of_an_earlier_version_need_their_summaries(warehouse: Warehouse, flat_months: FlatMonths) -> None:
     load_month(warehouse, replace(flat_months("2023-07", names=("t2m",)), summaries=None))
     load_month(warehouse, flat_months("2023-06", names=("t2m",)))

@@ -12,10 +12,10 @@ import pytest
 from era5_pipeline.model.errors import BadFileError, Era5Error, MachineLimitError, machine_limit
 from era5_pipeline.runtime import object_store
 from era5_pipeline.sources.cds import answers, retry_policy, validation
-from era5_pipeline.sources.zarr import objects
+from era5_pipeline.sources.zarr import icechunk_objects, objects
 
 # The modules with kinds of their own; without them, the cases depended on what other tests had imported.
-MODULES = (answers, retry_policy, validation, object_store, objects)
+MODULES = (answers, retry_policy, validation, object_store, objects, icechunk_objects)
 
 
 def all_kinds(kind: type[Era5Error] = Era5Error) -> list[type[Era5Error]]:

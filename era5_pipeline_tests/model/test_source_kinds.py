@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,7 +17,6 @@ from era5_pipeline.model.source_kinds import (
     DEFAULT_SOURCE,
     SOURCE_KINDS,
     SOURCE_OF_FOLDERS,
-    SourceChoice,
     SourceKind,
     names_of,
     source_kind,
@@ -31,10 +30,6 @@ if TYPE_CHECKING:
 PACKAGE = Path(era5_pipeline.__file__).parent
 # The table, and each source's own folder; for exports, Zarr is a format.
 MAY_KNOW_NAMES = (PACKAGE / "model" / "source_kinds.py", PACKAGE / "sources", PACKAGE / "export")
-
-
-def test_the_command_line_offers_the_sources_of_the_table() -> None:
-    assert get_args(SourceChoice) == tuple(SOURCE_KINDS)
 
 
 def test_the_setting_takes_the_sources_of_the_table_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

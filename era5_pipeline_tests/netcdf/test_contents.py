@@ -445,14 +445,6 @@ def test_the_grid_of_era5_land_is_named(tmp_path: Path) -> None:
     assert "ERA5-Land" not in only_problem(write_netcdf(tmp_path / "y.nc", coarse)).text
 
 
-def test_one_grid_off_025_degrees_is_one_problem_of_all_its_variables(tmp_path: Path) -> None:
-    for latitudes in ([10.1, 9.85], [10.1, 10.2]):
-        of = weather(HOURS, names=["t2m", "tp"], latitudes=latitudes)
-        (problem,) = look_into(write_netcdf(tmp_path / "x.nc", of)).problems
-        assert problem.kind == "grid"
-        assert set(problem.columns) == {"temperature_2m", "total_precipitation"}
-
-
 def test_a_usable_variable_is_kept_when_another_is_not(tmp_path: Path) -> None:
     path = write_netcdf(tmp_path / "x.nc", weather(HOURS, names=["t2m", "sf"]))
     contents = look_into(changed(path, lambda dataset: dataset["sf"].setncattr("units", "m**2 s**-1")))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import dask.array as da
 import netCDF4
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from hypothesis import strategies as st
 from era5_pipeline.netcdf import field_reader
 from era5_pipeline.netcdf.archive import NetcdfFile
 from era5_pipeline.netcdf.contents import Field, inspect
-from era5_pipeline.netcdf.field_reader import FieldReader, contents_of
+from era5_pipeline.netcdf.field_reader import FieldReader, contents_of, keep_written, open_reader
 from era5_pipeline.netcdf.raw_chunks import RawChunks
 from era5_pipeline_tests.era5_files import (
     CURRENT,
@@ -42,13 +44,17 @@ ALL = slice(None)
 def read(
     path: Path, hours: Any = ALL, latitudes: Any = ALL, longitudes: Any = ALL, position: int = 0
 ) -> npt.NDArray[Any]:
-    """The values (hour, latitude, longitude), the same both ways to the bit."""
+    """The values (hour, latitude, longitude): the same bits by the library, at once and with dask, and by chunks."""
     file = NetcdfFile(path, path)
     field = inspect(file).fields[position]
     axes: tuple[npt.NDArray[Any], ...] = (field.hours, field.latitude_index, field.longitude_index)
     chosen = [np.arange(len(axis))[which] for axis, which in zip(axes, (hours, latitudes, longitudes), strict=True)]
-    by_library, by_chunks = (computed(file, field, chosen, by_chunks=way) for way in (False, True))
-    np.testing.assert_array_equal(by_library.view(np.uint32), by_chunks.view(np.uint32))
+    at_once, by_chunks = (computed(file, field, chosen, by_chunks=way) for way in (False, True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("era5_pipeline.netcdf.field_reader._FEW_VALUES", 0)
+        with_dask = computed(file, field, chosen, by_chunks=False)
+    for other in (at_once, with_dask):
+        np.testing.assert_array_equal(other.view(np.uint32), by_chunks.view(np.uint32))
     return by_chunks
 
 
@@ -56,7 +62,7 @@ def computed(
     file: NetcdfFile, field: Field, positions: list[npt.NDArray[np.intp]], *, by_chunks: bool
 ) -> npt.NDArray[np.float32]:
     with closing(FieldReader(file, by_chunks=by_chunks)) as reader:
-        (values,) = compute(reader.lazy(field, *positions))  # type: ignore[no-untyped-call]
+        (values,) = compute(reader.values(field, *positions))  # type: ignore[no-untyped-call]
     assert values.dtype == np.float32
     return np.ascontiguousarray(values.transpose(2, 0, 1))
 
@@ -246,11 +252,13 @@ def test_a_single_place_and_hour_without_dimensions(tmp_path: Path) -> None:
 
 def test_dask_chunks_end_at_chunk_borders_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("era5_pipeline.netcdf.field_reader._DASK_CHUNK_VALUES", 120)
+    monkeypatch.setattr("era5_pipeline.netcdf.field_reader._FEW_VALUES", 0)
     path = write_netcdf(tmp_path / "x.nc", weather(hours_from("2023-07-01T00", 40)), replace(CURRENT, chunks=(5, 3, 4)))
     file = NetcdfFile(path, path)
     (field,) = inspect(file).fields
     with closing(FieldReader(file, by_chunks=False)) as reader:
-        lazy = reader.lazy(field, np.arange(3, 33), np.arange(3), np.arange(4))
+        lazy = reader.values(field, np.arange(3, 33), np.arange(3), np.arange(4))
+        assert isinstance(lazy, da.Array)
         assert lazy.chunks == ((3,), (4,), (7, 10, 10, 3))
         (values,) = compute(lazy)  # type: ignore[no-untyped-call]
         assert values.shape == (3, 4, 30)
@@ -285,3 +293,39 @@ def test_contents_are_kept_until_the_file_changes_or_too_many_hours_are_kept(
     assert contents_of(second) is not contents[1]
     write_netcdf(paths[0], weather(HOURS[:6], seed=4))
     assert contents_of(first).fields[0].hours.size == 6
+
+
+def test_values_just_written_need_not_be_read_until_the_file_changes(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(HOURS, names=["t2m"]))
+    file = NetcdfFile(path, path)
+    contents = inspect(file)
+    (field,) = contents.fields
+    stored = np.full((field.hours.size, field.latitude_index.size, field.longitude_index.size), 280, np.float32)
+    everything = [np.arange(size) for size in stored.shape]
+    from_the_file = read(path)
+
+    def opened() -> npt.NDArray[Any]:
+        with closing(open_reader(file, by_chunks=False)) as reader:
+            (values,) = compute(reader.values(field, *everything))  # type: ignore[no-untyped-call]
+        return np.asarray(values.transpose(2, 0, 1))
+
+    keep_written(file, contents, {"temperature_2m": stored})
+    stored[:] = 0  # a copy is kept
+    np.testing.assert_allclose(opened(), 280 - 273.15, rtol=1e-6)
+    np.testing.assert_array_equal(opened(), from_the_file)  # once
+    keep_written(file, contents, {"temperature_2m": stored})
+    os.utime(path, ns=(0, 0))
+    np.testing.assert_array_equal(opened(), from_the_file)
+
+
+def test_contents_at_other_hours_are_those_of_a_file_with_them(tmp_path: Path) -> None:
+    one = write_netcdf(tmp_path / "one.nc", weather(hours_from("2023-07-01T00", 12)))
+    other = write_netcdf(tmp_path / "other.nc", weather(hours_from("2024-02-28T20", 12)))
+    contents, hours = inspect(NetcdfFile(one, one)), range(474_764, 474_776)
+    for shifted, inspected in zip(
+        contents.at(hours, ("0001",) * 12).fields, inspect(NetcdfFile(other, other)).fields, strict=True
+    ):
+        assert shifted.months == inspected.months == ("2024-02",)
+        np.testing.assert_array_equal(shifted.hours, inspected.hours)
+        np.testing.assert_array_equal(shifted.expver, inspected.expver)
+    assert contents.at(hours, ()).fields[0].expver.tolist() == ["unknown"] * 12

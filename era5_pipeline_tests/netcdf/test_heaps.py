@@ -191,7 +191,7 @@ def read(path: Path) -> npt.NDArray[np.float32] | None:
     reader = FieldReader(file, by_chunks=True)
     try:
         whole = [np.arange(len(axis)) for axis in (field.hours, field.latitude_index, field.longitude_index)]
-        (values,) = compute(reader.lazy(field, *whole))  # type: ignore[no-untyped-call]
+        (values,) = compute(reader.values(field, *whole))  # type: ignore[no-untyped-call]
         return np.asarray(values)
     except (OSError, RuntimeError, ValueError):
         return None

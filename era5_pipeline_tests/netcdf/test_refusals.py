@@ -263,6 +263,14 @@ def test_a_csv_of_gigabytes_in_a_zip_is_refused_in_little_memory(tmp_path: Path)
     assert int(peak) < 150_000_000
 
 
+def test_a_series_that_cannot_be_read_names_the_row_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    row = "2023-07-01 00:00:00,300.0,10.25,20.5\n"
+    path.write_text("valid_time,t2m,latitude,longitude\n" + row * 100_000 + row.replace("300.0", "warm"))
+    with pytest.raises(BadFileError, match=r"Row #100002: .*'warm'"):
+        list(netcdf_files([path], tmp_path))
+
+
 def test_a_series_that_is_one_endless_line_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(b"valid_time,t2m,latitude,longitude\n" + b"2" * (8 << 20) + b"\n")

@@ -19,6 +19,7 @@ from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import DEFAULT_COLUMNS
 from era5_pipeline.planning.updates import (
     current_month,
+    final_in_earlier_source,
     needs_loading,
     newest_complete_month,
     newest_months,
@@ -31,6 +32,7 @@ from era5_pipeline_tests.ledgers import contents_of, entry, held, not_held
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from era5_pipeline.planning.updates import FinalMonths
     from era5_pipeline.warehouse.ledger_entry import MonthContents
 
 NOW = datetime(2026, 11, 20, 6, tzinfo=UTC)
@@ -126,6 +128,7 @@ def test_a_series_is_revised_once_its_months_are_not_young_any_more(home: Path) 
             "point": "-6.25/106.75",
             "variables": "temperature_2m",
         }
+    assert revisions(settings(home, revise_after_months=5), some, NOW) == ()
 
 
 def test_the_newest_month_of_a_place_is_due_though_an_area_has_it(home: Path) -> None:
@@ -135,20 +138,6 @@ def test_the_newest_month_of_a_place_is_due_though_an_area_has_it(home: Path) ->
     assert update.month == OCTOBER
     here = held(OCTOBER, locations=LocationSet.of_area(Area(-5, 106, -8, 108)))
     assert newest_months(chosen, [here], NOW) == ()
-
-
-@pytest.mark.parametrize(
-    ("after", "expected"), [(0, ["2026-06", "2026-10"]), (1, ["2026-06"]), (3, ["2026-06"]), (5, [])]
-)
-def test_only_months_that_are_old_enough(home: Path, after: int, expected: list[str]) -> None:
-    preliminary = dict.fromkeys(DEFAULT_COLUMNS, ("x",))
-    some = [
-        held(Month(2026, 5)),
-        held(Month(2026, 6), preliminary=preliminary),
-        held(OCTOBER, preliminary=preliminary),
-        held(Month(2025, 6), preliminary=preliminary, source="files"),
-    ]
-    assert months(revisions(settings(home, revise_after_months=after), some, NOW)) == expected
 
 
 @pytest.mark.parametrize("source", ["files", "sample"])
@@ -254,6 +243,36 @@ def test_each_part_is_revised_by_its_own_request(home: Path) -> None:
     assert (first.overrides["area"], second.overrides["area"]) == ("50/0/49/1", "-5/106/-8/108")
     assert (first.overrides["source"], second.overrides["source"]) == ("cds", "arco")
     assert first.reason != second.reason
+
+
+@pytest.mark.parametrize(
+    ("of_part", "earlier"),
+    [
+        ({"source": "cds"}, "earthmover"),
+        ({"source": "cds", "preliminary": PRELIMINARY}, "earthmover"),
+        ({"source": "point"}, "earthmover"),
+        ({"source": "cds", "confirmed_by": "point"}, "earthmover"),
+        ({"source": "cds", "confirmed_by": "arco"}, "earthmover"),
+        ({"source": "cds", "confirmed_by": "earthmover"}, None),
+        ({"source": "earthmover"}, None),
+        ({"source": "earthmover", "confirmed_by": "cds"}, None),
+        ({"source": "files"}, None),
+        ({"source": "cds", "columns": ["temperature_2m"]}, None),  # the source has not all columns, or not the month
+        ({"source": "cds", "locations": LocationSet(((1, 2), (9, 10), (3000, 3002)))}, None),
+    ],
+)
+def test_parts_of_later_sources_are_asked_of_the_earlier_one_that_has_them_once(
+    home: Path, of_part: dict[str, Any], earlier: str | None
+) -> None:
+    chosen = settings(home, source="earthmover,point,cds")
+    final: FinalMonths = {
+        ("earthmover", DEFAULT_COLUMNS): frozenset({JUNE}),
+        ("earthmover", ("temperature_2m",)): frozenset(),
+        ("point", DEFAULT_COLUMNS): frozenset(),
+        ("point", ("temperature_2m",)): frozenset(),
+    }
+    assert final_in_earlier_source(chosen, entry(JUNE, **of_part), final) == earlier
+    assert final_in_earlier_source(settings(home), entry(JUNE, **of_part), final) is None
 
 
 @given(instants, st.integers(0, 60))

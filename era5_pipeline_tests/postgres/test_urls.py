@@ -11,9 +11,8 @@ from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 from sqlalchemy.engine import make_url
 
-from era5_pipeline.model.errors import LocalDiskError, ServerUnreachableError, UsageError
+from era5_pipeline.model.errors import LocalDiskError, UsageError
 from era5_pipeline.model.settings import Settings
-from era5_pipeline.postgres.connect import DATABASE, Warehouse, dagster_url, open_warehouse
 from era5_pipeline.postgres.urls import (
     database_of,
     given_dagster_url,
@@ -23,8 +22,7 @@ from era5_pipeline.postgres.urls import (
     with_database,
     without_password,
 )
-from era5_pipeline_tests.commands import as_nobody, new_home
-from era5_pipeline_tests.stores import free_port
+from era5_pipeline_tests.commands import as_nobody
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,26 +175,3 @@ def test_unreadable_file_is_a_matter_of_permission(tmp_path: Path) -> None:
     settings = Settings(database_url=URL, database_password_file=file)
     with as_nobody(), pytest.raises(LocalDiskError, match="ERA5_DATABASE_PASSWORD_FILE"):
         given_warehouse_url(settings)
-
-
-@pytest.mark.server
-def test_server_takes_the_password_of_the_file(tmp_path: Path) -> None:
-    """Also for Dagster's database, whose URL follows from that of the warehouse."""
-    file = tmp_path / "password"
-    with new_home() as home:
-        home.run("db", "start", "--port", str(free_port()))
-        url = home.server.tcp_url(DATABASE)
-        file.write_text(url_parameters(url)["password"])
-        settings = Settings(database_url=SecretStr(without_password(url)), database_password_file=file)
-        with open_warehouse(settings, create=True) as warehouse:
-            with warehouse.connect() as connection:
-                assert connection.info.user == "postgres"
-            other = dagster_url(warehouse, settings)
-        with Warehouse(other).connect() as connection:
-            assert connection.info.dbname == f"{DATABASE}_dagster"
-        file.write_text("wrong")
-        with (
-            pytest.raises(ServerUnreachableError, match="password authentication failed"),
-            open_warehouse(settings) as w,
-        ):
-            w.connect()

@@ -44,13 +44,19 @@ def expected_of(flat: FlatMonth) -> npt.NDArray[np.float32]:
     return expected
 
 
+@pytest.fixture
+def flat(warehouse: Warehouse, flat_months: FlatMonths) -> FlatMonth:
+    """A month around the window, which the table has."""
+    flat = flat_months("2023-07", points=(4, 6), west=179.25, missing=0.1)
+    load_month(warehouse, flat)
+    return flat
+
+
 @pytest.mark.parametrize("by_two", [False, True], ids=["alone", "by two"])
 @pytest.mark.parametrize("most", [100, 5_000, 4_000_000], ids=["hours and rows", "rows", "one"])
 def test_a_box_across_the_antimeridian_is_that_of_the_file(
-    warehouse: Warehouse, flat_months: FlatMonths, monkeypatch: pytest.MonkeyPatch, most: int, by_two: bool
+    warehouse: Warehouse, flat: FlatMonth, monkeypatch: pytest.MonkeyPatch, most: int, by_two: bool
 ) -> None:
-    flat = flat_months("2023-07", points=(4, 6), west=179.25, missing=0.1)
-    load_month(warehouse, flat)
     monkeypatch.setattr(boxes, "_MOST_VALUES_BESIDE" if by_two else "_MOST_VALUES", most)
     assert (WINDOW.rows, WINDOW.columns) == (3, 4)
     values = boxes.read_box(warehouse, "temperature_2m", hours_of_month(JULY), WINDOW, by_two=by_two)
@@ -58,10 +64,8 @@ def test_a_box_across_the_antimeridian_is_that_of_the_file(
 
 
 def test_two_sessions_read_one_state_of_the_table(
-    warehouse: Warehouse, flat_months: FlatMonths, monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse, flat: FlatMonth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flat = flat_months("2023-07", points=(4, 6), west=179.25, missing=0.1)
-    load_month(warehouse, flat)
     monkeypatch.setattr(boxes, "_MOST_VALUES_BESIDE", 100)
     fill, once = boxes._fill, threading.Lock()
 
@@ -78,10 +82,8 @@ def test_two_sessions_read_one_state_of_the_table(
 
 
 def test_where_a_second_session_is_refused_the_first_reads_all(
-    warehouse: Warehouse, flat_months: FlatMonths, monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse, flat: FlatMonth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flat = flat_months("2023-07", points=(4, 6), west=179.25, missing=0.1)
-    load_month(warehouse, flat)
     monkeypatch.setattr(boxes, "_MOST_VALUES_BESIDE", 100)
     with fresh_role(warehouse.url, "PASSWORD 'secret' CONNECTION LIMIT 1") as role:
         with warehouse.connect() as owner:

@@ -21,8 +21,10 @@ from era5_pipeline.runtime import stores
 from era5_pipeline.runtime.object_store import S3Address, require_folder_or_s3
 from era5_pipeline.runtime.stores import ObjectStore, open_store
 from era5_pipeline_tests.commands import ROOT
+from era5_pipeline_tests.era5_files import full_disk
 from era5_pipeline_tests.failing_proxy import FailingProxy, failing_proxy
 from era5_pipeline_tests.stores import aws_environment, free_port, new_user
+from era5_pipeline_tests.warehouse.loads import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -256,10 +258,7 @@ def test_every_call_waits_for_a_server_that_is_gone_and_goes_on_when_it_answers(
             store.write("a", b"1")  # with a connection that is then lost
         proxy.fail("cut")
         ended = {name: threads.submit(call, patient[name]) for name, call in calls.items()}
-        deadline = time.monotonic() + 120
-        while not all(f"waiting for the store s3://{bucket}/{name}" in caplog.text for name in calls):
-            assert time.monotonic() < deadline, caplog.messages
-            time.sleep(0.05)
+        wait_until(lambda: all(f"waiting for the store s3://{bucket}/{name}" in caplog.text for name in calls))
         proxy.fail("", 0)
         returned = {name: result.result() for name, result in ended.items()}
         assert (returned["size_of"], returned["read"], returned["objects"]) == (1, b"1", ["a"])
@@ -349,26 +348,16 @@ def test_a_folder_that_is_not_mounted_is_no_empty_store(tmp_path: Path) -> None:
     assert not (tmp_path / "share").exists()
 
 
-@pytest.fixture
-def full_folder(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "volume"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
-        pytest.skip("only root may mount a small file system")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-def test_a_full_and_a_read_only_volume_are_named_and_keep_what_they_had(full_folder: Path, file: Path) -> None:
-    store = open_store(str(full_folder))
-    store.write("raw/a.nc", b"earlier")
-    with pytest.raises(StoreError, match=r"No space left") as caught:
-        store.upload(file, "raw/a.nc")
-    assert "ERA5_STORE" in caught.value.remedy
-    assert store.read("raw/a.nc") == b"earlier"
-    assert [path.name for path in (full_folder / "raw").iterdir()] == ["a.nc"]
-    subprocess.run(["mount", "-o", "remount,ro", str(full_folder)], check=True)
-    with pytest.raises(StoreError, match=r"Read-only") as caught:
-        store.write("a", b"1")
-    assert "mount it writable" in caught.value.remedy
+def test_a_full_and_a_read_only_volume_are_named_and_keep_what_they_had(file: Path) -> None:
+    with full_disk(_MEGABYTE) as folder:
+        store = open_store(str(folder))
+        store.write("raw/a.nc", b"earlier")
+        with pytest.raises(StoreError, match=r"No space left") as caught:
+            store.upload(file, "raw/a.nc")
+        assert "ERA5_STORE" in caught.value.remedy
+        assert store.read("raw/a.nc") == b"earlier"
+        assert [path.name for path in (folder / "raw").iterdir()] == ["a.nc"]
+        subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+        with pytest.raises(StoreError, match=r"Read-only") as caught:
+            store.write("a", b"1")
+        assert "mount it writable" in caught.value.remedy

@@ -17,6 +17,7 @@ import pytest
 from era5_pipeline.model.errors import Era5Error, LocalDiskError
 from era5_pipeline.runtime import supervisor as supervisor_module
 from era5_pipeline.runtime.supervisor import LogFile, ManagedProcess, supervise
+from era5_pipeline_tests.warehouse.loads import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -162,13 +163,6 @@ def runs(pid: int) -> bool:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 240.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "in vain"
-        time.sleep(0.02)
 
 
 def ctrl_c(times: int = 1) -> None:

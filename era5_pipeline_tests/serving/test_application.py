@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def test_health_with_and_without_a_database(shared_database_url: str) -> None:
     with served(Warehouse(shared_database_url)) as client:
         answer = client.get("/healthz")
-        assert (answer.status_code, answer.json()) == (200, {"status": "ok", "database": "ok"})
+        assert (answer.status_code, answer.json()["status"], answer.json()["database"]) == (200, "ok", "ok")
         assert answer.headers["cache-control"] == "no-store"
     with served(Warehouse("postgresql://nobody@127.0.0.1:1/era5?connect_timeout=2")) as client:
         answer = client.get("/healthz")

@@ -187,19 +187,13 @@ def test_a_name_of_several_cities_is_a_page_of_links(client: httpx.Client) -> No
     assert "Springfield" in client.get(links[0][0]).text  # nothing is loaded there, and it says so
 
 
+# More of them, of every parameter: test_fuzzed.
 NAMES = {
     "script": "<script>alert(1)</script>",
     "quote": '"><img src=x onerror=alert(1)>',
-    "SQL": "'; DROP TABLE weather; --",
-    "zero": "%00",
     "bytes": "%ff%fe",
-    "long": "a" * 5_000,
-    "path": "..%2f..%2fetc%2fpasswd",
     "direction": "%e2%80%aegnoht",
     "number": "12345678901234567890",
-    "coordinates": "1,2",
-    "blank": " ",
-    "emoji": "🌧",
 }
 
 

@@ -1,9 +1,8 @@
-"""Fixtures: a test server for each module, and the source `point` on it."""
+"""Fixtures: a test server for each module, and the sources `cds` and `point` on it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +15,7 @@ from era5_pipeline.sources.cds.retry_policy import RetrySettings
 from era5_pipeline.sources.point import PointSource
 from era5_pipeline.sources.source import Request
 from era5_pipeline_tests.cds_store import CdsServer
+from era5_pipeline_tests.sources.cds.source_under_test import TODAY, SourceUnderTest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.grid import Location
 
-TODAY = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MEKONG = nearest_location(10.75, 106.25)
 
 
@@ -53,10 +52,21 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CdsServer]:
 
 
 @pytest.fixture
-def point(running: CdsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PointUnderTest]:
+def service(running: CdsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CdsServer:
+    """The server, without faults and answers of other tests, and an environment that names it."""
     running.reset(today=TODAY)
     monkeypatch.setenv("CDSAPI_URL", running.url)
     monkeypatch.setenv("CDSAPI_KEY", running.key)
     monkeypatch.setenv("CDSAPI_RC", str(tmp_path / "none"))
+    return running
+
+
+@pytest.fixture
+def cds(service: CdsServer, tmp_path: Path) -> SourceUnderTest:
+    return SourceUnderTest(service, tmp_path / "cds")
+
+
+@pytest.fixture
+def point(service: CdsServer, tmp_path: Path) -> Iterator[PointUnderTest]:
     with time_machine.travel(TODAY):
-        yield PointUnderTest(running, tmp_path / "home")
+        yield PointUnderTest(service, tmp_path / "home")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-import netCDF4
 import numpy as np
 import pyarrow.parquet as pq
+import xarray as xr
 
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
@@ -43,44 +44,33 @@ def write(folder: Path, column: str, *, parameter: int | None = None) -> Path:
     short, name, number, unit, long_name, _ = KINDS[column]
     folder.mkdir(exist_ok=True)
     path = folder / f"e5.oper.an.sfc.128_{number}_{short}.ll025sc.2020020100_2020022923.nc"
-    with netCDF4.Dataset(path, "w", format="NETCDF4_CLASSIC") as dataset:
-        dataset.setncatts({"DATA_SOURCE": "ECMWF: https://cds.climate.copernicus.eu", "Conventions": "CF-1.6"})
-        for dimension, size in (("time", MONTH.hours), ("latitude", LATITUDES.size), ("longitude", LONGITUDES.size)):
-            dataset.createDimension(dimension, size)
-        for axis, degrees, to in (("latitude", LATITUDES, "north"), ("longitude", LONGITUDES, "east")):
-            created = dataset.createVariable(axis, "f8", (axis,))
-            created.setncatts({"long_name": axis, "short_name": axis[:3], "units": f"degrees_{to}"})
-            created[:] = degrees
-        hours = np.arange(MONTH.hours)
-        since_1900 = int((MONTH.start.replace(tzinfo=None) - np.datetime64("1900-01-01", "s").item()).total_seconds())
-        time = dataset.createVariable("time", "i4", ("time",))
-        time.setncatts({"long_name": "time", "units": "hours since 1900-01-01 00:00:00", "calendar": "gregorian"})
-        time[:] = since_1900 // 3600 + hours
-        utc_date = dataset.createVariable("utc_date", "i4", ("time",))
-        utc_date.setncatts(
-            {"long_name": "UTC date yyyy-mm-dd hh:00:00 as yyyymmddhh", "units": "Gregorian_year month day"}
-        )
-        utc_date[:] = 2020020000 + (hours // 24 + 1) * 100 + hours % 24
-        created = dataset.createVariable(
-            name,
-            "f4",
-            ("time", "latitude", "longitude"),
-            compression="zlib",
-            complevel=1,
-            chunksizes=(27, LATITUDES.size, LONGITUDES.size),
-            fill_value=np.float32(9.999e20),
-        )
-        created.setncatts(
-            {
-                "long_name": long_name,
-                "short_name": short,
-                "units": unit,
-                "original_format": "WMO GRIB 1 with ECMWF local table",
-                "ecmwf_local_table": np.int32(128),
-                "ecmwf_parameter": np.int32(number if parameter is None else parameter),
-            }
-        )
-        created[:] = values_of(column)
+    hours = np.arange(MONTH.hours)
+    since_1900 = (MONTH.start - datetime(1900, 1, 1, tzinfo=UTC)) // timedelta(hours=1)
+    of_time = {"long_name": "time", "units": "hours since 1900-01-01 00:00:00", "calendar": "gregorian"}
+    of_date = {"long_name": "UTC date yyyy-mm-dd hh:00:00 as yyyymmddhh", "units": "Gregorian_year month day"}
+    of_values = {
+        "long_name": long_name,
+        "short_name": short,
+        "units": unit,
+        "original_format": "WMO GRIB 1 with ECMWF local table",
+        "ecmwf_local_table": np.int32(128),
+        "ecmwf_parameter": np.int32(number if parameter is None else parameter),
+    }
+    dataset = xr.Dataset(
+        {
+            name: (("time", "latitude", "longitude"), values_of(column), of_values),
+            "utc_date": ("time", (2020020000 + (hours // 24 + 1) * 100 + hours % 24).astype("i4"), of_date),
+        },
+        {
+            "time": ("time", (since_1900 + hours).astype("i4"), of_time),
+            "latitude": ("latitude", LATITUDES, {"short_name": "lat", "units": "degrees_north"}),
+            "longitude": ("longitude", LONGITUDES, {"short_name": "lon", "units": "degrees_east"}),
+        },
+        {"DATA_SOURCE": "ECMWF: https://cds.climate.copernicus.eu", "Conventions": "CF-1.6"},
+    )
+    chunks = (27, LATITUDES.size, LONGITUDES.size)
+    packing = {"zlib": True, "complevel": 1, "chunksizes": chunks, "_FillValue": np.float32(9.999e20)}
+    dataset.to_netcdf(path, format="NETCDF4_CLASSIC", encoding={name: packing})
     return path
 
 

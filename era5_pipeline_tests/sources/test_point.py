@@ -23,8 +23,8 @@ from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.sources import point as point_module
 from era5_pipeline.sources.point import DATASET, FIRST_DAY, SeriesQuery
 from era5_pipeline_tests.cds_store.timeseries import DATA, cache_key, snapped
-from era5_pipeline_tests.sources.cds.source_under_test import inventory
-from era5_pipeline_tests.sources.conftest import MEKONG, TODAY, PointUnderTest
+from era5_pipeline_tests.sources.cds.source_under_test import TODAY, inventory
+from era5_pipeline_tests.sources.conftest import MEKONG, PointUnderTest
 
 if TYPE_CHECKING:
     import numpy.typing as npt

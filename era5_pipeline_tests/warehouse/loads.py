@@ -141,9 +141,10 @@ def loading(warehouse: Warehouse, flat: FlatMonth, *, pause: bool = False, **opt
         load._thread.join(SECONDS)
 
 
-# Stops during COPY until it is killed.
+# With PAUSE it stops during COPY until it is killed.
 _PROGRAM = """
 import json, os, sys, time
+from contextlib import nullcontext
 from era5_pipeline.flat.flat_month import FlatMonth
 from era5_pipeline.runtime import compiled
 from era5_pipeline.runtime.progress import listening
@@ -153,28 +154,33 @@ compiled._LOADING_SECONDS = -1.0
 def pause(stage, done, total, unit):
     print("paused", flush=True)
     time.sleep(60)
-with listening(pause):
-    load_month(Warehouse(os.environ["URL"]), FlatMonth.from_json(json.load(sys.stdin)), force=True)
+flat, options = FlatMonth.from_json(json.load(sys.stdin)), json.loads(os.environ["OPTIONS"])
+with listening(pause) if os.environ["PAUSE"] else nullcontext():
+    load_month(Warehouse(os.environ["URL"]), flat, force=True, **options)
 """
 
 
 @contextmanager
-def loading_process(warehouse: Warehouse, flat: FlatMonth) -> Iterator[subprocess.Popen[str]]:
-    """Run a load in another process, paused during COPY."""
+def loading_process(
+    warehouse: Warehouse, flat: FlatMonth, *, pause: bool = True, workers: int = 1
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a load in another process; with `pause` it stops during COPY."""
+    options = json.dumps({"workers": workers, "batches": os.environ.get("ERA5_BATCHES") != "off"})
     with subprocess.Popen(
         [sys.executable, "-c", _PROGRAM],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"URL": warehouse.url},
+        env=os.environ | {"URL": warehouse.url, "OPTIONS": options, "PAUSE": "yes" if pause else ""},
     ) as process:
         try:
             assert process.stdin
             assert process.stdout
             json.dump(flat.to_json(), process.stdin)
             process.stdin.close()
-            assert process.stdout.readline() == "paused\n"
-            wait_until(lambda: bool(copying_sessions(warehouse)))
+            if pause:
+                assert process.stdout.readline() == "paused\n"
+                wait_until(lambda: bool(copying_sessions(warehouse)))
             yield process
         finally:
             process.kill()

@@ -16,7 +16,7 @@ from era5_pipeline.flat.flat_month import month_fingerprint
 from era5_pipeline.model.errors import ServerUnsuitableError, WarehouseError
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.postgres.urls import database_of, with_database
+from era5_pipeline.postgres.urls import with_user
 from era5_pipeline.warehouse.attempts import begin_attempt, end_attempt
 from era5_pipeline.warehouse.ledger import read_ledger, read_overlapping
 from era5_pipeline.warehouse.ledger_entry import LedgerFile
@@ -154,7 +154,7 @@ def test_a_running_load_is_visible_to_other_users(on_embedded: Warehouse, large:
         with on_embedded.connect() as connection:
             connection.execute(f"GRANT USAGE ON SCHEMA era5 TO {role}")
             connection.execute(f"GRANT SELECT ON era5.ledger, era5.load_attempt TO {role}")
-        theirs = Warehouse(with_database(server_url, database_of(on_embedded.url)).replace("//postgres@", f"//{role}@"))
+        theirs = Warehouse(with_user(on_embedded.url, role))
         (entry,) = ledger(theirs)
         assert (entry.state, attempt_of(entry).outcome) == ("loading", "running")
         with on_embedded.connect() as connection:
@@ -165,7 +165,7 @@ def test_reading_the_ledger_without_privilege_is_refused(on_embedded: Warehouse,
     with on_embedded.connect() as connection:
         ensure_schema(connection)
     with fresh_role(server_url) as role:
-        url = with_database(server_url, database_of(on_embedded.url)).replace("//postgres@", f"//{role}@")
+        url = with_user(on_embedded.url, role)
         with pytest.raises(ServerUnsuitableError, match="reading the ledger: permission denied"):
             ledger(Warehouse(url))
 

@@ -6,13 +6,10 @@ that others hold. More faults on the loader's side of the connection are in `tes
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
 from contextlib import closing, contextmanager, suppress
@@ -88,6 +85,13 @@ class Held:
         assert last_attempt(self.warehouse, JULY) == attempt
         assert entry_of(self.warehouse, JULY) == self.entry
 
+    def assert_refused(self, load: Load, session: int, new: FlatMonth) -> None:
+        """The load gave up on what the session holds, harmed nothing, and does not stop the next one."""
+        error = error_of(load, MonthLockedError)
+        assert f"session {session} of " in error.message
+        self.assert_unharmed(("failed", error.message))
+        self.assert_can_be_replaced(new)
+
     def assert_can_be_replaced(self, new: FlatMonth) -> None:
         """The next load succeeds, leaves nothing behind, and another one finds nothing to do."""
         loaded = load_month(self.warehouse, new)
@@ -115,7 +119,7 @@ def tables(warehouse: Warehouse) -> set[str]:
             row[0]
             for row in connection.execute(
                 "SELECT format('%I.%I', nspname, relname) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
-                "WHERE nspname IN ('era5', 'public') AND relkind IN ('r', 'p')"
+                "WHERE nspname IN ('era5', 'era5_loads', 'public') AND relkind IN ('r', 'p')"
             )
         }
 
@@ -349,38 +353,11 @@ def test_the_servers_wal_disk_fills_up_during_copy(
 def test_the_loader_is_killed_during_copy(warehouse: Warehouse, old: FlatMonth, large: FlatMonth) -> None:
     month = holding(warehouse, old)
     with loading_process(warehouse, large) as process:
+        assert last_attempt(warehouse, JULY) == ("running", None)
         process.kill()
         process.wait()
     month.assert_unharmed(INTERRUPTED)
     month.assert_can_be_replaced(large)
-
-
-_LOADER = """
-import json, os, sys
-from era5_pipeline.flat.flat_month import FlatMonth
-from era5_pipeline.runtime import compiled
-from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.warehouse.drop_month import drop_month
-from era5_pipeline.warehouse.load_month import load_month
-compiled._LOADING_SECONDS = -1.0
-flat = FlatMonth.from_json(json.load(sys.stdin))
-batches = os.environ.get("ERA5_BATCHES") != "off"
-load_month(Warehouse(os.environ["URL"]), flat, workers=int(os.environ["WORKERS"]), batches=batches)
-"""
-
-
-@contextmanager
-def loader_process(warehouse: Warehouse, flat: FlatMonth, *, workers: int) -> Iterator[subprocess.Popen[str]]:
-    """Run a load in another process."""
-    env = os.environ | {"URL": warehouse.url, "WORKERS": str(workers)}
-    with subprocess.Popen([sys.executable, "-c", _LOADER], stdin=subprocess.PIPE, text=True, env=env) as process:
-        try:
-            assert process.stdin
-            json.dump(flat.to_json(), process.stdin)
-            process.stdin.close()
-            yield process
-        finally:
-            process.kill()
 
 
 # The lock allows reading the ledger but not writing it: a load that has copied all rows waits for it before its commit.
@@ -392,7 +369,10 @@ def test_the_loader_is_killed_between_copy_and_commit(
     warehouse: Warehouse, old: FlatMonth, large: FlatMonth, workers: int
 ) -> None:
     month = holding(warehouse, old)
-    with session_with(warehouse, LEDGER_LOCKED), loader_process(warehouse, large, workers=workers) as process:
+    with (
+        session_with(warehouse, LEDGER_LOCKED),
+        loading_process(warehouse, large, pause=False, workers=workers) as process,
+    ):
         # A busy machine takes long to start it.
         wait_until(lambda: bool(waiting_for(warehouse, "era5.ledger")), 60)
         process.kill()
@@ -426,10 +406,7 @@ def test_a_load_gives_up_on_a_ledger_that_stays_locked(warehouse: Warehouse, old
         session = holder.info.backend_pid
         load.resume()
         assert_ends(load, warehouse)
-    error = error_of(load, MonthLockedError)
-    assert f"session {session} of " in error.message
-    month.assert_unharmed(("failed", error.message))
-    month.assert_can_be_replaced(large)
+    month.assert_refused(load, session, large)
 
 
 def test_a_load_gives_up_on_a_month_that_stays_locked(warehouse: Warehouse, old: FlatMonth, large: FlatMonth) -> None:
@@ -459,10 +436,7 @@ def test_a_load_gives_up_on_a_table_that_is_locked_when_it_starts(
             assert_ends(load, warehouse)
         finally:
             holder.close()  # before the load is waited for
-    error = error_of(load, MonthLockedError)
-    assert f"session {session} of " in error.message
-    month.assert_unharmed(("failed", error.message))
-    month.assert_can_be_replaced(large)
+    month.assert_refused(load, session, large)
 
 
 def test_a_load_succeeds_or_is_refused_as_a_whole_if_the_table_is_locked_at_its_end(
@@ -485,10 +459,7 @@ def test_a_load_succeeds_or_is_refused_as_a_whole_if_the_table_is_locked_at_its_
     try:
         assert load.result().changed
     except MonthLockedError:
-        error = error_of(load, MonthLockedError)
-        assert f"session {session} of " in error.message
-        month.assert_unharmed(("failed", error.message))
-        month.assert_can_be_replaced(large)
+        month.assert_refused(load, session, large)
     else:
         assert_loaded(warehouse, large)
         assert tables(warehouse) == month.tables

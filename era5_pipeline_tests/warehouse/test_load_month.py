@@ -14,7 +14,7 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.era5_files import flatten
-from era5_pipeline_tests.flat_months import assert_holds, rows_of_file
+from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.warehouse.loads import ask, loading, rows_in
 
 if TYPE_CHECKING:
@@ -80,16 +80,6 @@ def test_every_row_and_column_of_the_file_is_loaded(warehouse: Warehouse, host: 
     assert loaded.layout == host.layout
     assert loaded.server.startswith(f"PostgreSQL {host.version}")
     assert 0 < loaded.seconds < 60
-
-
-def test_csv_and_parquet_load_the_same_rows(warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    of = {"names": ("t2m", "tcc", "sf"), "missing": 0.01}
-    parquet, csv = (flat_months(**of, flat_format=kind) for kind in ("parquet", "csv"))  # type: ignore[arg-type]
-    assert rows_of_file(csv) == rows_of_file(parquet)
-    assert csv.fingerprint == parquet.fingerprint
-    load_month(warehouse, csv)
-    assert_holds(warehouse, parquet)
-    assert not load_month(warehouse, parquet).changed
 
 
 def test_loading_the_same_month_again_changes_nothing(warehouse: Warehouse, flat_months: FlatMonths) -> None:

@@ -11,7 +11,7 @@ import pytest
 from era5_pipeline.model.errors import MonthLockedError
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.postgres.urls import database_of, with_database
+from era5_pipeline.postgres.urls import with_user
 from era5_pipeline.warehouse.locks import month_lock
 from era5_pipeline_tests.servers import fresh_database, fresh_role
 from era5_pipeline_tests.warehouse.loads import ask, end_session, wait_until
@@ -119,7 +119,7 @@ def test_an_ordinary_user_sees_the_pid_of_the_holder(
     held: psycopg.Connection, on_embedded: Warehouse, server_url: str
 ) -> None:
     with fresh_role(server_url) as role:
-        url = with_database(server_url, database_of(on_embedded.url)).replace("//postgres@", f"//{role}@")
+        url = with_user(on_embedded.url, role)
         with Warehouse(url).connect() as connection, pytest.raises(MonthLockedError) as refused:
             month_lock(connection, JULY, timeout_seconds=0, on_wait=never).__enter__()
     assert refused.value.message == f"2023-07 is being loaded by session {held.info.backend_pid} of postgres"

@@ -19,7 +19,7 @@ from era5_pipeline.warehouse.verify import verify_month
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.monthly import assert_monthly, view_of
 from era5_pipeline_tests.samples import unpacked
-from era5_pipeline_tests.warehouse.loads import ask, copying_sessions, loading, loading_process, wait_until
+from era5_pipeline_tests.warehouse.loads import ask
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -181,22 +181,6 @@ def test_another_variable_adds_its_columns(warehouse: Warehouse, era5_samples: P
 # Interrupted loads
 
 
-def test_kill_9_leaves_hours_and_summaries_of_the_same_load(
-    warehouse: Warehouse, flat_months: FlatMonths, large: FlatMonth
-) -> None:
-    load_month(warehouse, flat_months(points=(1, 2)))
-    before = view_of(warehouse)
-    with loading_process(warehouse, large) as process:
-        process.kill()
-        process.wait()
-        wait_until(lambda: not copying_sessions(warehouse))
-    assert view_of(warehouse) == before
-    assert_monthly(warehouse)
-    load_month(warehouse, large)
-    assert len(view_of(warehouse)) == large.locations
-    assert_monthly(warehouse)
-
-
 @pytest.mark.parametrize("points", [(4, 5), (3, 4)], ids=["the whole month", "some of its places"])
 def test_a_connection_that_is_cut_after_the_summaries_takes_them_back(
     warehouse: Warehouse, flat_months: FlatMonths, monkeypatch: pytest.MonkeyPatch, points: tuple[int, int]
@@ -243,18 +227,6 @@ def test_a_damaged_file_of_summaries_leaves_the_month_unchanged(
     with pytest.raises(BadFileError, match="its columns are location_id, month, total_cloud_cover_mean"):
         load_month(warehouse, replace(new, summaries=other))
     assert view_of(warehouse) == before
-
-
-def test_several_first_loads_at_once_make_years_and_columns_once(warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    flats = [flat_months(month, names=ALL) for month in ("2021-01", "2021-02", "2022-01", "2022-02")]
-    contexts = [loading(warehouse, flat) for flat in flats]
-    loads = [context.__enter__() for context in contexts]
-    for context, load in zip(contexts, loads, strict=True):
-        assert load.result().changed
-        context.__exit__(None, None, None)
-    assert_monthly(warehouse, months=4)
-    years = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'era5.monthly_summary'::regclass"
-    assert ask(warehouse.url, years) == 2
 
 
 def test_readers_of_summaries_do_not_keep_a_load_waiting(warehouse: Warehouse, flat_months: FlatMonths) -> None:

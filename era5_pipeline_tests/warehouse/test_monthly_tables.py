@@ -155,14 +155,6 @@ def test_table_and_view_that_were_removed_are_made_by_the_next_load(
     assert_monthly(warehouse, months=2)
 
 
-def test_a_view_of_the_users_own_is_left_alone(empty_warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    execute(empty_warehouse, "CREATE VIEW weather_monthly AS SELECT 42 AS mine")
-    for flat in (flat_months(), flat_months(seed=2)):
-        assert load_month(empty_warehouse, flat).changed
-    assert ask(empty_warehouse.url, "SELECT mine FROM weather_monthly") == 42
-    assert ask(empty_warehouse.url, "SELECT count(*) FROM era5.monthly_summary") == 6
-
-
 def test_views_over_it_and_privileges_stay_when_it_gets_columns(
     warehouse: Warehouse, host_url: str, flat_months: FlatMonths
 ) -> None:

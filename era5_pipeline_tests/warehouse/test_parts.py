@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import netCDF4
 import numpy as np
 import pytest
-from psycopg import sql
 
 from era5_pipeline.model.errors import RefusedError
 from era5_pipeline.model.grid import Area
@@ -302,46 +300,14 @@ def test_a_preliminary_part_is_revised_beside_others(
 # Gaps
 
 
-def test_a_part_is_incomplete_as_long_as_any_location_lacks_a_value(
-    warehouse: Warehouse, flat_months: FlatMonths
-) -> None:
-    board = flat_months(points=(1, 4), missing=0.01)
-    load_month(warehouse, board)
-    (part,) = parts(warehouse)
-    assert part.state == "incomplete"
-    gaps = {
-        column: {row[0] for row in rows_of_file(board) if row[position] is None}
-        for column, position in (("temperature_2m", 4), ("total_precipitation", 8))
-    }
-    for column, times in gaps.items():
-        if times:
-            assert len(times) == sum(
-                1 if " to " not in run else 1 + _hours_between(run) for run in part.missing_hours[column]
-            )
-    # A complete load of the locations with gaps leaves the rest complete.
-    holes = LocationSet.of_ids(sorted({row[1] for row in rows_of_file(board) if None in (row[4], row[8])}))
-    full = flat_months(points=(1, 4), seed=2)
-    if holes.is_rectangle and len(holes) < 4:
-        load_month(warehouse, full)
-        assert contents(warehouse).state == "loaded"
-
-
-def _hours_between(run: str) -> int:
-    from datetime import datetime
-
-    first, last = (datetime.strptime(text, "%Y-%m-%dT%H") for text in run.split(" to "))  # noqa: DTZ007
-    return int((last - first).total_seconds() // 3600)
-
-
-def test_cutting_the_gaps_off_makes_a_part_complete(warehouse: Warehouse, flat_months: FlatMonths) -> None:
-    short, whole = flat_months(points=(1, 1), hours=100), flat_months(points=(1, 1), north=30.0)
-    ragged = replace(whole, columns=tuple(replace(f, missing_hours=("2023-07-01T00",)) for f in whole.columns))
-    load_month(warehouse, ragged)
-    load_month(warehouse, short)
+def test_a_month_is_incomplete_until_no_part_lacks_a_value(warehouse: Warehouse, flat_months: FlatMonths) -> None:
+    for flat in (flat_months(hours=100), flat_months(north=30.0, missing=0.01)):
+        load_month(warehouse, flat)
     assert [part.state for part in parts(warehouse)] == ["incomplete", "incomplete"]
-    two = flat_months(points=(1, 2), north=30.0, west=20.25)
-    load_month(warehouse, two)
+    load_month(warehouse, flat_months(seed=2))
     assert contents(warehouse).state == "incomplete"
+    load_month(warehouse, flat_months(north=30.0, seed=2))
+    assert contents(warehouse).state == "loaded"
 
 
 # Removing
@@ -449,30 +415,6 @@ def test_an_addition_is_found_by_the_index(warehouse: Warehouse, host: Host, fla
 # All of it together, with real files
 
 
-def assert_has_values_of(warehouse: Warehouse, path: Path, short_name: str, column: str) -> None:
-    """Every value of the file, read by netCDF4 alone, is in the table; times of other months are left out."""
-    factor = 1000.0 if short_name == "tp" else 1.0  # m to mm
-    offset = -273.15 if short_name == "t2m" else 0.0  # K to degrees Celsius
-    with netCDF4.Dataset(path) as dataset:
-        hours: Any = netCDF4.num2date(
-            dataset["valid_time"][:], dataset["valid_time"].units, only_use_cftime_datetimes=False
-        )
-        latitudes, longitudes = dataset["latitude"][:].tolist(), dataset["longitude"][:].tolist()
-        values = dataset[short_name][:]
-        in_month = [(i, hour) for i, hour in enumerate(hours) if (hour.year, hour.month) == (2023, 9)]
-    query = sql.SQL("SELECT time, latitude, longitude, {} FROM weather WHERE time >= %s AND time <= %s").format(
-        sql.Identifier(column)
-    )
-    first, last = (hour.replace(tzinfo=UTC) for hour in (in_month[0][1], in_month[-1][1]))
-    with warehouse.connect() as connection:
-        stored = {row[:3]: row[3] for row in connection.execute(query, (first, last), binary=True)}
-    for position, hour in in_month:
-        for row, latitude in enumerate(latitudes):
-            for place, longitude in enumerate(longitudes):
-                value = stored[hour.replace(tzinfo=UTC), latitude, longitude]
-                assert value == pytest.approx(factor * float(values[position, row, place]) + offset, rel=1e-5, abs=1e-9)
-
-
 @pytest.fixture(scope="module")
 def gulf(era5_samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (archive,) = (era5_samples / "gulf-2023").glob("*.zip")
@@ -518,10 +460,6 @@ def test_areas_deliveries_and_a_revision_live_together_through_kills(
     revised = load_month(warehouse, final)
     assert (revised.columns_changed, revised.kept_locations) == (("temperature_2m",), 441)
     assert_holds(warehouse, final, deliveries[-1])
-    assert_has_values_of(warehouse, gulf, "t2m", "temperature_2m")
-    assert_has_values_of(warehouse, telangana[0], "tp", "total_precipitation")
-    assert_has_values_of(warehouse, telangana[1], "u10", "zonal_wind_10m")
-    assert_has_values_of(warehouse, telangana[1], "v10", "meridional_wind_10m")
     month = contents(warehouse, Month(2023, 9))
     assert [(part.locations, part.state, part.version) for part in month.parts] == [
         (63, "loaded", "final"),

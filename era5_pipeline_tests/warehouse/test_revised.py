@@ -10,19 +10,18 @@ import pytest
 from era5_pipeline.model.errors import MonthLockedError, RefusedError, WarehouseError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.warehouse.changes import columns_changed, has_same_content
-from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.ledger_entry import Revision
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.verify import verify_month
 from era5_pipeline_tests.flat_months import assert_holds, rows_of_file
 from era5_pipeline_tests.warehouse.loads import ask, loading
+from era5_pipeline_tests.warehouse.test_ledger import only_part
 from era5_pipeline_tests.warehouse.test_load_month import last_attempt, refuse_ledger_rows, versions_of_rows
 from era5_pipeline_tests.warehouse.versioned_months import FINAL, PRELIMINARY, VersionedMonths
 
 if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.postgres.connect import Warehouse
-    from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
 WHOLE = ["2024-12-01T00 to 2024-12-31T23"]
 BOTH = ["temperature_2m", "total_precipitation"]
@@ -31,13 +30,6 @@ BOTH = ["temperature_2m", "total_precipitation"]
 @pytest.fixture
 def on_embedded(embedded_warehouse: Warehouse) -> Warehouse:
     return embedded_warehouse
-
-
-def only_entry(warehouse: Warehouse) -> LedgerEntry:
-    with warehouse.connect() as connection:
-        (held,) = read_ledger(connection)
-    (entry,) = held.parts
-    return entry
 
 
 def boundary(hours: int) -> dict[str, list[str]]:
@@ -54,7 +46,7 @@ def test_final_data_with_the_same_values_change_the_ledger_alone(
     preliminary, final = month_of(PRELIMINARY), month_of(FINAL)
     assert preliminary.fingerprint != final.fingerprint
     load_month(warehouse, preliminary)
-    rows, before = versions_of_rows(warehouse), only_entry(warehouse)
+    rows, before = versions_of_rows(warehouse), only_part(warehouse)
     assert (before.version, before.is_preliminary, before.revised_at) == ("preliminary", True, None)
     assert before.preliminary_hours == {column: tuple(WHOLE) for column in BOTH}
 
@@ -66,7 +58,7 @@ def test_final_data_with_the_same_values_change_the_ledger_alone(
     assert ask(warehouse.url, "SELECT array_agg(outcome) FROM era5.load_attempt") == ["loaded", "loaded"]
     assert ask(warehouse.url, "SELECT array_agg(rows) FROM era5.load_attempt") == [final.rows, final.rows]
 
-    entry = only_entry(warehouse)
+    entry = only_part(warehouse)
     assert (entry.version, entry.preliminary_hours, entry.state) == ("final", {}, "loaded")
     assert entry.expver == {column: {"0001": 744} for column in BOTH}
     assert [file.sha256 for file in entry.files] == [file.sha256 for file in final.raw.files]
@@ -86,7 +78,7 @@ def test_final_data_with_the_same_values_change_the_ledger_alone(
     )
     again = load_month(warehouse, final)
     assert (again.changed, again.confirmed) == (False, False)
-    assert only_entry(warehouse).revised_at == entry.revised_at
+    assert only_part(warehouse).revised_at == entry.revised_at
 
 
 def test_final_data_with_other_values_replace_the_rows_and_name_the_changed_column(
@@ -94,12 +86,12 @@ def test_final_data_with_other_values_replace_the_rows_and_name_the_changed_colu
 ) -> None:
     preliminary, final = month_of(PRELIMINARY), month_of(FINAL, change={"tp": 1e-7})
     load_month(warehouse, preliminary)
-    before = only_entry(warehouse)
+    before = only_part(warehouse)
     loaded = load_month(warehouse, final)
     assert (loaded.changed, loaded.confirmed, loaded.columns_changed) == (True, False, ("total_precipitation",))
     assert_holds(warehouse, final)
     assert verify_month(warehouse, final) == ()
-    entry = only_entry(warehouse)
+    entry = only_part(warehouse)
     assert (entry.version, entry.preliminary_hours) == ("final", {})
     assert entry.revised_at == entry.loaded_at == entry.checked_at
     assert entry.loaded_at is not None
@@ -125,14 +117,14 @@ def test_a_partly_final_month_is_revised_again_when_all_of_it_is_final(
 ) -> None:
     load_month(warehouse, month_of(PRELIMINARY))
     assert load_month(warehouse, month_of(boundary(744))).confirmed
-    mixed = only_entry(warehouse)
+    mixed = only_part(warehouse)
     assert mixed.version == "mixed"
     assert mixed.preliminary_hours == {
         "temperature_2m": tuple(WHOLE),
         "total_precipitation": ("2024-12-01T07 to 2024-12-31T23",),
     }
     assert load_month(warehouse, month_of(FINAL)).confirmed
-    entry = only_entry(warehouse)
+    entry = only_part(warehouse)
     assert mixed.revised_at is not None
     assert entry.revised_at is not None
     assert entry.revised_at > mixed.revised_at
@@ -157,7 +149,7 @@ def test_another_request_with_the_same_rows_is_recorded_in_the_ledger(
     load_month(on_embedded, flat)
     narrower = replace(flat, raw=replace(flat.raw, area="10.5/20/10.25/20.5", source="arco"))
     assert load_month(on_embedded, narrower).confirmed
-    entry = only_entry(on_embedded)
+    entry = only_part(on_embedded)
     assert (entry.area, entry.source, entry.revised_at) == ("10.5/20/10.25/20.5", "arco", None)
     assert_holds(on_embedded, flat)
 
@@ -168,7 +160,7 @@ def test_force_loads_the_same_content_again(on_embedded: Warehouse, month_of: Ve
     loaded = load_month(on_embedded, month_of(FINAL), force=True)
     assert (loaded.changed, loaded.confirmed, loaded.columns_changed) == (True, False, ())
     assert not set(rows) & set(versions_of_rows(on_embedded))
-    entry = only_entry(on_embedded)
+    entry = only_part(on_embedded)
     assert entry.version == "final"
     assert entry.revised_at == entry.loaded_at
     assert entry.revision is not None
@@ -180,10 +172,10 @@ def test_generated_data_with_the_same_values_do_not_confirm_real_data(
 ) -> None:
     real, generated = month_of(), month_of(source="sample")
     load_month(on_embedded, real)
-    before = only_entry(on_embedded)
+    before = only_part(on_embedded)
     with pytest.raises(RefusedError, match="generated sample data neither replaces"):
         load_month(on_embedded, generated)
-    assert only_entry(on_embedded) == before
+    assert only_part(on_embedded) == before
 
 
 def test_verify_after_a_confirmation_finds_rows_changed_by_others(
@@ -214,11 +206,11 @@ def test_a_failed_confirmation_leaves_the_entry_and_is_recorded_as_an_attempt(
     on_embedded: Warehouse, month_of: VersionedMonths
 ) -> None:
     load_month(on_embedded, month_of(PRELIMINARY))
-    before = only_entry(on_embedded)
+    before = only_part(on_embedded)
     refuse_ledger_rows(on_embedded)
     with pytest.raises(WarehouseError, match="the ledger is closed"):
         load_month(on_embedded, month_of(FINAL))
-    assert only_entry(on_embedded) == before
+    assert only_part(on_embedded) == before
     assert last_attempt(on_embedded, "2024-12") == ("failed", "loading 2024-12: the ledger is closed")
 
 
@@ -228,9 +220,9 @@ def test_a_failed_confirmation_leaves_the_entry_and_is_recorded_as_an_attempt(
 def revised(warehouse: Warehouse, *flats: FlatMonth) -> bool:
     """Whether the last of these loads was recorded as a revision."""
     for flat in flats:
-        before = only_entry(warehouse).revised_at if flat is not flats[0] else None
+        before = only_part(warehouse).revised_at if flat is not flats[0] else None
         load_month(warehouse, flat, replace_more=True)
-    entry = only_entry(warehouse)
+    entry = only_part(warehouse)
     assert (entry.revised_at is None) == (entry.revision is None)
     return entry.revised_at is not None and entry.revised_at != before
 
@@ -280,23 +272,23 @@ def test_a_month_stays_revised_until_its_content_changes(
 ) -> None:
     for version in (PRELIMINARY, FINAL):
         load_month(on_embedded, month_of(version, hours=20))
-    before = only_entry(on_embedded)
+    before = only_part(on_embedded)
     load_month(on_embedded, month_of(FINAL, hours=20), force=force)
-    entry = only_entry(on_embedded)
+    entry = only_part(on_embedded)
     assert (entry.revised_at, entry.revision) == (before.revised_at, before.revision)
     assert entry.fingerprint != before.fingerprint
     assert before.checked_at is not None
     assert entry.checked_at is not None
     assert entry.checked_at > before.checked_at
     load_month(on_embedded, month_of(FINAL, hours=20, change={"t2m": 1.0}))
-    entry = only_entry(on_embedded)
+    entry = only_part(on_embedded)
     assert (entry.revised_at, entry.revision) == (None, None)
 
 
 def test_has_same_content_compares_places_and_counts_too(on_embedded: Warehouse, month_of: VersionedMonths) -> None:
     flat = month_of(hours=20)
     load_month(on_embedded, flat)
-    entry = only_entry(on_embedded)
+    entry = only_part(on_embedded)
     assert has_same_content(entry, month_of(hours=20))
     for other in (
         month_of(hours=20, north=10.75),

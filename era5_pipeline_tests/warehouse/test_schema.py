@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
@@ -22,7 +21,7 @@ from era5_pipeline.warehouse.verify import verify_month
 from era5_pipeline_tests.flat_months import COLUMNS, assert_holds, rows_of_table
 from era5_pipeline_tests.postgres.test_connect import as_role
 from era5_pipeline_tests.servers import fresh_database, fresh_role
-from era5_pipeline_tests.warehouse.loads import rows_in
+from era5_pipeline_tests.warehouse.loads import ask, rows_in
 from era5_pipeline_tests.warehouse.test_views import undescribed
 
 if TYPE_CHECKING:
@@ -43,14 +42,10 @@ def own(warehouse: Warehouse, role: str) -> None:
 
 
 def schemas_of(warehouse: Warehouse, table: str) -> list[str]:
-    with psycopg.connect(warehouse.url) as connection:
-        return [
-            row[0]
-            for row in connection.execute(
-                "SELECT relnamespace::regnamespace::text FROM pg_class WHERE relname = %s AND relkind IN ('r', 'p')",
-                (table,),
-            )
-        ]
+    found = (
+        "SELECT array_agg(relnamespace::regnamespace::text) FROM pg_class WHERE relname = %s AND relkind IN ('r', 'p')"
+    )
+    return list(ask(warehouse.url, found, table))
 
 
 def test_the_schema_is_created_once(empty_warehouse: Warehouse) -> None:
@@ -66,15 +61,6 @@ def test_the_schema_is_created_once(empty_warehouse: Warehouse) -> None:
         assert tuple(name for (name,) in columns) == COLUMNS
         locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
         assert connection.execute(locks).fetchone() == (0,)
-
-
-def test_concurrent_sessions_create_the_schema_once(empty_warehouse: Warehouse) -> None:
-    def make(_: int) -> str:
-        with empty_warehouse.connect() as connection:
-            return ensure_schema(connection).layout.name
-
-    with ThreadPoolExecutor(4) as pool:
-        assert len(set(pool.map(make, range(4)))) == 1
 
 
 # Tables of other projects
@@ -347,25 +333,18 @@ def location_id(connection: psycopg.Connection[Any], latitude: float, longitude:
     return int(row[0])
 
 
-@settings(deadline=None, max_examples=200)
-@given(st.integers(-360, 360), st.integers(-720, 1440))
-@example(0, -720)
-@example(0, 720)
-@example(360, 1440)
-@example(-360, -719)
-@example(-120, 121)
-def test_location_id_in_sql_is_that_of_the_grid(
-    located: psycopg.Connection[Any], latitude_steps: int, longitude_steps: int
-) -> None:
-    """-180 and 180 are the same meridian, as are 0 and 360."""
-    latitude, longitude = latitude_steps / 4, longitude_steps / 4
-    expected = grid.nearest_location(latitude, longitude).location_id
-    assert location_id(located, latitude, longitude) == expected
-    assert 1 <= expected <= grid.N_LOCATIONS
+def quarters(least: int, greatest: int) -> st.SearchStrategy[float]:
+    """Degrees on the grid, and any others."""
+    return st.integers(4 * least, 4 * greatest).map(lambda steps: steps / 4) | st.floats(least, greatest)
 
 
-@settings(deadline=None, max_examples=200)
-@given(st.floats(-90, 90), st.floats(-180, 360))
+@settings(deadline=None, max_examples=300)
+@given(quarters(-90, 90), quarters(-180, 360))
+@example(0.0, -180.0)
+@example(0.0, 180.0)
+@example(90.0, 360.0)
+@example(-90.0, -179.75)
+@example(-30.0, 30.25)
 @example(0.125, 0.125)
 @example(-0.125, -180.0)
 @example(89.875, 359.875)
@@ -373,7 +352,10 @@ def test_location_id_in_sql_is_that_of_the_grid(
 def test_location_id_in_sql_is_that_of_the_nearest_grid_point(
     located: psycopg.Connection[Any], latitude: float, longitude: float
 ) -> None:
-    assert location_id(located, latitude, longitude) == grid.nearest_location(latitude, longitude).location_id
+    """-180 and 180 are the same meridian, as are 0 and 360."""
+    expected = grid.nearest_location(latitude, longitude).location_id
+    assert location_id(located, latitude, longitude) == expected
+    assert 1 <= expected <= grid.N_LOCATIONS
 
 
 @pytest.mark.parametrize(

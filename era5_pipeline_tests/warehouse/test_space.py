@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from era5_pipeline.model.errors import MonthLockedError, ServerUnsuitableError
+from era5_pipeline.model.errors import MonthLockedError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
@@ -172,14 +172,6 @@ def test_a_table_without_a_ledger_is_measured(embedded_warehouse: Warehouse, fla
         space = space_of(embedded_warehouse)
         assert space.bytes == files_of(embedded_warehouse, "weather_2023_07")
     assert (space.chunks, space.rows, space.months, space.bytes_per_row) == (1, 0, {}, None)
-
-
-def test_a_table_of_another_project_is_not_measured(database_url: str) -> None:
-    warehouse = Warehouse(database_url)
-    with warehouse.connect() as connection:
-        connection.execute("CREATE TABLE weather (city text)")
-    with pytest.raises(ServerUnsuitableError, match="another table weather: its column time is missing"):
-        space_of(warehouse)
 
 
 def test_reading_the_ledger_is_the_only_privilege_needed_to_measure(

@@ -230,15 +230,15 @@ def test_a_column_that_somebody_renamed_does_not_stop_loads(warehouse: Warehouse
     assert days == {"days": 61}
 
 
+@pytest.mark.parametrize("name", ["weather_daily", "weather_monthly"])
 def test_a_view_of_that_name_that_is_somebody_elses_is_left_alone(
-    warehouse: Warehouse, flat_months: FlatMonths
+    warehouse: Warehouse, flat_months: FlatMonths, name: str
 ) -> None:
     load_month(warehouse, flat_months())
     with psycopg.connect(warehouse.url, autocommit=True) as connection:
-        connection.execute("DROP VIEW weather_daily CASCADE")
-        connection.execute("CREATE VIEW weather_daily AS SELECT 1 AS mine")
+        connection.execute(f"DROP VIEW {name} CASCADE; CREATE VIEW {name} AS SELECT 1 AS mine".encode())
     load_month(warehouse, flat_months("2023-08"))
-    assert rows_of(warehouse.url, "SELECT * FROM weather_daily") == [{"mine": 1}]
+    assert rows_of(warehouse.url, f"SELECT * FROM {name}") == [{"mine": 1}]
 
 
 REAL = ROOT / "data" / "era5"
@@ -346,17 +346,18 @@ BESIDE = ("weather", "weather_monthly", "weather_daily", "weather_monthly_map")
 DROP = "DROP VIEW weather_daily, weather_monthly_map, era5.{} CASCADE".format(", era5.".join(RELATIONS[1:]))
 
 
-def has_postgis(url: str) -> bool:
-    """Install PostGIS in the database, where the server offers it."""
+def has_postgis(url: str, schema: str = "public") -> bool:
+    """Install PostGIS in a schema of the database, where the server offers it."""
     with psycopg.connect(url, autocommit=True) as connection:
         if connection.execute("SELECT FROM pg_available_extensions WHERE name = 'postgis'").fetchone() is None:
             return False
-        connection.execute("CREATE EXTENSION IF NOT EXISTS postgis")
+        connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'.encode())
+        connection.execute(f'CREATE EXTENSION IF NOT EXISTS postgis SCHEMA "{schema}"'.encode())
         return True
 
 
-def require_postgis(url: str) -> None:
-    if not has_postgis(url):
+def require_postgis(url: str, schema: str = "public") -> None:
+    if not has_postgis(url, schema):
         pytest.skip("this server does not offer PostGIS")
 
 
@@ -486,11 +487,7 @@ def test_a_month_is_a_layer_of_cells(host_url: str, flat_months: FlatMonths, sch
     with fresh_database(host_url) as url:
         load_month(Warehouse(url), flat_months())
         assert ask(url, "SELECT to_regclass('weather_monthly_map')::text") is None
-        with psycopg.connect(url, autocommit=True) as connection:
-            if connection.execute("SELECT FROM pg_available_extensions WHERE name = 'postgis'").fetchone() is None:
-                pytest.skip("this server does not offer PostGIS")
-            connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'.encode())
-            connection.execute(f'CREATE EXTENSION postgis SCHEMA "{schema}"'.encode())
+        require_postgis(url, schema)
         load_month(Warehouse(url), flat_months("2023-08"))
         with psycopg.connect(url) as connection:
             connection.execute(f'SET search_path = public, "{schema}"'.encode())
@@ -697,17 +694,13 @@ def test_a_database_of_an_earlier_version_gets_locations(server_url: str) -> Non
 @pytest.mark.parametrize("schema", ["public", "Geo data"])
 def test_where_postgis_is_installed_the_view_gains_a_geography(host_url: str, schema: str) -> None:
     with fresh_database(host_url) as url, Warehouse(url).connect() as connection:
-        if connection.execute("SELECT FROM pg_available_extensions WHERE name = 'postgis'").fetchone() is None:
-            pytest.skip("this server does not offer PostGIS")
         ensure_schema(connection)
         columns = (
             "SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute "
             "WHERE attrelid = 'era5.location'::regclass"
         )
         assert connection.execute(columns).fetchone() == ("location_id latitude longitude land_share",)
-        connection.execute(
-            f'CREATE SCHEMA IF NOT EXISTS "{schema}"; CREATE EXTENSION postgis SCHEMA "{schema}"'.encode()
-        )
+        require_postgis(url, schema)
         ensure_schema(connection)
         assert connection.execute(columns).fetchone() == ("location_id latitude longitude land_share geography geom",)
         comment = "SELECT col_description('era5.location'::regclass, 5)"

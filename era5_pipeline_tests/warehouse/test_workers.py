@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
-from era5_pipeline.model.errors import TransientError
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.flat_months import assert_holds
-from era5_pipeline_tests.warehouse.loads import Reader, ask, rows_in, wait_until
+from era5_pipeline_tests.warehouse.loads import Reader, ask, wait_until
 from era5_pipeline_tests.warehouse.test_load_interrupted import staging_tables
-from era5_pipeline_tests.warehouse.test_load_month import last_attempt, states
+from era5_pipeline_tests.warehouse.test_load_month import states
 
 if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
@@ -92,32 +89,6 @@ def test_readers_see_the_old_month_or_the_new_one(
     assert set(reader.counts) <= {small.rows, large.rows}
 
 
-def test_one_cut_connection_stops_all_connections(
-    partitions: Warehouse, flat_months: FlatMonths, large: FlatMonth
-) -> None:
-    old = flat_months(points=(1, 2))
-    load_month(partitions, old)
-    cut = threading.Event()
-
-    def listen(stage: Stage, done: int, total: int, unit: str) -> None:
-        if not cut.is_set():
-            with psycopg.connect(partitions.url, autocommit=True) as connection:
-                ended = connection.execute(
-                    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
-                    "WHERE datname = current_database() AND application_name = 'era5 2023-07 worker 2'"
-                ).fetchall()
-            if ended:  # none before that worker has connected
-                cut.set()
-
-    with listening(listen), pytest.raises(TransientError):
-        load_month(partitions, large, workers=2)
-    assert_holds(partitions, old)
-    assert last_attempt(partitions, "2023-07")[0] == "failed"
-    assert staging_tables(partitions) == 0
-    assert load_month(partitions, large, workers=2).workers == 2
-    assert rows_in(partitions) == large.rows
-
-
 def test_ctrl_c_stops_all_connections(partitions: Warehouse, flat_months: FlatMonths, large: FlatMonth) -> None:
     load_month(partitions, flat_months())
 
@@ -131,17 +102,3 @@ def test_ctrl_c_stops_all_connections(partitions: Warehouse, flat_months: FlatMo
     sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'era5 2023-07%%' AND datname = %s"
     database = ask(partitions.url, "SELECT current_database()")
     wait_until(lambda: ask(partitions.url, sessions, database) == 0)
-
-
-def test_staging_tables_of_a_killed_load_are_dropped(partitions: Warehouse, large: FlatMonth) -> None:
-    load_month(partitions, large)
-    with partitions.connect() as connection:
-        for name in ("weather_2023_07_1", "weather_2023_07_12", "weather_2023_071"):
-            connection.execute(f"CREATE TABLE era5.{name} (half integer)")
-    load_month(partitions, large, workers=2, force=True)
-    with partitions.connect() as connection:
-        left = connection.execute(
-            "SELECT relname FROM pg_class WHERE relname ~ '^weather' AND relnamespace = 'era5'::regnamespace"
-        ).fetchall()
-    assert left == [("weather_2023_071",)]  # not ours
-    assert rows_in(partitions) == large.rows

@@ -95,7 +95,7 @@ class ContainerRunLauncher(DockerRunLauncher):
     def launch_run(self, context: LaunchRunContext) -> None:
         """Start a container for the run."""
         with self._engine_errors():
-            _, version = self._image()
+            self.image, version = self._image()
             if version != __version__:
                 # Dagster retries runs whose launch failed, which would not help here.
                 instance_of(self).add_run_tags(context.dagster_run.run_id, {MAX_RETRIES: "0"})
@@ -104,9 +104,6 @@ class ContainerRunLauncher(DockerRunLauncher):
                     remedy="Start all services from one image: docker compose up --detach. Then launch it again.",
                 )
             super().launch_run(context)
-
-    def _get_docker_image(self, job_code_origin: object) -> str:  # which names an image, or none
-        return self._image()[0]
 
     def _image(self) -> tuple[str, str]:
         """Id and version of the image that the code server's container has."""

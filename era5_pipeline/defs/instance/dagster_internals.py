@@ -1,8 +1,7 @@
 """All that this package uses of Dagster beyond its public names, with the reason for each.
 
 Dagster may change a name with an underscore in any release. `test_dagster_internals` fails for each that a new release
-lacks, and this is the module to change then. Two more are overridden where they are needed: `_connect` in `storage`,
-`_get_docker_image` in `container_launcher`.
+lacks, and this is the module to change then. One more is overridden where it is needed: `_connect` in `storage`.
 
 Imported where they are used are names that only annotations have, as a release without them breaks nothing, and names
 without an underscore that no page of Dagster's documentation has, tested in the same way: of `dagster_webserver`
@@ -46,7 +45,7 @@ __all__ = [
     "job_origin_at",
 ]
 
-# Logs each check of a skipped month as not executed.
+# Logs each check of a skipped month as not executed. Dagster sets the level of its logger "dagster" again in every run.
 STEP_LOGGER = "dagster._core.execution.plan.active"
 
 

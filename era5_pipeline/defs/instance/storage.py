@@ -145,6 +145,9 @@ class _Runs(_Shared, PostgresRunStorage):
 
 
 class _EventLog(_Shared, PostgresEventLogStorage):
+    # Dagster asks the database for their table at each result, which takes as long as storing it.
+    supports_asset_checks = True
+
     @override
     def _connect(self) -> AbstractContextManager[Connection]:
         return self.connect()  # the two other storages have a public name for it

@@ -218,16 +218,15 @@ def script(rows: Sequence[JudgedSetting]) -> list[str]:
         lines.append("-- For one load; no committed month is lost; no replicas, archive and base backups meanwhile:")
         lines += [f"--   {statement}" for statement in (*optional, RELOAD)]
     # In reverse order: the server does not start with WAL senders and a minimal log.
-    undo = [f"ALTER SYSTEM RESET {row.advice.name};" for row in reversed(rows) if _may_be_undone(row)]
+    undo = []
+    for row in (row for row in reversed(rows) if row.advice.for_one_load):
+        by_alter_system = row.verdict == "ok" and (row.setting.sourcefile or "").endswith("postgresql.auto.conf")
+        if by_alter_system or row.verdict in ("for one load", "restart"):
+            undo.append(f"ALTER SYSTEM RESET {row.advice.name};")
     if undo:
         lines.append("-- After that load; then restart, and take a base backup: older ones end at wal_level=minimal:")
         lines += [f"--   {statement}" for statement in (*undo, RELOAD)]
     return lines
-
-
-def _may_be_undone(row: JudgedSetting) -> bool:
-    by_alter_system = row.verdict == "ok" and (row.setting.sourcefile or "").endswith("postgresql.auto.conf")
-    return row.advice.for_one_load and (row.verdict in ("for one load", "restart") or by_alter_system)
 
 
 class Finding(NamedTuple):

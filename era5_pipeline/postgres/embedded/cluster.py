@@ -22,6 +22,7 @@ from era5_pipeline.postgres.doctor.server_facts import Machine
 from era5_pipeline.postgres.embedded.data_folder import PORT, SUPERUSER, SocketFolder, initialize, require_usable
 from era5_pipeline.postgres.embedded.processes import (
     first_number,
+    is_being_started,
     number_in_use,
     server_account,
     server_processes,
@@ -47,9 +48,18 @@ def bulk_load_settings(machine: Machine) -> dict[str, str]:
     memory and cores. They do not set fsync, full_page_writes and synchronous_commit: with one of the first two off,
     a power failure can destroy the whole database; turning the third off gains nothing at one commit a month.
     """
-    cores = machine.cores or 1
+    cores, memory = machine.cores or 1, machine.memory_bytes
+    shares = (
+        {}
+        if memory is None
+        else {
+            "effective_cache_size": size(max(_MB, memory // 2)),
+            "work_mem": size(max(4 * _MB, min(memory // 256, 64 * _MB))),
+            "maintenance_work_mem": size(max(64 * _MB, min(memory // 16, _GB))),
+        }
+    )
     return advised_amounts(machine) | {
-        **({} if machine.memory_bytes is None else _shares_of_memory(machine.memory_bytes)),
+        **shares,
         "checkpoint_timeout": "15min",
         "max_parallel_workers": str(cores),
         "max_parallel_workers_per_gather": str(max(1, min(cores // 2, 8))),
@@ -67,20 +77,14 @@ def bulk_load_settings(machine: Machine) -> dict[str, str]:
     }
 
 
-def _shares_of_memory(memory: int) -> dict[str, str]:
-    return {
-        "effective_cache_size": size(max(_MB, memory // 2)),
-        "work_mem": size(max(4 * _MB, min(memory // 256, 64 * _MB))),
-        "maintenance_work_mem": size(max(64 * _MB, min(memory // 16, _GB))),
-    }
-
-
 def write_settings(settings: Mapping[str, str], data_folder: Path, account: Account) -> None:
     """Write `era5.conf` into the data folder, and include it in `postgresql.conf`."""
     lines = [
         "# Overwritten at each start. Your own settings: in postgresql.conf, below the line that includes this file."
     ]
-    lines += [f"{name} = {_quoted_value(value)}" for name, value in settings.items()]
+    for name, value in settings.items():
+        quoted = value.replace("\\", "\\\\").replace("'", "''")
+        lines.append(f"{name} = '{quoted}'")
     path = data_folder / "era5.conf"
     with replacing(path) as temporary:
         temporary.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="surrogateescape")
@@ -93,61 +97,8 @@ def write_settings(settings: Mapping[str, str], data_folder: Path, account: Acco
             file.write(("" if text.endswith("\n") else "\n") + include + "\n")
 
 
-def _quoted_value(value: str) -> str:
-    """Quote a value for postgresql.conf."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
-
-
-# --- TCP access to the embedded server, for clients that cannot use its Unix socket: port and password ---
-#
-# Both are kept in files below the home: the port until `era5 db stop`, the password, generated once, forever.
-
-
 LOOPBACK = "127.0.0.1"
 _PASSWORD_BYTES = 24
-
-
-class TcpAccess:
-    """TCP port and password of the server in `home`."""
-
-    def __init__(self, home: Path) -> None:
-        self._port = home / "postgres.port"
-        self._password = home / "postgres.password"
-
-    @property
-    def port(self) -> int | None:
-        """The port to listen on from the next start; None: no TCP."""
-        try:
-            return int(self._port.read_text(encoding="ascii"))
-        except (FileNotFoundError, ValueError):
-            return None
-
-    def choose(self, port: int) -> None:
-        """Store the port for all starts until `forget`."""
-        with replacing(self._port) as temporary:
-            temporary.write_text(f"{port}\n", encoding="ascii")
-
-    def forget(self) -> None:
-        """Disable TCP from the next start."""
-        self._port.unlink(missing_ok=True)
-
-    def password(self) -> str:
-        """Return the password, generating it at the first call."""
-        with disk_errors("keeping the server's password", self._password):
-            if not self._password.exists():
-                # Create the file privately too: `replacing` only makes its folder private (mkstemp).
-                with replacing(self._password) as temporary:
-                    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                        file.write(secrets.token_urlsafe(_PASSWORD_BYTES) + "\n")
-            return self._password.read_text(encoding="ascii").strip()
-
-    def set_password(self, connection: psycopg.Connection, user: str) -> None:
-        """Set the password of `user`; the server receives only its SCRAM verifier."""
-        verifier = connection.pgconn.encrypt_password(self.password().encode(), user.encode(), b"scram-sha-256")
-        connection.execute(
-            sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(user), sql.Literal(verifier.decode()))
-        )
 
 
 def is_free(port: int) -> bool:
@@ -173,11 +124,6 @@ def require_free(port: int) -> None:
         )
 
 
-# --- Create, configure, start and stop the embedded server on its data folder ---
-#
-# Callers must hold the start-stop lock.
-
-
 _log = logging.getLogger(__name__)
 
 # Crash recovery replays up to max_wal_size, and a server that is still stopping writes up to shared_buffers: minutes on
@@ -191,12 +137,16 @@ _SLOW_SECONDS = 10.0
 
 
 class Cluster:
-    """The server with its data folder `postgres` in `home`."""
+    """The server with its data folder `postgres` in `home`; what changes it is called with the start-stop lock held.
+
+    Clients that cannot use its Unix socket have a TCP port and a password, which are kept in files below the home: the
+    port until `era5 db stop`, the password, generated once, forever.
+    """
 
     def __init__(self, home: Path) -> None:
-        self._home = home
-        self.tcp = TcpAccess(home)
-        self._log = LogFile(home / "postgres.log")
+        self._home = home.absolute()
+        self._port_file, self._password_file = self._home / "postgres.port", self._home / "postgres.password"
+        self._log = LogFile(self._home / "postgres.log")
 
     @property
     def data_folder(self) -> Path:
@@ -215,6 +165,25 @@ class Cluster:
     @property
     def _pid_file(self) -> Path:
         return self.data_folder / "postmaster.pid"
+
+    @property
+    def _chosen_port(self) -> int | None:
+        """The port to listen on from the next start; None: no TCP."""
+        try:
+            return int(self._port_file.read_text(encoding="ascii"))
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _password(self) -> str:
+        """Return the password of TCP clients, generating it at the first call."""
+        with disk_errors("keeping the server's password", self._password_file):
+            if not self._password_file.exists():
+                # Create the file privately too: `replacing` only makes its folder private (mkstemp).
+                with replacing(self._password_file) as temporary:
+                    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                        file.write(secrets.token_urlsafe(_PASSWORD_BYTES) + "\n")
+            return self._password_file.read_text(encoding="ascii").strip()
 
     def url(self, database: str) -> str:
         """Return the libpq URL of `database`, whether or not the server runs."""
@@ -253,17 +222,35 @@ class Cluster:
         has_address = len(lines) > 5 and lines[5].strip() != ""
         return int(lines[3]) if has_address else None
 
-    def tcp_url(self, database: str, port: int) -> str:
-        """Return the TCP URL of `database`, with the password."""
-        return f"postgresql://{SUPERUSER}:{self.tcp.password()}@{LOOPBACK}:{port}/{quote(database, safe='')}"
+    def tcp_url(self, database: str) -> str:
+        """Return the URL of `database` on the running server's TCP port, with the password."""
+        port = self.listening_port()
+        if port is None:
+            raise UsageError(
+                f"the embedded PostgreSQL in {self._home} does not listen on a port",
+                remedy="Start it with a port, for example: era5 db start --port 5433.",
+            )
+        return f"postgresql://{SUPERUSER}:{self._password()}@{LOOPBACK}:{port}/{quote(database, safe='')}"
+
+    def choose_port(self, port: int | None) -> None:
+        """Store the port for all starts to come; None disables TCP."""
+        if port is None:
+            self._port_file.unlink(missing_ok=True)
+            return
+        with replacing(self._port_file) as temporary:
+            temporary.write_text(f"{port}\n", encoding="ascii")
 
     def set_password(self) -> None:
-        """Set the password for TCP clients on the running server."""
+        """Set the password for TCP clients on the running server, which receives only its SCRAM verifier."""
+        user = SUPERUSER
         with (
             server_errors("setting the server's password"),
             psycopg.connect(self.url("postgres"), autocommit=True) as connection,
         ):
-            self.tcp.set_password(connection, SUPERUSER)
+            verifier = connection.pgconn.encrypt_password(self._password().encode(), user.encode(), b"scram-sha-256")
+            connection.execute(
+                sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(user), sql.Literal(verifier.decode()))
+            )
 
     def bring_up(self) -> None:
         """Start the server if needed, creating a missing data folder."""
@@ -282,7 +269,11 @@ class Cluster:
             port = self._port()
             self._socket_folder.clear(PORT if port is None else port)
             self._configure(account, port)
-            self._launch(account)
+            command = ("pg_ctl", "start", "--silent", "--wait", f"--timeout={START_SECONDS}")
+            wait = SlowWait("is starting, or recovering from a crash", START_SECONDS)
+            started = account.run(command, self.data_folder, self._log, pause=wait.pause)
+            if not started or not self.is_running():
+                raise self._failure("did not start")
 
     def shut_down(self, wait_seconds: float) -> bool:
         """Stop the server; return whether it was running."""
@@ -317,17 +308,22 @@ class Cluster:
         destroy it.
         """
         wait = SlowWait("is still starting or stopping", START_SECONDS)
-        while processes := server_processes(self.data_folder):
+        while True:
+            # First, since the server that it starts appears before it ends.
+            is_starting = is_being_started(self.data_folder)
+            processes = server_processes(self.data_folder)
+            if not is_starting and not processes:
+                return False
             if self.is_running():
                 return True
-            if self._postmaster() is None and wait.seconds > _ORPHAN_SECONDS:
+            if not is_starting and self._postmaster() is None and wait.seconds > _ORPHAN_SECONDS:
                 for pid in processes:
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)  # what was committed is in the log, as after any crash
             if wait.seconds > START_SECONDS:
-                raise self._failure(f"neither accepts connections nor ends (process {processes[0]})")
+                which = f"process {processes[0]}" if processes else "pg_ctl"
+                raise self._failure(f"neither accepts connections nor ends ({which})")
             wait.pause()
-        return False
 
     def _remove_stale_lock(self) -> None:
         """Remove a killed server's lock file if another process reuses its process id.
@@ -336,12 +332,12 @@ class Cluster:
         use, even by a zombie or by another program after a reboot, and would not start.
         """
         pid = first_number(self._pid_file)
-        if pid is not None and number_in_use(pid):
+        if pid is not None and number_in_use(pid) and not works_on(pid, self.data_folder):
             self._pid_file.unlink(missing_ok=True)
 
     def _port(self) -> int | None:
         """The port to listen on; None, with a warning, if another program has taken it since it was chosen."""
-        port = self.tcp.port
+        port = self._chosen_port
         if port is not None and not is_free(port):
             _log.warning("port %d is in use: the embedded PostgreSQL starts without it (era5 db start --port N)", port)
             return None
@@ -356,13 +352,6 @@ class Cluster:
             "unix_socket_permissions": "0700",
         }
         write_settings(bulk_load_settings(Machine.here(self.data_folder)) | ours, self.data_folder, account)
-
-    def _launch(self, account: Account) -> None:
-        command = ("pg_ctl", "start", "--silent", "--wait", f"--timeout={START_SECONDS}")
-        wait = SlowWait("is starting, or recovering from a crash", START_SECONDS)
-        started = account.run(command, self.data_folder, self._log, pause=wait.pause)
-        if not started or not self.is_running():
-            raise self._failure("did not start")
 
     def _failure(self, problem: str) -> Era5Error:
         last_lines = self._log.last_lines()

@@ -157,11 +157,16 @@ def server_processes(data_folder: Path) -> list[int]:
     return [pid for pid in psutil.pids() if works_on(pid, data_folder)]
 
 
-def works_on(pid: int, data_folder: Path) -> bool:
-    """Return True if it is a live PostgreSQL process whose working directory is the data folder."""
+def is_being_started(data_folder: Path) -> bool:
+    """Return True while pg_ctl starts a server on the data folder: it lives from before the server until that is up."""
+    return any(works_on(pid, data_folder, "pg_ctl") for pid in psutil.pids())
+
+
+def works_on(pid: int, data_folder: Path, program: str = "postgres") -> bool:
+    """Return True if it is a live process of the PostgreSQL program whose working directory is the data folder."""
     try:
         process = psutil.Process(pid)
-        return bool(process.name() == "postgres" and process.cwd() == str(data_folder))
+        return bool(process.name() == program and process.cwd() == str(data_folder))
     except psutil.Error:  # it ended, is a zombie, or belongs to another user
         return False
 

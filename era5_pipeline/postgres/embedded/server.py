@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from era5_pipeline.model.errors import (
     Era5Error,
     MachineLimitError,
-    UsageError,
     WarehouseError,
     disk_errors,
     machine_limits,
@@ -48,29 +47,14 @@ if TYPE_CHECKING:
 _STOP_SECONDS = 120
 
 
-class EmbeddedServer:
+class EmbeddedServer(Cluster):
     """The PostgreSQL server under `home`, shared by all objects and processes."""
 
     def __init__(self, home: Path) -> None:
-        self._home = home.absolute()
+        super().__init__(home)
         self._lock = self._home / "postgres.lock"
         self._leases = self._home / "postgres.lease"
         self._keep = self._home / "postgres.keep"
-        self._cluster = Cluster(self._home)
-
-    @property
-    def data_folder(self) -> Path:
-        """The server's data folder, with symbolic links resolved."""
-        return self._cluster.data_folder
-
-    @property
-    def log_path(self) -> Path:
-        """The server's log file."""
-        return self._cluster.log_path
-
-    def exists(self) -> bool:
-        """Return True if a PostgreSQL data folder exists."""
-        return self._cluster.exists()
 
     @contextmanager
     def lease(self) -> Iterator[str]:
@@ -98,19 +82,19 @@ class EmbeddedServer:
         it is restarted. Without `port`, a server that already listens on one continues to do so.
         """
         with self._start_stop_lock():
-            if port is not None and port != self._cluster.listening_port():
+            if port is not None and port != self.listening_port():
                 require_free(port)
-                if self._cluster.is_running():
+                if self.is_running():
                     self._require_unused("it listens on another port only after a restart")
-                    self._cluster.shut_down(_STOP_SECONDS)
-                self._cluster.tcp.choose(port)
-            self._cluster.bring_up()
+                    self.shut_down(_STOP_SECONDS)
+                self.choose_port(port)
+            self.bring_up()
             with disk_errors("starting the embedded PostgreSQL", self._home):
                 self._keep.touch()
             if port is not None:
-                if self._cluster.listening_port() != port:
+                if self.listening_port() != port:
                     require_free(port)  # taken just now
-                self._cluster.set_password()
+                self.set_password()
         return self.url("postgres")
 
     def stop(self, *, force: bool = False, wait_seconds: float = _STOP_SECONDS) -> bool:
@@ -126,28 +110,10 @@ class EmbeddedServer:
             return False
         with self._start_stop_lock(), disk_errors("stopping the embedded PostgreSQL", self._home):
             self._keep.unlink(missing_ok=True)
-            self._cluster.tcp.forget()
+            self.choose_port(None)
             if not force:
                 self._require_unused("it stops when they end")
-            return self._cluster.shut_down(wait_seconds)
-
-    def is_running(self) -> bool:
-        """Return True if the server accepts connections."""
-        return self._cluster.is_running()
-
-    def url(self, database: str) -> str:
-        """Return the libpq URL of `database`, whether or not the server runs."""
-        return self._cluster.url(database)
-
-    def tcp_url(self, database: str) -> str:
-        """Return the URL of `database` on the running server's TCP port, with the password."""
-        port = self._cluster.listening_port()
-        if port is None:
-            raise UsageError(
-                f"the embedded PostgreSQL in {self._home} does not listen on a port",
-                remedy="Start it with a port, for example: era5 db start --port 5433.",
-            )
-        return self._cluster.tcp_url(database, port)
+            return self.shut_down(wait_seconds)
 
     def _require_unused(self, why: str) -> None:
         if holders := self._lease_holders():
@@ -180,13 +146,13 @@ class EmbeddedServer:
                 stack.enter_context(_closing(descriptor))
                 # Never waits: `_lease_holders`, which locks this file exclusively, also holds the start-stop lock.
                 fcntl.flock(descriptor, fcntl.LOCK_SH)
-                self._cluster.bring_up()
+                self.bring_up()
             yield
 
     def _stop_if_unused(self) -> None:
         with self._start_stop_lock(), disk_errors("stopping the embedded PostgreSQL", self._home):
             if not self._lease_holders() and not self._keep.exists():
-                self._cluster.shut_down(_STOP_SECONDS)
+                self.shut_down(_STOP_SECONDS)
 
     def _lease_holders(self) -> str:
         """Name the processes that hold leases, for a message; empty without any."""

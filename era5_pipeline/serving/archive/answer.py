@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
 
-# --- The hours of one point, as whole arrays: every hour of its days, NaN where the table has no value ---
-
 
 @dataclass(frozen=True, eq=False)
 class PointHours:
@@ -135,9 +133,6 @@ def _missing(
     absent = sorted({number for none in none_of for number in np.setdiff1d(numbers, numbers[~none]).tolist()})
     months = tuple(Month.from_number(number + 1970 * 12) for number in absent)
     return months, int((lacking & ~np.isin(numbers, absent)).sum())
-
-
-# --- The answer to a question: hours and days of each point, with values in the requested units ---
 
 
 @dataclass(frozen=True, eq=False)

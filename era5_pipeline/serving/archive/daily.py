@@ -52,10 +52,6 @@ def _dominant(eastward: Floats, northward: Floats) -> Floats:
     return formulas.wind_direction(_aggregate(eastward, "sum"), _aggregate(northward, "sum"))
 
 
-def _megajoules(joules: Floats) -> Floats:
-    return _aggregate(joules.astype(np.float64) / 1e6, "sum")
-
-
 def _wet_hours(precipitation_mm: Floats) -> Floats:
     wet = np.where(np.isnan(precipitation_mm), np.float32(np.nan), precipitation_mm > _WET)
     return _aggregate(wet.astype(np.float32), "sum")
@@ -92,7 +88,7 @@ _ALL = (
         units.MEGAJOULES_PER_SQUARE_METRE,
         HOURLY["shortwave_radiation"].columns,
         "sum of shortwave_radiation",
-        _megajoules,
+        lambda joules: _aggregate(joules.astype(np.float64) / 1e6, "sum"),
     ),
     *(_of(name, "mean") for name in HOURLY if name.startswith("soil_")),
     *_all_three("sea_surface_temperature"),

@@ -40,12 +40,18 @@ def answer_as_csv(
     parts: list[str | bytes] = []
     if information == "section":
         parts.append(_numbered("location_id", _POINT, several=several))
-        parts += [_numbered(answer.point.number, _point(answer), several=several) for answer in answers]
+        for answer in answers:
+            where, zone = answer.point.cell.location, answer.point.zone
+            elevation = "NaN" if answer.elevation is None else answer.elevation
+            of_zone = f"{zone.offset_seconds},{zone.name},{zone.abbreviation}"
+            line = f"{where.latitude},{where.longitude},{elevation},{of_zone}"
+            parts.append(_numbered(answer.point.number, line, several=several))
     for kind in ("hourly", "daily"):
         sections = [(answer, section) for answer in answers for section in answer.sections if section.kind == kind]
         if sections:
             parts.append("\n" if parts else "")
-            parts.append(_numbered("location_id", _header(sections[0][1], time_format), several=several))
+            named = (f"{column.name} ({column.unit_in(time_format).name})" for column in sections[0][1].columns)
+            parts.append(_numbered("location_id", ",".join(["time", *named]), several=several))
         for answer, section in sections:
             parts += _blocks(answer, section, time_format, several=several)
     return b"".join(part if isinstance(part, bytes) else part.encode() for part in parts)
@@ -62,16 +68,6 @@ def csv_name(answers: Sequence[PointAnswer], *, is_generated: bool = False) -> s
 
 def _numbered(number: object, line: str, *, several: bool) -> str:
     return f"{number},{line}\n" if several else f"{line}\n"
-
-
-def _point(answer: PointAnswer) -> str:
-    where, zone = answer.point.cell.location, answer.point.zone
-    elevation = "NaN" if answer.elevation is None else answer.elevation
-    return f"{where.latitude},{where.longitude},{elevation},{zone.offset_seconds},{zone.name},{zone.abbreviation}"
-
-
-def _header(section: AnswerSection, time_format: TimeFormat) -> str:
-    return ",".join(["time", *(f"{column.name} ({column.unit_in(time_format).name})" for column in section.columns)])
 
 
 def _blocks(answer: PointAnswer, section: AnswerSection, time_format: TimeFormat, *, several: bool) -> Iterator[bytes]:
@@ -91,9 +87,6 @@ def _texts(column: AnswerColumn, block: slice, zone: AnswerZone, time_format: Ti
         return texts_of(moments_as_json(column.values[block], zone, time_format))
     form = f"%.{column.unit.decimals}f"
     return [form % value if isfinite(value) else "NaN" for value in column.values[block].tolist()]
-
-
-# --- JSON with keys in the order of Open-Meteo ---
 
 
 def answer_as_json(

@@ -110,9 +110,6 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())[:_LONGEST_NAME]
 
 
-# --- The description of the parameters, for OpenAPI and the page of the routes ---
-
-
 AnswerFormat = Literal["json", "csv", "flatbuffers"]
 CellSelection = Literal["nearest", "land", "sea"]
 LocationInformation = Literal["section", "omit"]

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month, spans
 from era5_pipeline.serving.answers import DAY_HEADER, JSON_TYPE, AnswerOrigin, encoded_answer, read_version
+from era5_pipeline.serving.archive import formats
 from era5_pipeline.serving.archive.answer import PointAnswer, read_answer, read_elevations
 from era5_pipeline.serving.archive.client_requests import posted_form
-from era5_pipeline.serving.archive.formats import (
-    ARCHIVE_RESPONSE,
-    answer_as_csv,
-    answer_as_flatbuffers,
-    answer_as_json,
-    csv_name,
-)
-from era5_pipeline.serving.archive.parameters import ARCHIVE_PARAMETERS, ArchiveQuestion, read_question
+from era5_pipeline.serving.archive.parameters import ARCHIVE_PARAMETERS, read_question
+from era5_pipeline.serving.fetch import fetching
 from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI evaluates it
 from era5_pipeline.serving.route_page import EXAMPLES
-
-if TYPE_CHECKING:
-    import psycopg
-
-    from era5_pipeline.serving.answers import AnswerVersion
 
 archive_routes = APIRouter(tags=["weather"])
 
@@ -48,7 +38,7 @@ _JULY = "latitude=-6.25&longitude=106.75&start_date=2023-07-01&end_date=2023-07-
 
 @archive_routes.get(
     ARCHIVE_PATH,
-    responses=ARCHIVE_RESPONSE,
+    responses=formats.ARCHIVE_RESPONSE,
     response_class=Response,
     openapi_extra={
         "parameters": ARCHIVE_PARAMETERS,
@@ -68,9 +58,17 @@ def archive(request: Request, reader: Reader) -> Response:
     form = posted_form(request.scope)
     question = read_question([*request.query_params.multi_items(), *(form or ())], datetime.now(UTC).date())
     reader.limits.require_values(question.values)
-    with reader.connected("reading the hours") as connection:
-        elevations = read_elevations(connection, [point.cell.location for point in question.points])
-        known = _version(connection, request, question, elevations)
+    locations = [point.cell.location for point in question.points]
+    with fetching(request, reader, locations, status=503), reader.connected("reading the hours") as connection:
+        elevations = read_elevations(connection, locations)
+        # A height may come from a month that is not requested.
+        besides = str(elevations) if any(height is not None for height in elevations) else ""
+        starts = [point.days.start(point.zone) for point in question.points]
+        days = (timedelta(hours=point.days.hours) for point in question.points)
+        end = max(start + length for start, length in zip(starts, days, strict=True))
+        places = LocationSet.of_ids([location.location_id for location in locations])
+        columns = question.columns or None
+        known = read_version(connection, request, places, min(starts), end, columns=columns, besides=besides)
         # An ETag identifies a URL, which does not contain the request of a POST.
         version = known if form is None else None
         if version is not None and (unchanged := version.unchanged_answer(request)):
@@ -83,31 +81,17 @@ def archive(request: Request, reader: Reader) -> Response:
     day_rule = DAY_RULE if question.daily else None
     headers = {**_missing(answers), **origin.headers, **({DAY_HEADER: day_rule} if day_rule else {})}
     if question.answer_format == "csv":
-        content = answer_as_csv(answers, question.time_format, question.location_information)
-        headers["Content-Disposition"] = f'attachment; filename="{csv_name(answers, is_generated=bool(origin.notice))}"'
+        content = formats.answer_as_csv(answers, question.time_format, question.location_information)
+        headers["Content-Disposition"] = (
+            f'attachment; filename="{formats.csv_name(answers, is_generated=bool(origin.notice))}"'
+        )
         return encoded_answer(request, content, _CSV_TYPE, version=version, headers=headers)
     milliseconds = (time.perf_counter() - started) * 1000
     if question.answer_format == "flatbuffers":
-        content = answer_as_flatbuffers(answers, question.time_format, milliseconds)
+        content = formats.answer_as_flatbuffers(answers, question.time_format, milliseconds)
         return encoded_answer(request, content, _FLATBUFFERS_TYPE, version=version, headers=headers)
-    content = answer_as_json(answers, question.time_format, milliseconds, origin, day_rule)
+    content = formats.answer_as_json(answers, question.time_format, milliseconds, origin, day_rule)
     return encoded_answer(request, content, JSON_TYPE, version=version, headers=headers)
-
-
-def _version(
-    connection: psycopg.Connection[Any], request: Request, question: ArchiveQuestion, elevations: list[float | None]
-) -> AnswerVersion | None:
-    # A height may come from a month that is not requested.
-    besides = str(elevations) if any(height is not None for height in elevations) else ""
-    return read_version(connection, request, *_read_from(question), columns=question.columns or None, besides=besides)
-
-
-def _read_from(question: ArchiveQuestion) -> tuple[LocationSet, datetime, datetime]:
-    """The locations behind the answer, the first time, and the first one after it."""
-    points = question.points
-    starts = [point.days.start(point.zone) for point in points]
-    ends = [start + timedelta(hours=point.days.hours) for start, point in zip(starts, points, strict=True)]
-    return LocationSet.of_ids([point.cell.location.location_id for point in points]), min(starts), max(ends)
 
 
 def _missing(answers: list[PointAnswer]) -> dict[str, str]:

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
 
-# --- HTTP library errors in the user's terms ---
-
-
 INVALID_URL_ERRORS = (
     requests.exceptions.InvalidURL,
     requests.exceptions.MissingSchema,
@@ -54,11 +51,6 @@ def describe_tls_error(error: BaseException) -> str:
         if isinstance(cause, ssl.SSLError) and cause.reason:
             return cause.reason.replace("_", " ").lower()
     return "its certificate cannot be verified"
-
-
-def host_of(error: requests.RequestException) -> str | None:
-    """The host of the failed call, if known."""
-    return urlsplit(str(error.request.url)).hostname if error.request is not None else None
 
 
 def origin_of(error: requests.RequestException) -> str | None:
@@ -198,7 +190,12 @@ def _http_error(subject: Month | str, answer: _Answer) -> Exception:
         return RetryableError(reason, kind="status", after_seconds=answer.retry_after)
     # The request, once sent.
     if status == 400 and _NOT_YET in lower:
-        return _not_yet(subject, answer)
+        latest = _LATEST.search(answer.text)
+        until = f"the latest hour there is {latest[1]}" if latest else "the service does not say when it will be"
+        return NotYetAvailableError(
+            f"{subject} is not available yet: {until}",
+            remedy="Try again later: preliminary data (ERA5T) is published about five days after the fact.",
+        )
     if status == 400 and (answer.traceback or _FAILED_JOB.search(answer.title)):
         return _failed_job_error(subject, answer)
     # The user's account.
@@ -278,8 +275,9 @@ def _client_error(subject: Month | str, error: Exception) -> Exception:
         reason = f"the service ended the request ({error})"
         return RetryableError(reason, kind="ended", needs_new_request=True, max_in_a_row=MAX_FAILURES)
     if isinstance(error, requests.exceptions.SSLError):
+        host = urlsplit(str(error.request.url)).hostname if error.request is not None else None
         return SourceError(
-            f"{subject}: no secure connection to {host_of(error) or _CDS} ({describe_tls_error(error)})",
+            f"{subject}: no secure connection to {host or _CDS} ({describe_tls_error(error)})",
             remedy="If there is a proxy in between, name its certificates in REQUESTS_CA_BUNDLE.",
         )
     if isinstance(error, INVALID_URL_ERRORS):
@@ -326,15 +324,6 @@ def _dismissed() -> RetryableError:
         after_seconds=0.0,
         needs_new_request=True,
         max_in_a_row=_MAX_DISMISSALS,
-    )
-
-
-def _not_yet(subject: Month | str, answer: _Answer) -> NotYetAvailableError:
-    latest = _LATEST.search(answer.text)
-    until = f"the latest hour there is {latest[1]}" if latest else "the service does not say when it will be"
-    return NotYetAvailableError(
-        f"{subject} is not available yet: {until}",
-        remedy="Try again later: preliminary data (ERA5T) is published about five days after the fact.",
     )
 
 

@@ -124,8 +124,7 @@ class Note:
 def read_note(path: Path, file_store: FileStore = LOCAL) -> Note:
     """Read the note at `path`; an empty note if it is missing or unreadable.
 
-    Raises:
-        InputError: if a newer era5-pipeline wrote it, as its request may be under way.
+    An `InputError` if a newer era5-pipeline wrote it, as its request may be under way.
     """
     value: Any = file_store.read_record(path)
     try:
@@ -240,9 +239,6 @@ class MonthsQuery(Query):
     @override
     def validate(self, path: Path) -> str:
         return validate_download(self.subject, path)
-
-
-# --- A query's files in the source's folder: note, lock, partial download and data file ---
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -94,18 +95,22 @@ def _read() -> tuple[str, str, bool]:
             reason = error.strerror or type(error).__name__
             raise SourceError(f"the file with the key cannot be read ({reason})", remedy=_GET_KEY) from error
         except Exception as error:  # noqa: BLE001  # cdsapi raises a bare Exception
-            missing = _what_is_missing(error)
+            missing = f"there is no key for the Climate Data Store: neither in CDSAPI_KEY nor in {_key_file()}"
+            if isinstance(error, ValueError):
+                missing = "the file with the key (~/.cdsapirc) has an invalid line"
         else:
             return found
     # Not chained: the error's text may quote the file.
     raise SourceError(missing, remedy=_GET_KEY)
 
 
-def _what_is_missing(error: Exception) -> str:
-    if isinstance(error, ValueError):
-        return "the file with the key (~/.cdsapirc) has an invalid line"
-    file = os.environ.get("CDSAPI_RC") or "~/.cdsapirc"
-    return f"there is no key for the Climate Data Store: neither in CDSAPI_KEY nor in {file}"
+def _key_file() -> str:
+    return os.environ.get("CDSAPI_RC") or "~/.cdsapirc"
+
+
+def has_key() -> bool:
+    """Return True if there is a key for the Climate Data Store, valid or not."""
+    return bool(os.environ.get("CDSAPI_KEY")) or Path(_key_file()).expanduser().is_file()
 
 
 # --- Calls to the Climate Data Store through its own client (`ecmwf.datastores`, which cdsapi wraps) ---

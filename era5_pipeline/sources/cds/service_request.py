@@ -180,9 +180,16 @@ class ServiceRequest:
     def _job(self) -> Job:
         """Return the request under way, or send a new one."""
         if self._note.state is State.SENDING:
-            self._find_sent_request()
+            # The job id never arrived, and sending it again would duplicate the request.
+            inputs = self._query.inputs(self._note.variant)
+            sent_at = datetime.fromisoformat(str(self._note.sending_at))
+            found = self._service.find(inputs, sent_at, _CLOCK_DIFFERENCE, self._note.finished_jobs)
+            self._keep(self._note.dropped() if found is None else self._note.queued(found))
         if self._note.job is not None:
-            job = self._take_up(self._note.job)
+            if self._current_job is None or self._current_job.id != self._note.job:
+                self._current_job = self._service.take_up(self._note.job)
+                self._say(f"{self._subject}: resuming request {self._note.job}")
+            job = self._current_job
             if not self._is_stale(job):
                 return job
             self._say(f"{self._subject}: its answer is out of date; sending a new request")
@@ -203,19 +210,6 @@ class ServiceRequest:
         self._say(f"{self._subject}: sent as request {job.id}")
         self._current_job = job
         return job
-
-    def _find_sent_request(self) -> None:
-        """Look for a request whose job id never arrived: sending it again would duplicate it."""
-        inputs = self._query.inputs(self._note.variant)
-        sent_at = datetime.fromisoformat(str(self._note.sending_at))
-        found = self._service.find(inputs, sent_at, _CLOCK_DIFFERENCE, self._note.finished_jobs)
-        self._keep(self._note.dropped() if found is None else self._note.queued(found))
-
-    def _take_up(self, job_id: str) -> Job:
-        if self._current_job is None or self._current_job.id != job_id:
-            self._current_job = self._service.take_up(job_id)
-            self._say(f"{self._subject}: resuming request {job_id}")
-        return self._current_job
 
     def _is_stale(self, job: Job) -> bool:
         """Return True if it is a fresh retrieval of an earlier run, completed so long ago that it may be outdated."""

@@ -90,7 +90,7 @@ def plan_chunks(
         bytes=round(sum(known)) if len(known) == len(decoded) else None,
         decoded_bytes=sum(decoded.values()),
         months_within=_months_within(geometry, units),
-        area_within=_area_within(geometry, axes),
+        area_within=area_within(geometry, axes),
     )
 
 
@@ -127,7 +127,7 @@ def _months_within(geometry: Geometry, units: Sequence[int]) -> tuple[Month, Mon
     return (start, end) if start <= end else None
 
 
-def _area_within(geometry: Geometry, axes: Axes) -> Area | None:
+def area_within(geometry: Geometry, axes: Axes) -> Area | None:
     """The largest area in the same chunks; None if they are not side by side."""
     rows, columns = positions_of(geometry, axes)
     borders = []
@@ -139,10 +139,10 @@ def _area_within(geometry: Geometry, axes: Axes) -> Area | None:
         if held.size != held[-1] - held[0] + 1:
             return None
         of_chunks = indices[held[0] * size : (held[-1] + 1) * size]
-        if (np.abs(np.diff(of_chunks)) != 1).any():
+        if not np.isin(np.abs(np.diff(of_chunks)), (1, N_LONGITUDES - 1)).all():  # the latter at 180 degrees
             return None
-        borders.append((int(of_chunks.min()), int(of_chunks.max())))
-    south, north = latitudes_of(borders[0])
+        borders.append((int(of_chunks[0]), int(of_chunks[-1])))
+    south, north = latitudes_of(sorted(borders[0]))
     west, east = longitudes_of(borders[1])
     return Area(float(north), float(west), float(south), float(east))
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from era5_pipeline.model.settings import Settings
+    from era5_pipeline.model.source_kinds import Snapshot
     from era5_pipeline.sources.source import RawMonth, Request
 
 # Hours, and latitudes or longitudes, of a chunk cut in time; the first is that of 1940-01-01 00:00, 90 N, 0 E.
@@ -50,9 +51,8 @@ class EarthmoverSource(ZarrSource):
 
     def _of_group(self, cut: str) -> ZarrSource:
         access = replace(self.access, url=f"{self.access.url.removesuffix(_TEMPORAL)}{cut}")
-        return ZarrSource(
-            access, self.folder, self.request, self.refetch, self.say, self.pause, self.file_store, self.name
-        )
+        kept = (self.refetch, self.say, self.pause, self.file_store, self.name, self.ahead)
+        return ZarrSource(access, self.folder, self.request, *kept)
 
     @override
     def fetch(self, month: Month, together: Collection[Month] = ()) -> RawMonth:
@@ -61,6 +61,10 @@ class EarthmoverSource(ZarrSource):
     @override
     def known(self, month: Month) -> RawMonth | None:
         return self._cut_in_time.known(month) or self._cut_in_space.known(month)
+
+    @override
+    def lacked(self, month: Month, state: Snapshot) -> bool:
+        return self._cut_in_time.lacked(month, state) or self._cut_in_space.lacked(month, state)
 
     @override
     def record_completeness(self, raw: RawMonth, *, is_complete: bool) -> None:

@@ -13,7 +13,8 @@ import asyncio
 import importlib.util
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlsplit
@@ -21,14 +22,14 @@ from urllib.parse import unquote, urlsplit
 from zarr.core.buffer import default_buffer_prototype
 
 from era5_pipeline.model.errors import SourceError, UsageError
+from era5_pipeline.model.source_kinds import Snapshot
 from era5_pipeline.model.words import pip_install
+from era5_pipeline.runtime.http import AUTHORITY, PROXY_LOG_IN, describe_proxy_failure
 from era5_pipeline.runtime.object_store import S3Address, is_s3, slice_of
 from era5_pipeline.runtime.stores import S3Environment
-from era5_pipeline.sources.zarr.objects import ForbiddenError, TemporaryError
+from era5_pipeline.sources.zarr.objects import ForbiddenError, TemporaryError, proxy_for
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from era5_pipeline.runtime.object_store import Part
     from era5_pipeline.sources.zarr.presets import S3Access
 
@@ -48,7 +49,19 @@ _FORBIDDEN = (
     *("lacked the necessary privileges", "valid authentication credentials"),  # a web server's 403 and 401
     *("accessdenied", "signaturedoesnotmatch", "invalidaccesskeyid", "expiredtoken", "invalidtoken"),  # of S3
 )
+# What it says of the way to the server, and of a proxy that answers with 407 or another status.
+_CERTIFICATE, _NO_LOG_IN, _NO_TUNNEL = "peer certificate", "proxy authorization required", "tunnel error: unsuccessful"
 _LOST = "object not found"
+# What it says of an object whose bytes are not those that were written, or of a file that is no object.
+_BROKEN = ("I/O error", "invalid magic numbers", "invalid icechunk header", "Requested range was invalid")
+_DAMAGED = (
+    "Tell whoever keeps the store. Another snapshot may have it: --refetch takes the newest, @ID a certain one. Or "
+    "take these months from --source cds."
+)
+_LAYERS = re.compile(
+    r"object store error (Generic \w+ error: )?(Error performing GET \S+ in \S+ - )?|error sending request: "
+    r"|dispatch failure: io error: |HTTP error: |CONNECT tunnel failed: "
+)
 
 
 def is_icechunk(address: str) -> bool:
@@ -93,6 +106,10 @@ class IcechunkAddress:
             return cls(place, group, snapshot=what)
         raise UsageError(f"{text}: after @, {what!r} is no snapshot's id, and no branch or tag", remedy=REMEDY)
 
+    def at(self, snapshot: str | None) -> IcechunkAddress:
+        """The same group in this snapshot; None: in what the address names."""
+        return self if snapshot is None else replace(self, branch=None, tag=None, snapshot=snapshot)
+
     @property
     def reference(self) -> str:
         """The snapshot, branch or tag that is read, named for messages."""
@@ -106,12 +123,8 @@ def _is_web(place: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """A state of the repository that never changes; `written_at` is when it was committed."""
-
-    id: str
-    written_at: datetime
+class SnapshotGoneError(SourceError):
+    """The repository has no such snapshot, branch or tag (any more)."""
 
 
 @dataclass
@@ -130,7 +143,7 @@ class IcechunkObjects:
         try:
             content = await store.get(f"{self.address.group}/{key}", default_buffer_prototype())
         except Exception as error:
-            raise _translated(error) from error
+            raise _translated(error, self.address.place) from error
         return None if content is None else content.to_bytes()[slice_of(part)]
 
     async def size_of(self, key: str) -> int | None:
@@ -143,7 +156,7 @@ class IcechunkObjects:
         except icechunk.NotFoundError:
             return None
         except Exception as error:
-            raise _translated(error) from error
+            raise _translated(error, self.address.place) from error
 
     async def snapshot(self) -> Snapshot:
         """The snapshot that is read."""
@@ -151,8 +164,8 @@ class IcechunkObjects:
         try:
             found = await anext(self._repository.async_ancestry(snapshot_id=session.snapshot_id))
         except Exception as error:
-            raise _translated(error) from error
-        return Snapshot(found.id, found.written_at)
+            raise _translated(error, self.address.place) from error
+        return Snapshot(found.id, found.written_at.astimezone(UTC).isoformat())
 
     async def close(self) -> None:
         """Forget the session: what is read next is read from the repository."""
@@ -187,11 +200,23 @@ class IcechunkObjects:
                 address.branch, tag=address.tag, snapshot_id=address.snapshot
             )
         except icechunk.RepositoryNotFoundError as error:
-            raise SourceError(f"there is no Icechunk repository at {address.place}", remedy=REMEDY) from error
+            raise SourceError(
+                f"there is no Icechunk repository at {address.place}",
+                remedy=f"{REMEDY} A plain Zarr store has an address without {ICECHUNK}.",
+            ) from error
         except icechunk.NotFoundError as error:
-            raise SourceError(f"{address.place} has no {address.reference}", remedy=REMEDY) from error
+            raise SnapshotGoneError(f"{address.place} has no {address.reference}", remedy=REMEDY) from error
         except icechunk.IcechunkError as error:
-            raise _translated(error) from error
+            raise _translated(error, self.address.place) from error
+
+
+def has_icechunk() -> bool:
+    """Return True if Icechunk repositories can be read here."""
+    return sys.version_info >= _OLDEST_PYTHON and not _lacking()
+
+
+def _lacking() -> list[str]:
+    return [name for name in ("icechunk", "pcodec") if importlib.util.find_spec(name) is None]
 
 
 def require_icechunk() -> None:
@@ -206,8 +231,7 @@ def require_icechunk() -> None:
             f"{sys.version_info.major}.{sys.version_info.minor}",
             remedy="Install era5-pipeline[icechunk] for a newer Python; or take another --store, or --source cds.",
         )
-    lacking = [name for name in ("icechunk", "pcodec") if importlib.util.find_spec(name) is None]
-    if lacking:
+    if lacking := _lacking():
         raise UsageError(
             f"Icechunk repositories need the library {' and '.join(lacking)}, not installed here",
             remedy=f"Install it: {pip_install('era5-pipeline[icechunk]')}",
@@ -220,7 +244,9 @@ def _storage(place: str, s3: S3Access) -> Any:  # noqa: ANN401  # icechunk's sto
     if place.startswith("file://"):
         return icechunk.local_filesystem_storage(unquote(urlsplit(place).path))
     if not is_s3(place):
-        return icechunk.http_storage(place)
+        # Its own limit of 30 s a request is less than some lines take for a chunk.
+        seconds = {"connect_timeout": _CONNECT_MS, "read_timeout": _READ_MS, "timeout": _OPERATION_MS}
+        return icechunk.http_storage(place, {name: f"{ms / 1000:g} seconds" for name, ms in seconds.items()})
     found, address = S3Environment.read(), S3Address.parse(place)
     endpoint = None if s3 == "public" else found.endpoint
     has_keys = s3 == "environment" and (any(found.credentials) or _KEYS_FILE.expanduser().is_file())
@@ -236,25 +262,33 @@ def _storage(place: str, s3: S3Access) -> Any:  # noqa: ANN401  # icechunk's sto
     )
 
 
-def _translated(error: Exception) -> Exception:
+def _translated(error: Exception, place: str) -> Exception:
     """The error to raise for one of Icechunk's: only what the network or the server did may pass."""
-    said = _first_lines(error)
+    said = _in_short(error)
     if _LOST in said:
         chunk = re.search(r'with array="([^"]*)" chunk=(\[[^\]]*\])', str(error))
         what = f"the chunk {chunk[2]} of {chunk[1]} is lost" if chunk else "an object of the repository is lost"
-        return SourceError(
-            f"{what}: its snapshot names it, and it is not there",
-            remedy="Tell whoever keeps the store; take another snapshot (@...) or --source cds for these months.",
-        )
+        return SourceError(f"{what}: its snapshot names it, and it is not there", remedy=_DAMAGED)
     if any(words in said.casefold() for words in _FORBIDDEN):
         return ForbiddenError(
             "status 403", remedy="The server does not let it be read; check the address and your keys."
         )
+    if any(words in said for words in _BROKEN):
+        return SourceError(f"an object of the repository is damaged, or is none: {said}", remedy=_DAMAGED)
     if type(error).__name__ == "StorageError":
-        return TemporaryError(said)
+        if place.startswith("file://"):
+            return SourceError(said, remedy="Check the folder of the repository, and the right to read what is in it.")
+        if _CERTIFICATE in said:
+            return SourceError(f"its certificate is not valid here: {said}", remedy=AUTHORITY)
+        if _NO_LOG_IN in said:
+            return SourceError(describe_proxy_failure(said, "refuses"), remedy=PROXY_LOG_IN)
+        is_unconnected = "(Connect)" in said and proxy_for(place) is not None
+        what = "refuses" if _NO_TUNNEL in said else "does not answer"
+        return TemporaryError(describe_proxy_failure(said, what) if is_unconnected else said)
     return SourceError(said, remedy=REMEDY)
 
 
-def _first_lines(error: Exception) -> str:
-    """The error's message on one line, without the trace through Icechunk's Rust code that follows it."""
-    return " ".join(str(error).partition("\n\ncontext:")[0].split())[:300]
+def _in_short(error: Exception) -> str:
+    """The error's message on one line, without Icechunk's trace and the layers of its library of object stores."""
+    line = " ".join(str(error).partition("\n\ncontext:")[0].split())
+    return _LAYERS.sub("", line).rstrip(" :")[:300]

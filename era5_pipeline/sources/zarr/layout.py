@@ -21,7 +21,7 @@ import zarr
 from zarr.errors import ZarrUserWarning
 from zarr.storage import StorePath
 
-from era5_pipeline.model.errors import SourceError
+from era5_pipeline.model.errors import Era5Error, SourceError
 from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES, latitudes_of, longitudes_of
 from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY
 from era5_pipeline.model.times import describe_hours, hour_of
@@ -32,7 +32,10 @@ from era5_pipeline.netcdf.contents import UNKNOWN_EXPVER, describe_fields
 from era5_pipeline.netcdf.decoding import Decoding
 from era5_pipeline.netcdf.refusals import aggregates_stated_by
 from era5_pipeline.sources.zarr.codecs import use_checked_blosc
+from era5_pipeline.sources.zarr.icechunk_objects import REMEDY as ICECHUNK_REMEDY
+from era5_pipeline.sources.zarr.icechunk_objects import is_icechunk
 from era5_pipeline.sources.zarr.objects import ForbiddenError
+from era5_pipeline.sources.zarr.stated_versions import VERSION_ARRAYS, StatedVersions, stated_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.source_kinds import Snapshot
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.netcdf.contents import Field
     from era5_pipeline.sources.zarr.store import ReadOnlyStore
@@ -47,9 +51,12 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
     Indices = npt.NDArray[np.int32]
 
+_OTHER_STORE = "Take another store, or another group of it, with ERA5's hourly values on its grid (docs/sources.md)."
 _CONSOLIDATED_2, _GROUP_2, _ROOT_3 = ".zmetadata", ".zgroup", "zarr.json"
+# Objects of Icechunk repositories of the formats 2 and 1.
+_OF_ICECHUNK = ("repo", "refs/branch.main/ref.json")
 # Names of arrays without values of ours that say what the others mean; those of dimensions come from the arrays.
-_COORDINATES = ("valid_time", "time", "latitude", "longitude", "expver")
+_COORDINATES = ("valid_time", "time", "latitude", "longitude")
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,11 @@ def read_metadata(store: ReadOnlyStore, variables: Sequence[Variable]) -> Metada
         return Metadata(_by_names(variables, array_of), read(".zattrs") or {})
     if forbidden:
         raise forbidden[0]
+    if not is_icechunk(store.shown) and any(store.read(name) is not None for name in _OF_ICECHUNK):
+        raise SourceError(
+            f"{store.shown} is an Icechunk repository, and its address does not say so",
+            remedy=ICECHUNK_REMEDY,
+        )
     raise SourceError(
         f"there is no Zarr store at {store.shown}: it has no {_CONSOLIDATED_2}, {_ROOT_3} or {_GROUP_2}",
         remedy=store.remedy,
@@ -124,7 +136,7 @@ def _by_names(variables: Sequence[Variable], read: Any) -> dict[str, dict[str, A
                 arrays[name] = found
                 break
     dimensions = [name for array in arrays.values() for name in _dimensions_of(array)]
-    for name in dict.fromkeys([*dimensions, "expver"] if arrays else ()):
+    for name in dict.fromkeys([*dimensions, *VERSION_ARRAYS] if arrays else ()):
         if name not in arrays and (found := read(name)) is not None:
             arrays[name] = found
     return arrays
@@ -215,22 +227,22 @@ class StoredArray(ChunkGrid):
 class Layout(Geometry):
     """The geometry of our variables in a store, and the arrays themselves.
 
-    `expver` is the version of each hour; `final_until` is the first hour that is not final, by the attributes of
-    ARCO-ERA5. None: the store does not say.
+    `stated` are the versions by its arrays; `final_until` is the first hour that is not final, by the attributes of
+    ARCO-ERA5. None: the store does not say. `snapshot` is the state of the store, if it has several.
     """
 
     shown: str
     arrays: tuple[StoredArray, ...]
-    expver: npt.NDArray[np.str_] | None
+    stated: StatedVersions | None
     final_until: int | None
+    snapshot: Snapshot | None = None
 
     def versions_of(self, hours: range) -> tuple[str, ...]:
-        """The version of each hour; () if the store does not say."""
-        if self.expver is not None:
-            first = hours.start - self.hours.start
-            return tuple(self.expver[first : first + len(hours)].tolist())
-        if self.final_until is None:
-            return ()
+        """The version of each hour, "unknown" where the store does not say; () if it never does."""
+        first = self.position_of(hours.start)
+        stated = () if self.stated is None else self.stated.at(range(first, first + len(hours)))
+        if self.final_until is None or set(stated) - {UNKNOWN_EXPVER}:
+            return stated
         return tuple(FINAL if hour < self.final_until else PRELIMINARY for hour in hours)
 
     def axes_of(self, area: Area | None) -> Axes:
@@ -262,22 +274,24 @@ def open_layout(
 ) -> tuple[Layout, tuple[Variable, ...]]:
     """Read metadata and axes; return the layout of those `variables` that the store has, and those it does not have."""
     use_checked_blosc()
+    # First of all: without a repository, or a network, it is the snapshot that cannot be read, not some object in it.
+    snapshot = store.snapshot()
     metadata = read_metadata(store, variables)
     found = _our_arrays(metadata, variables)
     lacking = tuple(variable for variable in variables if variable not in found.values())
-    if needed := [variable.cds_name for variable in required if variable in lacking]:
-        raise SourceError(
-            f"{store.shown} has no {', '.join(needed)}",
-            remedy="Name only the others in --variables; the columns of these stay NULL.",
-        )
     if not found:
         raise SourceError(
             f"{store.shown} has none of {', '.join(variable.cds_name for variable in variables)}; it has "
             f"{', '.join(sorted(metadata.arrays)[:20]) or 'no array of a known name'}",
             remedy=store.remedy,
         )
+    if needed := [variable.cds_name for variable in required if variable in lacking]:
+        raise SourceError(
+            f"{store.shown} has no {', '.join(needed)}",
+            remedy="Name only the others in --variables; the columns of these stay NULL.",
+        )
     try:
-        return _layout_of(store, metadata, found), lacking
+        return _layout_of(store, metadata, found, snapshot), lacking
     except (KeyError, ValueError, TypeError, IndexError) as error:
         said = " ".join(str(error).split())
         raise SourceError(f"{store.shown} cannot be read as ERA5 ({said})", remedy=store.remedy) from error
@@ -302,7 +316,9 @@ def _our_arrays(metadata: Metadata, variables: Sequence[Variable]) -> dict[str, 
     return dict(sorted(found.items(), key=lambda item: VARIABLES.index(item[1])))
 
 
-def _layout_of(store: ReadOnlyStore, metadata: Metadata, found: Mapping[str, Variable]) -> Layout:
+def _layout_of(
+    store: ReadOnlyStore, metadata: Metadata, found: Mapping[str, Variable], snapshot: Snapshot | None
+) -> Layout:
     dimensions = {path: _dimensions_of(metadata.arrays[path]) for path in found}
     if unnamed := [path for path, names in dimensions.items() if len(names) != len(metadata.arrays[path]["shape"])]:
         raise SourceError(f"{store.shown} does not name the dimensions of {unnamed[0]}", remedy=store.remedy)
@@ -321,7 +337,7 @@ def _layout_of(store: ReadOnlyStore, metadata: Metadata, found: Mapping[str, Var
     stated = aggregates_stated_by(dict(metadata.attributes))
     contents = describe_fields(described, [xr.DataArray(name=path) for path in metadata.arrays], store.shown, stated)
     if problems := contents.contents.problems:
-        raise SourceError(f"{store.shown}: {problems[0].text}", remedy=problems[0].remedy)
+        raise SourceError(f"{store.shown}: {problems[0].text}", remedy=_OTHER_STORE)
     fields = []
     for array, of_array in contents.by_array:
         if len(of_array) != 1:
@@ -344,15 +360,14 @@ def _layout_of(store: ReadOnlyStore, metadata: Metadata, found: Mapping[str, Var
         for (path, variable), field in zip(found.items(), fields, strict=True)
     )
     held, final_until = _with_data(metadata.attributes, hours)
-    # As arrays: the axis may have a million hours, and a month is read.
-    is_stated = (first.expver != UNKNOWN_EXPVER).any()
     return Layout(
         shown=store.shown,
         arrays=arrays,
         hours=held,
         first_position=int(size) - len(hours) + held.start - hours.start,
-        expver=first.expver[held.start - hours.start :] if is_stated else None,
+        stated=_stated_versions(store, metadata, str(first.dimensions[0]), int(size)),
         final_until=final_until,
+        snapshot=snapshot,
         latitude_index=first.latitude_index,
         longitude_index=first.longitude_index,
     )
@@ -366,7 +381,17 @@ def _read_axes(store: ReadOnlyStore, metadata: Metadata, names: Sequence[str]) -
         if len(value["shape"]) > 1:
             continue
         before = set(store.absent)
-        read = np.asarray(_open_array(store, name, value)[...])
+        array = _open_array(store, name, value)
+        try:
+            read = np.asarray(array[...])
+        except Era5Error:
+            raise
+        except Exception as error:  # each codec raises its own for a damaged chunk
+            said = " ".join(str(error).split())
+            raise SourceError(
+                f"{store.shown}: its axis {name} cannot be decoded, a chunk of it is damaged ({said})",
+                remedy="Run it again. If that does not help, tell whoever keeps the store.",
+            ) from error
         if read.size > 1 and store.absent - before:
             raise SourceError(f"{store.shown} lacks values of its axis {name}", remedy=store.remedy)
         held[name] = xr.Variable(_dimensions_of(value), read, dict(value.get("attributes") or {}))
@@ -376,6 +401,18 @@ def _read_axes(store: ReadOnlyStore, metadata: Metadata, names: Sequence[str]) -
     if len(times) == 1:
         decoded.variables[times[0]].attrs.setdefault("standard_name", "time")
     return decoded
+
+
+def _stated_versions(store: ReadOnlyStore, metadata: Metadata, time: str, hours: int) -> StatedVersions | None:
+    """The versions by the store's arrays, for the axis `time` of so many hours; None without such arrays."""
+    found = {name: metadata.arrays[name] for name in VERSION_ARRAYS if name in metadata.arrays}
+    arrays = (
+        stated_array(
+            name, _open_array(store, name, value), _dimensions_of(value), time, hours, store.absent.__contains__
+        )
+        for name, value in found.items()
+    )
+    return StatedVersions(tuple(arrays)) if found else None
 
 
 def _open_array(store: ReadOnlyStore, name: str, value: Mapping[str, Any]) -> zarr.Array[Any]:

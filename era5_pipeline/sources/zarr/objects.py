@@ -17,7 +17,14 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 
 from era5_pipeline.model.errors import SourceError, StoreError, TransientError, UsageError
-from era5_pipeline.runtime.http import describe_proxy_failure, is_secure_url, retry_after, server_of
+from era5_pipeline.runtime.http import (
+    AUTHORITY,
+    PROXY_LOG_IN,
+    describe_proxy_failure,
+    is_secure_url,
+    retry_after,
+    server_of,
+)
 from era5_pipeline.runtime.object_store import DeniedError, slice_of
 
 if TYPE_CHECKING:
@@ -87,6 +94,8 @@ def _without(key: str, message: str) -> str:
 _HTTP = ("http://", "https://")
 # A chunk is a few megabytes: a connection silent for this long is lost.
 _SILENCE_SECONDS, _OBJECT_SECONDS = 60.0, 600.0
+# Until there is a connection, by a proxy if there is one, which may take it and say nothing.
+_CONNECT_SECONDS = 10.0
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 5
 _ABSENT = (404, 410)
@@ -154,7 +163,7 @@ class HttpObjects:
                 own = {"Accept-Encoding": "identity", **headers}
                 if self.authorization is not None and server_of(url) == server_of(self.url):
                     own["Authorization"] = self.authorization
-                async with self._open().get(url, headers=own, allow_redirects=False, proxy=_proxy_for(url)) as answer:
+                async with self._open().get(url, headers=own, allow_redirects=False, proxy=proxy_for(url)) as answer:
                     if answer.status in _REDIRECTS:
                         url = self._redirected(url, answer.headers.get("Location", ""))
                         continue
@@ -164,14 +173,19 @@ class HttpObjects:
                     if answer.status not in _ABSENT and not is_measured:
                         raise TemporaryError("the answer does not state its length")
                     return answer.status, answer.headers, content
-        except (aiohttp.ClientSSLError, aiohttp.InvalidURL) as error:
-            raise SourceError(
-                f"{type(error).__name__}: its certificate or address is not valid", remedy=REMEDY
-            ) from error
+        except aiohttp.InvalidURL as error:
+            raise SourceError("its address is not valid", remedy=REMEDY) from error
+        except aiohttp.ClientSSLError as error:
+            raise SourceError(f"its certificate is not valid here: {error}", remedy=AUTHORITY) from error
+        except aiohttp.ClientHttpProxyError as error:
+            raise _refused_by_proxy(error) from error
         except aiohttp.ClientProxyConnectionError as error:
             raise TemporaryError(f"no connection ({describe_proxy_failure(error.strerror or 'refused')})") from error
         except aiohttp.ClientConnectorError as error:
             raise TemporaryError(f"no connection ({error.strerror or 'refused'})") from error
+        except aiohttp.ConnectionTimeoutError as error:
+            said = "no connection in time"
+            raise TemporaryError(said if proxy_for(url) is None else describe_proxy_failure(said)) from error
         except TimeoutError as error:
             raise TemporaryError("no answer in time") from error
         except (aiohttp.ClientError, ConnectionError) as error:
@@ -193,9 +207,7 @@ class HttpObjects:
     def _open(self) -> aiohttp.ClientSession:
         # In the loop that uses it. Nothing is taken from ~/.netrc, which could send another user's key.
         if self._session is None:
-            timeout = aiohttp.ClientTimeout(
-                total=_OBJECT_SECONDS, sock_connect=_SILENCE_SECONDS, sock_read=_SILENCE_SECONDS
-            )
+            timeout = aiohttp.ClientTimeout(_OBJECT_SECONDS, connect=_CONNECT_SECONDS, sock_read=_SILENCE_SECONDS)
             self._session = aiohttp.ClientSession(timeout=timeout)
         return self._session
 
@@ -214,10 +226,19 @@ def _range_header(part: Part) -> str:
     return f"bytes={first}-" if length is None else f"bytes={first}-{first + length - 1}"
 
 
-def _proxy_for(url: str) -> str | None:
-    """The proxy set in the environment, as for the Climate Data Store."""
+def proxy_for(url: str) -> str | None:
+    """The proxy set in the environment, as for the Climate Data Store; a bucket's servers are asked over HTTPS."""
     parts = urlsplit(url)
-    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+    scheme = "https" if parts.scheme == "s3" else parts.scheme
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(scheme)
+
+
+def _refused_by_proxy(error: aiohttp.ClientHttpProxyError) -> Exception:
+    said = describe_proxy_failure(f"status {error.status}", "refuses")
+    if error.status in _RETRIED or error.status >= 500:
+        return TemporaryError(said)
+    is_unknown = error.status == 407
+    return SourceError(said, remedy=PROXY_LOG_IN if is_unknown else "Ask whoever keeps the proxy to let the host pass.")
 
 
 def _require_success(answer: aiohttp.ClientResponse) -> None:

@@ -6,12 +6,19 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_exponential,
+    wait_random_exponential,
+)
 from typing_extensions import override
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.core.sync import sync
 
-from era5_pipeline.model.errors import Era5Error, SourceError, StoreError, TransientError, UsageError
+from era5_pipeline.model.errors import Era5Error, SourceError, StoreError, StoreUnreachableError, UsageError
 from era5_pipeline.runtime.http import is_http_url, without_credentials
 from era5_pipeline.runtime.object_store import has_scheme, is_s3
 from era5_pipeline.runtime.stores import open_store
@@ -25,21 +32,23 @@ if TYPE_CHECKING:
     from zarr.abc.store import ByteRequest
     from zarr.core.buffer import Buffer, BufferPrototype
 
+    from era5_pipeline.model.source_kinds import Snapshot
     from era5_pipeline.runtime.object_store import Part
     from era5_pipeline.sources.zarr.presets import S3Access
 
 _GOOGLE, _GOOGLE_HTTPS = "gs://", "https://storage.googleapis.com/"
 _ATTEMPTS = 6
-_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 2.0, 60.0
+# The waits between all tries together are 20 to 40 s.
+_FIRST_WAIT_SECONDS = 1.3
 
 
 class _Wait(wait_random_exponential):
-    """As long as the server asks for, and at least as long as the number of the attempt says."""
+    """Half to all of a wait that doubles with each attempt, or as long as the server asks for if that is longer."""
 
     def __call__(self, retry_state: RetryCallState) -> float:
         error = retry_state.outcome.exception() if retry_state.outcome is not None else None
         asked = error.after_seconds if isinstance(error, TemporaryError) else 0.0
-        return max(asked, super().__call__(retry_state))
+        return max(asked, (wait_exponential.__call__(self, retry_state) + super().__call__(retry_state)) / 2)
 
 
 class ReadOnlyStore(Store):
@@ -82,13 +91,19 @@ class ReadOnlyStore(Store):
         user: str | None = None,
         remedy: str | None = None,
         s3: S3Access = "environment",
+        snapshot: str | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> ReadOnlyStore:
-        """Open the store at a folder or address, without contacting it yet. With a `user`, the token is a password."""
+        """Open the store at a folder or address, without contacting it yet. With a `user`, the token is a password.
+
+        `snapshot` is the id of the one to read of a store that has snapshots; None: what the address names.
+        """
         shown = without_credentials(url)
         if is_icechunk(url):
-            objects = IcechunkObjects(IcechunkAddress.parse(url), s3)
-            return cls(objects, shown, say, pause, remedy or ICECHUNK_REMEDY)
+            objects = IcechunkObjects(IcechunkAddress.parse(url).at(snapshot), s3)
+            store = cls(objects, shown, say, pause, remedy)
+            store.remedy = remedy or ICECHUNK_REMEDY
+            return store
         # Google's objects are read over HTTPS, which needs neither a key nor Google's packages.
         address = _GOOGLE_HTTPS + url.removeprefix(_GOOGLE) if url.startswith(_GOOGLE) else url
         if is_http_url(address):
@@ -101,10 +116,22 @@ class ReadOnlyStore(Store):
             raise SourceError(f"{shown} cannot be opened ({error.__cause__})", remedy=REMEDY) from error
         return cls(StoredObjects(found), shown, say, pause, remedy)
 
+    @property
+    def is_usable(self) -> bool:
+        """Return True until a read fails for good: every read after it fails, too."""
+        return self._failure is None
+
     def read(self, key: str) -> bytes | None:
         """Read a whole object; None if it is absent. To be called outside of the loop."""
         content: bytes | None = sync(self.fetch(key, None))
         return content
+
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot that is read; None for a store without. To be called outside of the loop."""
+        if not isinstance(self._objects, IcechunkObjects):
+            return None
+        found: Snapshot = sync(self._retried("its snapshot", self._objects.snapshot))
+        return found
 
     def size_of(self, key: str) -> int | None:
         """The size of an object in bytes; None if it is absent or not told. To be called outside of the loop."""
@@ -135,7 +162,7 @@ class ReadOnlyStore(Store):
             task.add_done_callback(self._under_way.discard)
         retrying = AsyncRetrying(
             retry=retry_if_exception_type(TemporaryError),
-            wait=_Wait(multiplier=_FIRST_WAIT_SECONDS, max=_LONGEST_WAIT_SECONDS),
+            wait=_Wait(multiplier=_FIRST_WAIT_SECONDS),
             stop=stop_after_attempt(_ATTEMPTS),
             before_sleep=lambda state: self._report(key, state),
             sleep=self._rest,
@@ -144,9 +171,10 @@ class ReadOnlyStore(Store):
         try:
             return await retrying(once)
         except TemporaryError as error:
-            self._failure = TransientError(
-                f"{self.shown}: {key} cannot be read ({error})",
-                remedy="Check the network and run it again: what was read completely is kept.",
+            self._failure = StoreUnreachableError(
+                f"{self.shown}: {key} cannot be read in {_ATTEMPTS} tries ({error})",
+                remedy="Check the network, and HTTPS_PROXY if it has a proxy; then run it again: what was read "
+                f"completely is kept. {self._own_remedy or ''}".rstrip(),
             )
             raise self._failure from error
         except SourceError as error:

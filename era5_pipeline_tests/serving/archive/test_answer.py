@@ -28,15 +28,6 @@ def hours_of(
         return read_point_hours(connection, MEKONG, columns, Days(first, last), zone)
 
 
-def test_a_month_has_every_hour_as_in_the_file(real: Warehouse, mekong: Any) -> None:
-    found = hours_of(real, date(2022, 1, 1), date(2022, 1, 31), ("temperature_2m", "zonal_wind_10m"))
-    file = mekong.loc["2022-01"]
-    assert len(file) == 744
-    np.testing.assert_allclose(found.values["temperature_2m"], file["t2m"] - 273.15, atol=2e-5)
-    np.testing.assert_array_equal(found.values["zonal_wind_10m"], file["u10"].astype(np.float32))
-    assert (found.missing_months, found.missing_hours) == ((), 0)
-
-
 def test_hours_without_a_row_are_counted(real: Warehouse, mekong: Any) -> None:
     days = Days(date(2022, 1, 1), date(2022, 1, 2))
     with real.connect() as connection, connection.transaction(force_rollback=True):

@@ -17,13 +17,18 @@ from openmeteo_requests.Client import OpenMeteoRequestsError
 from openmeteo_sdk.Unit import Unit
 from openmeteo_sdk.Variable import Variable
 
+from era5_pipeline.planning.fetches import FetchFolder
 from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.serving.fetch import FetchRequests
 from era5_pipeline.serving.requests import ServingLimits
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.commands import ROOT
 from era5_pipeline_tests.served import served
 
 if TYPE_CHECKING:
     import httpx
+
+    from era5_pipeline_tests.flat_months import FlatMonths
 
 PLACE: dict[str, Any] = {"latitude": 10.8, "longitude": 106.3}
 JANUARY: dict[str, Any] = {**PLACE, "start_date": "2022-01-01", "end_date": "2022-01-31"}
@@ -160,6 +165,20 @@ def test_the_npm_client_reads_what_json_has(client: httpx.Client, npm_folder: Pa
 def test_the_npm_client_shows_the_reason_of_a_refusal(client: httpx.Client, npm_folder: Path) -> None:
     found = asked_by_npm(npm_folder, client, **{**JANUARY, "latitude": 91}, hourly="temperature_2m")
     assert found == {"reason": "Latitude must be in range of -90 to 90°. Given: 91.0."}
+
+
+def test_the_npm_client_shows_that_a_place_is_being_loaded_and_then_reads_it(
+    embedded_warehouse: Warehouse, flat_months: FlatMonths, npm_folder: Path, tmp_path: Path
+) -> None:
+    day = {"start_date": "2023-07-01", "end_date": "2023-07-01", "hourly": "temperature_2m"}
+    with served(embedded_warehouse, fetches=FetchRequests(tmp_path)) as client:
+        found = asked_by_npm(npm_folder, client, latitude=10.25, longitude=20.25, **day)
+        assert found["reason"].startswith("Latitude 10.25, longitude 20.25 is not loaded yet: waiting for its turn.")
+        load_month(embedded_warehouse, flat_months("2023-07"))
+        (fetch,) = FetchFolder(tmp_path).unfinished()
+        FetchFolder(tmp_path).end(fetch, 0)
+        (place,) = asked_by_npm(npm_folder, client, latitude=10.25, longitude=20.25, **day)
+    assert len(place["hourly"]["variables"][0]["values"]) == 24
 
 
 # --- The examples of docs/http.md -------------------------------------------------------------------------------------

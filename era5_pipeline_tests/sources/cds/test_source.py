@@ -216,14 +216,6 @@ def test_rejected_twice_then_accepted(cds: SourceUnderTest, words: str) -> None:
     assert all("sending a new request in" in text and "waited" in text for text in rejected)
 
 
-def test_rejections_without_end_stop_at_the_retry_limit(cds: SourceUnderTest) -> None:
-    cds.server.faults.reject_jobs = 10_000
-    with pytest.raises(SourceError, match=r"gave up.*temporarily limited"):
-        cds.fetch(patience_hours=3.0)
-    assert sum(cds.slept) == pytest.approx(3 * 3600)
-    assert max(cds.slept) <= 1800 * 1.25
-
-
 def test_a_request_that_fails_at_the_service_is_sent_again_a_few_times(cds: SourceUnderTest) -> None:
     cds.server.faults.fail_jobs = 1
     cds.fetch()

@@ -85,6 +85,7 @@ def test_without_consolidated_metadata_only_known_names_are_asked_for(tmp_path: 
     assert {path for path in web.requested if path.endswith("zarr.json")} == {
         *("/zarr.json", "/t2m/zarr.json", "/valid_time/zarr.json", "/lat/zarr.json", "/lon/zarr.json"),
         "/expver/zarr.json",
+        "/status/zarr.json",
     }
 
 
@@ -125,7 +126,9 @@ def test_versions_of_the_store_are_taken(tmp_path: Path) -> None:
     folder = written(tmp_path / "store")
     expver = xr.DataArray(["0001"] * 24 + ["0005"] * 24, dims="time", name="expver")
     expver.to_dataset().to_zarr(folder, mode="a", zarr_format=2, consolidated=True)
-    assert layout_of(folder).versions_of(HOURS[23:25]) == ("0001", "0005")
+    store = ReadOnlyStore.at(str(folder), lambda _: None)
+    assert open_layout(store, TEMPERATURE, ())[0].versions_of(HOURS[23:25]) == ("0001", "0005")
+    store.close()
 
 
 @pytest.mark.parametrize(

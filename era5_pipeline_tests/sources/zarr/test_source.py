@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import random
 import shutil
 import subprocess
 import sys
+import threading
 from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -40,12 +42,14 @@ from era5_pipeline_tests.arco_store import Web, served
 from era5_pipeline_tests.era5_files import without_pictures
 from era5_pipeline_tests.sources.cds.source_under_test import inventory
 from era5_pipeline_tests.stores import aws_environment, new_user
+from era5_pipeline_tests.warehouse.loads import wait_until
 from era5_pipeline_tests.zarr_stores import (
     BOXES,
     COLUMNS,
     CUTS,
     HOURLY,
     SHARDED,
+    TEMPORAL,
     Cut,
     chunks_in,
     expected,
@@ -621,3 +625,66 @@ def test_a_truncated_chunk_of_format_2_is_never_taken_for_weather(tmp_path: Path
         path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(MonthFailedError, match="cannot be decoded"):
         source(tmp_path / "store", tmp_path / "raw").fetch(MONTH)
+
+
+# --- months in turn --------------------------------------------------------------
+
+TURN = (Month(2020, 1), Month(2020, 2), Month(2020, 3))
+
+
+@pytest.fixture(scope="module")
+def quarter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of three months in chunks of half a month."""
+    folder = tmp_path_factory.mktemp("quarter") / "store"
+    write_store(folder, dataclasses.replace(TEMPORAL, chunk=(364, 64, 64)), hours_between(TURN[0], TURN[-1]))
+    return folder
+
+
+def test_the_store_is_opened_once_for_months_in_turn_and_the_next_chunks_are_read_meanwhile(
+    quarter: Path, tmp_path: Path
+) -> None:
+    with served(quarter) as web, source(web.url, tmp_path).in_turn() as chosen:
+        first = chosen.fetch(TURN[0], TURN)
+        # The chunks of January, and the next ones, which nobody has asked for.
+        ahead = {f"{column}/c/3/0/0" for column in ("t2m", "tp")}
+        wait_until(lambda: ahead <= {path.strip("/") for path in web.requested})
+        raws = [first, *(chosen.fetch(month, TURN) for month in TURN[1:])]
+        requests = Counter(web.requested)
+        assert {requests[path] for path in requests if "/c/" in path or path == "/zarr.json"} == {1}
+    for month, raw in zip(TURN, raws, strict=True):
+        for column in COLUMNS:
+            np.testing.assert_array_equal(values_in(raw, column), expected(column, hours_of_month(month), AREA))
+
+
+def test_what_fails_ahead_is_the_error_of_its_month_and_read_again_when_it_is_fetched_again(
+    quarter: Path, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    with served(quarter) as web, source(web.url, tmp_path, say=said.append).in_turn() as chosen:
+        web.fail("refuse", where=r".*/c/[3-9]/.*")
+        chosen.fetch(TURN[0], TURN)
+        with pytest.raises(TransientError):
+            chosen.fetch(TURN[1], TURN)
+        assert any("6 tries" in text for text in said)
+        web.fail("refuse", times=0)
+        raw = chosen.fetch(TURN[1], TURN)
+    np.testing.assert_array_equal(values_in(raw, COLUMNS[0]), expected(COLUMNS[0], hours_of_month(TURN[1]), AREA))
+
+
+def test_the_end_of_a_turn_ends_the_wait_for_a_retry(quarter: Path, tmp_path: Path) -> None:
+    paused, ended = threading.Event(), threading.Event()
+
+    async def pause(_: float) -> None:
+        paused.set()
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            ended.set()
+            raise
+
+    with served(quarter) as web:
+        with source(web.url, tmp_path, pause=pause).in_turn() as chosen:
+            web.fail("refuse", where=r".*/c/[3-9]/.*")
+            chosen.fetch(TURN[0], TURN)
+            assert paused.wait(60)
+        assert ended.is_set()

@@ -143,10 +143,11 @@ def test_a_server_that_fails_for_a_moment_is_asked_again(place: Place, how: str)
 @on_servers
 def test_a_server_that_stays_busy_ends_with_a_transient_error(place: Place) -> None:
     place.web.fail("503", where=KEY)
-    with pytest.raises(TransientError, match=rf"{KEY} cannot be read \(.*(503|SlowDown)") as caught:
+    with pytest.raises(TransientError, match=rf"{KEY} cannot be read in 6 tries \(.*(503|SlowDown)") as caught:
         place.store.read(KEY)
     assert "Check the network" in caught.value.remedy
     assert place.requests() == 6
+    assert 20 <= sum(place.paused) <= 41
 
 
 @on_servers
