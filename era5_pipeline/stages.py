@@ -305,8 +305,9 @@ def run_load(
         try:
             result = _run_load(settings, stored, warehouse, on_wait, session)
         except InputError as error:
-            if (left := stored.stored_flat()) is not None:
-                _require_own(settings, month, left.fingerprint, error)
+            # While another command flattens the month, there are no facts of it.
+            left = stored.stored_flat()
+            _require_own(settings, month, "" if left is None else left.fingerprint, error)
             raise
     if not all(outcome.passed for outcome in result.outcomes):
         return result
