@@ -165,23 +165,42 @@ def _check_keys(server: S3Server, *, on: bool) -> None:
 
 
 @contextmanager
-def aws_environment(endpoint: str, key: str = KEY, secret: str = SECRET) -> Iterator[None]:
-    """Set the environment of a user of the S3 server, without any other of Amazon's settings."""
+def aws_environment(endpoint: str, key: str = KEY, secret: str = SECRET) -> Iterator[pytest.MonkeyPatch]:
+    """Set the environment of a user of the S3 server, without any other of Amazon's settings.
+
+    What else a test changes in it goes by the patch, which restores all in the right order.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("AWS_")]:
-            patch.delenv(name)
-        patch.setenv("AWS_ENDPOINT_URL", endpoint)
-        patch.setenv("AWS_ACCESS_KEY_ID", key)
-        patch.setenv("AWS_SECRET_ACCESS_KEY", secret)
-        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        yield
+        _set_aws_environment(patch, endpoint, key, secret)
+        yield patch
+
+
+def _set_aws_environment(patch: pytest.MonkeyPatch, endpoint: str, key: str = KEY, secret: str = SECRET) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        patch.delenv(name)
+    patch.setenv("AWS_ENDPOINT_URL", endpoint)
+    patch.setenv("AWS_ACCESS_KEY_ID", key)
+    patch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+    patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
 
 
 @pytest.fixture
-def s3_address(s3_server: S3Server) -> Iterator[str]:
+def s3_address(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
     """An empty place in a bucket."""
-    with aws_environment(s3_server.url):
-        yield f"s3://{s3_server.bucket()}/some/place"
+    _set_aws_environment(monkeypatch, s3_server.url)
+    return f"s3://{s3_server.bucket()}/some/place"
+
+
+@pytest.fixture(autouse=True)
+def _environment_is_left_as_it_was() -> Iterator[None]:
+    """Require that no setting outlives its test, where later ones would fail or pass by it."""
+    before = _settings()
+    yield
+    assert _settings() == before
+
+
+def _settings() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "ERA5_"))}
 
 
 @pytest.fixture(params=["folder", "s3"])

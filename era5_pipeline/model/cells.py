@@ -107,7 +107,7 @@ def _nearest_of(allowed: npt.NDArray[np.bool_], latitude: float, longitude: floa
     if distances[best] > _FURTHEST_KM:
         return None
     row, column = int(rows[row_of[best]]), int(column_of[best])
-    return cell_at(grid.Location.of_id(int(grid.location_ids(row, column))))
+    return cell_at(grid.ERA5_GRID.location(int(grid.location_ids(row, column))))
 
 
 # --- Time zones: the zone of a point, and the one fixed UTC offset that stands for a zone in a long record ---

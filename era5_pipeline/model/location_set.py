@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from era5_pipeline.model.grid import (
+    ERA5_GRID,
     N_LOCATIONS,
     N_LONGITUDES,
     Area,
@@ -183,7 +184,7 @@ class LocationSet:
     def hull(self) -> Area:
         """The smallest rectangle, in degrees, around the set, which must not be empty."""
         grid = self._mask.reshape(-1, N_LONGITUDES)
-        return Area.of_indices(np.flatnonzero(grid.any(axis=1)), np.flatnonzero(grid.any(axis=0)))
+        return ERA5_GRID.area_of(np.flatnonzero(grid.any(axis=1)), np.flatnonzero(grid.any(axis=0)))
 
     @property
     def is_rectangle(self) -> bool:

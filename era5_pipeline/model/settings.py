@@ -20,7 +20,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from era5_pipeline.model import source_kinds
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import Area, Location, parse_points, points_text
+from era5_pipeline.model.grid import ERA5_GRID, Area, Location, parse_points, points_text
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.variables import ALL_NAME, Variable, VariableChoice, choose_variables
 
@@ -270,7 +270,7 @@ class Settings(BaseSettings):
         update: dict[str, Any] = {"source": name}
         if source_kinds.SOURCE_KINDS[name].is_series and self.wanted_area is not None and len(self.source_names) > 1:
             ids = LocationSet.of_area(self.wanted_area).ids().tolist()
-            update |= {"area": "global", "point": points_text(map(Location.of_id, ids))}
+            update |= {"area": "global", "point": points_text(map(ERA5_GRID.location, ids))}
         return self.model_copy(update=update)
 
     @property

@@ -165,7 +165,7 @@ def horizontal_indices(latitude: xr.DataArray, longitude: xr.DataArray, *, is_er
                 raise ProblemError("grid", f"a {what} occurs more than once", AGAIN)
         return indices
     try:
-        area = str(grid.Area.around(north, east))
+        area = str(grid.ERA5_GRID.area_around(north, east))
     except ValueError:  # no degrees
         raise ProblemError("grid", text, _ON_GRID) from None
     try:

@@ -290,7 +290,7 @@ def nearest_place(
     rows, columns = np.divmod(location_ids - 1, grid.N_LONGITUDES)
     distances = grid.distances_km(latitude, longitude, grid.latitudes_of(rows), grid.longitudes_of(columns))
     best = int(np.argmin(distances))
-    return grid.Location.of_id(int(location_ids[best])), float(distances[best])
+    return grid.ERA5_GRID.location(int(location_ids[best])), float(distances[best])
 
 
 def point_name(place: grid.Location) -> str:

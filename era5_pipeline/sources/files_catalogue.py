@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from era5_pipeline.model.errors import BadFileError
-from era5_pipeline.model.grid import Area, latitudes_of, longitudes_of
+from era5_pipeline.model.grid import ERA5_GRID, latitudes_of, longitudes_of
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.netcdf.archive import StoredObject, netcdf_files, scratch_folder
@@ -308,7 +308,7 @@ def _area(fields: list[Field]) -> str | None:
     if not fields:
         return None
     rows, columns = ([getattr(one, f"{axis}_index") for one in fields] for axis in ("latitude", "longitude"))
-    return str(Area.around(latitudes_of(np.concatenate(rows)), longitudes_of(np.concatenate(columns))))
+    return str(ERA5_GRID.area_around(latitudes_of(np.concatenate(rows)), longitudes_of(np.concatenate(columns))))
 
 
 def _hours(fields: list[Field]) -> dict[str, tuple[tuple[int, int], ...]]:

@@ -13,7 +13,7 @@ import numpy as np
 from typing_extensions import override
 
 from era5_pipeline.model.errors import BadFileError, MonthFailedError, NotYetAvailableError, SourceError, UsageError
-from era5_pipeline.model.grid import Location, location_ids, points_text
+from era5_pipeline.model.grid import ERA5_GRID, Location, location_ids, points_text
 from era5_pipeline.model.months import FIRST_YEAR, Month
 from era5_pipeline.model.source_kinds import YOUNG_MONTHS
 from era5_pipeline.model.times import describe_hours, hour_of, hours_of_month, spoken, time_of
@@ -129,7 +129,7 @@ def _require_place(field: Field, place: Location) -> None:
     ids = location_ids(field.latitude_index, field.longitude_index)
     if ids.size == 1 and int(ids[0]) == place.location_id:
         return
-    held = f"{ids.size} points" if ids.size != 1 else f"the point {Location.of_id(int(ids[0]))}"
+    held = f"{ids.size} points" if ids.size != 1 else f"the point {ERA5_GRID.location(int(ids[0]))}"
     raise MonthFailedError(
         f"point {place}: the service returned {held}",
         remedy="Nothing was loaded. Run it again later; if that does not help, tell the user support of the Climate "

@@ -177,7 +177,7 @@ def test_a_bucket_without_rights_is_refused_with_the_remedy(
 
 
 def test_a_server_whose_certificate_is_of_an_own_authority(
-    embedded_warehouse: Warehouse, flat_months: FlatMonths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    embedded_warehouse: Warehouse, flat_months: FlatMonths, tmp_path: Path
 ) -> None:
     ca_file = make_authority(tmp_path, "ca")
     make_certificate(tmp_path, "ca", "server", "127.0.0.1", "IP:127.0.0.1")
@@ -187,11 +187,11 @@ def test_a_server_whose_certificate_is_of_an_own_authority(
     server.start()
     try:
         bucket = server.bucket()
-        with aws_environment(server.url):
+        with aws_environment(server.url) as environment:
             with pytest.raises(StoreError) as caught:
                 load(lake_at(f"s3://{bucket}/lake", tmp_path / "home"), embedded_warehouse, flat_months())
             assert "AWS_CA_BUNDLE" in caught.value.remedy
-            monkeypatch.setenv("AWS_CA_BUNDLE", str(ca_file))
+            environment.setenv("AWS_CA_BUNDLE", str(ca_file))
             lake = lake_at(f"s3://{bucket}/lake", tmp_path / "home")
             load(lake, embedded_warehouse, flat_months())
             assert_same(lake, embedded_warehouse)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import (
+    ERA5_GRID,
     N_LATITUDES,
     N_LOCATIONS,
     N_LONGITUDES,
     Area,
-    Location,
     Shift,
     is_same_shift,
     latitude_indices,
@@ -147,7 +147,7 @@ def test_shifts_are_the_same_to_the_digits_of_files() -> None:
 @example(north=[0.0], west=-23.15, width=129)  # ends at -10.249999999999998
 def test_the_area_around_degrees_is_the_smallest_on_the_grid(north: list[float], west: float, width: int) -> None:
     east = [min(west + width / 10 * part, 360.0) for part in (0.0, 0.5, 1.0)]
-    area = Area.around(north, east)
+    area = ERA5_GRID.area_around(north, east)
     for degrees in (area.north, area.south, area.east, area.west):
         assert degrees % 0.25 == 0
     assert 0 <= area.north - max(north) < 0.25
@@ -246,6 +246,6 @@ def test_an_invalid_point_is_refused(text: str) -> None:
 @given(st.integers(1, N_LOCATIONS))
 def test_a_location_is_found_by_its_number(number: int) -> None:
     point = location_of(number)
-    assert point == Location.of_id(number) == nearest_location(point.latitude, point.longitude)
+    assert point == ERA5_GRID.location(number) == nearest_location(point.latitude, point.longitude)
     assert point.location_id == number
     assert parse_points(str(point)) == (point,)

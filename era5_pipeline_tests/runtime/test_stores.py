@@ -302,19 +302,17 @@ def test_an_unknown_host_is_named() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["key", "secret", "no keys", "no rights"])
-def test_wrong_keys_are_refused_with_the_remedy(
-    strict_s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, wrong: str, file: Path
-) -> None:
+def test_wrong_keys_are_refused_with_the_remedy(strict_s3_server: S3Server, wrong: str, file: Path) -> None:
     bucket = strict_s3_server.bucket()
     key, secret = strict_s3_server.key, strict_s3_server.secret
     if wrong == "no rights":
         key, secret = new_user(strict_s3_server)
     key, secret = "AKIAWRONG" if wrong == "key" else key, "not-the-secret" if wrong == "secret" else secret
-    with aws_environment(strict_s3_server.url, key, secret):
+    with aws_environment(strict_s3_server.url, key, secret) as environment:
         if wrong == "no keys":
-            monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-            monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-            monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+            environment.delenv("AWS_ACCESS_KEY_ID")
+            environment.delenv("AWS_SECRET_ACCESS_KEY")
+            environment.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
         store = open_store(f"s3://{bucket}/x")
         for call in (store.require, lambda: store.write("a", b"1"), lambda: store.upload(file, "b")):
             with pytest.raises(StoreError, match=rf"s3://{bucket}/x") as caught:
@@ -323,16 +321,16 @@ def test_wrong_keys_are_refused_with_the_remedy(
             assert secret not in str(caught.value)
 
 
-def test_keys_may_be_in_a_profile(strict_s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_may_be_in_a_profile(strict_s3_server: S3Server, tmp_path: Path) -> None:
     bucket = strict_s3_server.bucket()
     credentials = tmp_path / "credentials"
     key, secret = strict_s3_server.key, strict_s3_server.secret
     credentials.write_text(f"[era5]\naws_access_key_id = {key}\naws_secret_access_key = {secret}\n", encoding="utf-8")
-    with aws_environment(strict_s3_server.url):
-        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(credentials))
-        monkeypatch.setenv("AWS_PROFILE", "era5")
+    with aws_environment(strict_s3_server.url) as environment:
+        environment.setenv("AWS_SHARED_CREDENTIALS_FILE", str(credentials))
+        environment.setenv("AWS_PROFILE", "era5")
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            monkeypatch.delenv(name)
+            environment.delenv(name)
         store = open_store(f"s3://{bucket}")
         store.write("a", b"1")
         assert store.read("a") == b"1"
