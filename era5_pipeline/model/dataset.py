@@ -1,0 +1,116 @@
+"""Data sets: ERA5 and ERA5-Land, each by its grid, variables, names and the rule of its accumulations.
+
+To add a data set, add an entry. What depends on one takes it from here: no other module knows a table's name, a grid's
+numbers or a first hour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.grid import ERA5_GRID, ERA5_LAND_GRID, Grid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Whether an accumulation in files covers the hour that ends at the valid time, or the day since 00 UTC: then the value
+# at 00 UTC covers all of the day before.
+Accumulation = Literal["hour", "day"]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One data set of the warehouse.
+
+    `name` is what users write; `table` and `schema` are its own in the database, the latter for ledger, views and
+    functions. `first_valid` is its first valid time by the kind of field. `is_land_only`: at sea it has no values, and
+    the table no rows. `lock_class` is the first number of its advisory locks.
+    `cds_name` and `cds_series_name` are its data sets of hours and of point series at the Climate Data Store, each with
+    its DOI.
+    """
+
+    name: str
+    title: str
+    grid: Grid
+    accumulation: Accumulation
+    first_valid: Mapping[str, datetime]
+    table: str
+    schema: str
+    cds_name: str
+    cds_series_name: str
+    doi: str
+    series_doi: str
+    lock_class: int
+    is_land_only: bool = False
+
+    def sql(self, text: str) -> str:
+        """Fill the names of the tables and the numbers of the grid into a statement: `{schema}`, `{weather}`, ...
+
+        Other braces stay, for psycopg.
+        """
+        grid = self.grid
+        names = {
+            "schema": self.schema,
+            "weather": self.table,
+            "rows": str(grid.rows),
+            "columns": str(grid.columns),
+            "locations": str(grid.locations),
+            "step": f"{grid.step_degrees:g}",
+            "west": f"{grid.west_degrees:.10g}",
+        }
+        for name, value in names.items():
+            text = text.replace(f"{{{name}}}", value)
+        return text
+
+
+# Forecasts of ERA5 start with the run of 1940-01-01 06:00, whose first step ends at 07:00; of ERA5-Land, with that of
+# 1950-01-01 00:00. All accumulations, means and extremes come from forecasts, and some instant variables.
+ERA5 = Dataset(
+    name="era5",
+    title="ERA5 hourly data on single levels from 1940 to present",
+    grid=ERA5_GRID,
+    accumulation="hour",
+    first_valid={"analysis": datetime(1940, 1, 1, tzinfo=UTC), "forecast": datetime(1940, 1, 1, 7, tzinfo=UTC)},
+    table="weather",
+    schema="era5",
+    cds_name="reanalysis-era5-single-levels",
+    cds_series_name="reanalysis-era5-single-levels-timeseries",
+    doi="10.24381/cds.adbb2d47",
+    series_doi="10.24381/1cf1ad76",
+    lock_class=0x45524135,  # "ERA5" in ASCII
+)
+
+ERA5_LAND = Dataset(
+    name="era5-land",
+    title="ERA5-Land hourly data from 1950 to present",
+    grid=ERA5_LAND_GRID,
+    accumulation="day",
+    first_valid={"analysis": datetime(1950, 1, 1, tzinfo=UTC), "forecast": datetime(1950, 1, 1, 1, tzinfo=UTC)},
+    table="weather_land",
+    schema="era5_land",
+    cds_name="reanalysis-era5-land",
+    cds_series_name="reanalysis-era5-land-timeseries",
+    doi="10.24381/cds.e2161bac",
+    series_doi="10.24381/ee82e357",
+    lock_class=0x45354C44,  # "E5LD" in ASCII
+    is_land_only=True,
+)
+
+DATASETS = {dataset.name: dataset for dataset in (ERA5, ERA5_LAND)}
+
+
+def dataset_named(name: str) -> Dataset:
+    """The data set of this name.
+
+    Raises:
+        UsageError: if there is none of this name.
+    """
+    try:
+        return DATASETS[name.strip().casefold().replace("_", "-")]
+    except KeyError:
+        raise UsageError(
+            f"{name!r} is no data set of this warehouse", remedy=f"Data sets are {' and '.join(DATASETS)}."
+        ) from None
