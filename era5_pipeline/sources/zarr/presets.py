@@ -35,7 +35,7 @@ PRESETS: dict[str, Preset] = {
         Preset(
             "edh",
             "Earth Data Hub of Destination Earth",
-            "https://data.earthdatahub.destine.eu/era5/era5-single-levels-atmosphere-v0.zarr",
+            "https://api.earthdatahub.destine.eu/era5/era5-single-levels-atmosphere-v0.zarr",
             user="edh",
         ),
         Preset(
