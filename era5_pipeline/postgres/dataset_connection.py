@@ -18,3 +18,10 @@ class DatasetConnection(psycopg.Connection[Any]):
 def dataset_of(connection: psycopg.Connection[Any]) -> Dataset:
     """The data set of a connection; ERA5 for one of plain psycopg."""
     return connection.dataset if isinstance(connection, DatasetConnection) else ERA5
+
+
+def connect_for(dataset: Dataset, conninfo: str, **options: Any) -> DatasetConnection:  # noqa: ANN401  # those of psycopg
+    """Connect as `psycopg.connect` does, for the tables of the data set."""
+    connection = DatasetConnection.connect(conninfo, **options)
+    connection.dataset = dataset
+    return connection

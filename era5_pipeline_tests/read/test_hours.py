@@ -12,6 +12,7 @@ import pytest
 from psycopg import sql
 
 from era5_pipeline.model import grid
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.derived_variables import find_columns
 from era5_pipeline.model.errors import NoDataError, UsageError
 from era5_pipeline.model.grid import nearest_location
@@ -192,7 +193,7 @@ def test_without_a_component_there_is_no_wind(weather_table: Connection) -> None
 
 def test_series_reads_only_partitions_of_its_range(weather_table: Connection) -> None:
     columns = packed("temperature_2m")
-    statement = psycopg.sql.SQL("EXPLAIN " + read_sql("series")).format(columns=columns)
+    statement = psycopg.sql.SQL("EXPLAIN " + read_sql("series", ERA5)).format(columns=columns)
     parameters = {"location_id": 1, "start": START, "end": START + HOUR}
     plan = str(weather_table.execute(statement, parameters).fetchall())
     assert "weather_01" in plan
