@@ -258,8 +258,8 @@ def _datasets_there(connection: psycopg.Connection[Any]) -> list[Dataset]:
     own = dataset_of(connection)
     others = [dataset for dataset in DATASETS.values() if dataset != own]
     rows = connection.execute(
-        "SELECT ledger FROM unnest(%s::text[], %s::text[]) AS other (ledger, weather) "
-        "WHERE to_regclass(ledger) IS NOT NULL AND to_regclass(weather) IS NOT NULL",
+        "SELECT ledger FROM unnest(%s::text[], %s::text[]) AS other (ledger, hours) "
+        "WHERE to_regclass(ledger) IS NOT NULL AND to_regclass(hours) IS NOT NULL",
         ([f"{dataset.schema}.ledger" for dataset in others], [dataset.table for dataset in others]),
     ).fetchall()
     return [own, *(dataset for dataset in others if (f"{dataset.schema}.ledger",) in rows)]

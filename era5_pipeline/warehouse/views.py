@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from era5_pipeline.flat.monthly import WIND
 from era5_pipeline.model.cf_names import STANDARD_NAMES, cell_method, cf_unit
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.roles import grant_to_table_readers, transfer_to_table_owner, weather_schema
@@ -397,8 +398,10 @@ def ensure_locations(connection: psycopg.Connection[Any]) -> None:
         return
     with connection.transaction():
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_LOCK_MS}ms",))
-        connection.execute(_statements(dataset_of(connection), postgis))
-        _fill_land(connection)
+        dataset = dataset_of(connection)
+        connection.execute(_statements(dataset, postgis))
+        if dataset.grid == ERA5_GRID:  # the land shares are of its cells
+            _fill_land(connection)
 
 
 def _statements(dataset: Dataset, postgis: str | None) -> sql.Composed:
