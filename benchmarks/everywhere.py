@@ -163,7 +163,8 @@ class Band:
         return sorted(folder.glob("*.parquet"))
 
     def _tasks(self, paths: list[Path]) -> list[LakeTask]:
-        from era5_pipeline.lake.read import LakeFile  # pyiceberg is optional
+        from era5_pipeline.lake.catalog import LakePlace  # pyiceberg is optional
+        from era5_pipeline.lake.read import LakeFile
 
         address = f"s3://{_BUCKET}"
         files = [
@@ -178,7 +179,7 @@ class Band:
         return [
             LakeTask(
                 question,
-                address,
+                LakePlace(address),
                 block,
                 tuple(of for of in files if of.last_id >= block[0] and of.first_id <= block[-1]),
             )

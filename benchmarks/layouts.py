@@ -16,11 +16,12 @@ from benchmarks.generated import GeneratedMonths, area_of, flattened, generated_
 from benchmarks.methods import pipeline_copy
 from benchmarks.servers import ROWS, Target, number_of
 from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, BenchContext, Suite
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import DEFAULT_VARIABLES, Variable
 from era5_pipeline.warehouse.layouts import LAYOUTS, Layout
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
-from era5_pipeline.warehouse.layouts.layout import WEATHER, month_where
+from era5_pipeline.warehouse.layouts.layout import month_where
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.space import read_space
@@ -48,7 +49,7 @@ class Reader(Meanwhile):
         self._warehouse = warehouse
         self._hours = flat.hours
         self._query = sql.SQL("SELECT count(*) FROM {} WHERE location_id = {} AND {}").format(
-            WEATHER, sql.Literal(location), month_where(flat.month)
+            sql.Identifier(ERA5.table), sql.Literal(location), month_where(flat.month)
         )
 
     def run(self) -> None:
@@ -105,7 +106,7 @@ def _location_month_ms(connection: psycopg.Connection[Any], flat: FlatMonth, ids
     query = sql.SQL("SELECT * FROM {} WHERE location_id = {} AND {}")
 
     def read(location: int) -> None:
-        statement = query.format(WEATHER, sql.Literal(location), month_where(flat.month))
+        statement = query.format(sql.Identifier(ERA5.table), sql.Literal(location), month_where(flat.month))
         found = len(connection.execute(statement, binary=True).fetchall())
         if found != flat.hours:
             raise AssertionError(f"location {location} has {found} hours of {flat.hours}")

@@ -18,11 +18,12 @@ from psycopg import sql
 
 from benchmarks.cells import CannotRunError, missing_library
 from era5_pipeline.flat.formats import KEYS, open_sink
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.variables import DEFAULT_COLUMNS
 from era5_pipeline.postgres.urls import url_parameters
 from era5_pipeline.warehouse.copy import FlatCopy
-from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, WEATHER, LocationSpan, create_weather
+from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, LocationSpan, create_weather
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -284,7 +285,7 @@ def flat_batch(batch: Batch) -> FlatMonth:
 
 def _copy_flat(session: psycopg.Connection[Any], flat: FlatMonth) -> None:
     with pipeline_copy(flat) as copy:
-        copy(session, WEATHER, freeze=False)
+        copy(session, sql.Identifier(ERA5.table), freeze=False)
 
 
 # --- A CSV file first, then COPY: by pandas as in the study, and by pyarrow as in the pipeline ---

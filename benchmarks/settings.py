@@ -17,10 +17,11 @@ from benchmarks.generated import GeneratedHours
 from benchmarks.methods import Batch, flat_batch, pipeline_copy, send_file
 from benchmarks.servers import SYNCED_ROWS, Target, number_of, own_server
 from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, BenchContext, Suite, disk
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.monitor.activity import Report, find_bottleneck, percent, wait_shares, watch
 from era5_pipeline.postgres.doctor.server_facts import Machine
-from era5_pipeline.warehouse.layouts.layout import WEATHER, weather_table
+from era5_pipeline.warehouse.layouts.layout import weather_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.postgres.connect import Warehouse
 
+_WEATHER = sql.Identifier(ERA5.table)
 BATCHES = 40
 _DISTINCT = 4
 _UNLOGGED = "unlogged"
@@ -94,10 +96,10 @@ class _SettingsCell:
         """Start a server, load all batches, and discard the server."""
         files = [self._file(number) for number in range(_DISTINCT)]
         # Named like partitions, so that `era5 watch` recognises a load.
-        tables = [sql.Identifier(f"weather_2023_07_{number}") if self.is_new else WEATHER for number in range(BATCHES)]
+        tables = [sql.Identifier(f"weather_2023_07_{number}") if self.is_new else _WEATHER for number in range(BATCHES)]
         with _server(self.context, SETTINGS[self.name]) as target, target.connect() as connection:
             if not self.is_new:
-                self._create(connection, WEATHER)
+                self._create(connection, _WEATHER)
                 connection.execute("CREATE INDEX ON weather (location_id, time)")
             target.calm()
             before = number_of(connection, _WAL_BYTES)
@@ -107,7 +109,7 @@ class _SettingsCell:
                     for number, table in enumerate(tables)
                 ]
             wal_bytes = number_of(connection, _WAL_BYTES) - before
-            counted = tables if self.is_new else [WEATHER]
+            counted = tables if self.is_new else [_WEATHER]
             rows = sum(number_of(connection, _COUNT.format(table)) for table in counted)
         _require(rows, self.hours.rows_per_batch * BATCHES)
         figures = {"seconds": sum(seconds), "wal_bytes_per_row": wal_bytes / rows}
@@ -123,7 +125,7 @@ class _SettingsCell:
 
     def _create(self, connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
         connection.execute(weather_table(sql.SQL("")))
-        if table != WEATHER:
+        if table != _WEATHER:
             connection.execute(sql.SQL("ALTER TABLE weather RENAME TO {}").format(table))
         if self.name == _UNLOGGED:
             connection.execute(sql.SQL("ALTER TABLE {} SET UNLOGGED").format(table))

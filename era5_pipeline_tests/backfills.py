@@ -17,12 +17,12 @@ from dagster._grpc.client import DagsterGrpcClient
 from benchmarks.cells import CannotRunError
 from benchmarks.orchestration import ASSETS, BackfillRun, WebApi
 from era5_pipeline.defs.instance.run_launcher import run_processes
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.postgres.embedded.processes import first_number
 from era5_pipeline.sources.sample import SampleSource
 from era5_pipeline.sources.source import Request
-from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests.commands import CommandResult, Home, ended
 from era5_pipeline_tests.pipelines import SMALL
 from era5_pipeline_tests.stores import free_port
@@ -199,7 +199,7 @@ class Backfill:
 def locked(home: Home, month: Month) -> Iterator[None]:
     """Keep the month from being loaded, and so the backfill from ending."""
     with psycopg.connect(home.server.url("era5"), autocommit=True) as connection:
-        connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, month.number))
+        connection.execute("SELECT pg_advisory_lock(%s, %s)", (ERA5.lock_class, month.number))
         yield  # the server releases it with the connection, also when it is killed itself
 
 

@@ -127,8 +127,8 @@ def rows_of_table(warehouse: Warehouse, month: Month | None = None) -> list[Row]
     with warehouse.connect() as connection:
         # Binary: text would round.
         return connection.execute(
-            sql.SQL("SELECT {} FROM weather {} ORDER BY location_id, time").format(
-                sql.SQL(", ").join(map(sql.Identifier, COLUMNS)), where
+            sql.SQL("SELECT {} FROM {} {} ORDER BY location_id, time").format(
+                sql.SQL(", ").join(map(sql.Identifier, COLUMNS)), sql.Identifier(warehouse.dataset.table), where
             ),
             binary=True,
         ).fetchall()
@@ -137,8 +137,9 @@ def rows_of_table(warehouse: Warehouse, month: Month | None = None) -> list[Row]
 def _content_of_table(warehouse: Warehouse) -> pa.Table:
     columns = sql.SQL(", ").join(map(sql.Identifier, COLUMNS[1:]))
     # The server writes the shortest text that is exactly the value.
-    statement = sql.SQL("COPY (SELECT time AT TIME ZONE 'UTC' AS time, {} FROM weather) TO STDOUT (FORMAT csv, HEADER)")
-    with warehouse.connect() as connection, connection.cursor().copy(statement.format(columns)) as copy:
+    statement = sql.SQL("COPY (SELECT time AT TIME ZONE 'UTC' AS time, {} FROM {}) TO STDOUT (FORMAT csv, HEADER)")
+    table = sql.Identifier(warehouse.dataset.table)
+    with warehouse.connect() as connection, connection.cursor().copy(statement.format(columns, table)) as copy:
         text = b"".join(copy)
     types: dict[str, pa.DataType] = {field.name: field.type for field in _SCHEMA} | {"time": pa.timestamp("us")}
     convert = pyarrow.csv.ConvertOptions(column_types=types, null_values=[""])

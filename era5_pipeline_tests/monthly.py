@@ -1,9 +1,9 @@
-"""The view `weather_monthly`, compared with SQL over the hours of the table `weather`."""
+"""The view `weather_monthly`, compared with SQL over the hours of the table."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -25,34 +25,37 @@ _STATISTICS = """
     SELECT location_id, (date_trunc('month', time, 'UTC') AT TIME ZONE 'UTC')::date AS month,
            min(latitude) AS latitude, min(longitude) AS longitude,
            avg(sqrt(zonal_wind_10m::float8 ^ 2 + meridional_wind_10m::float8 ^ 2)) AS wind_speed_10m_mean, {columns}
-    FROM weather GROUP BY location_id, 2
+    FROM {weather} GROUP BY location_id, 2
 """
 _OF_A_VARIABLE = "avg({0}::float8) AS {mean}, min({0}) AS {min}, max({0}) AS {max}, count({0}) AS {hours}"
 # A total belongs to the month in which its hour began.
 _OF_A_TOTAL = """
     SELECT location_id, (date_trunc('month', time - interval '1 hour', 'UTC') AT TIME ZONE 'UTC')::date AS month,
            sum({0}::float8) AS {sum}, count({0}) AS {sum_hours}
-    FROM weather GROUP BY location_id, 2
+    FROM {weather} GROUP BY location_id, 2
 """
 
 
 def view_of(warehouse: Warehouse) -> dict[Key, dict[str, Any]]:
     """Every row of the view, by location and month."""
     with psycopg.connect(warehouse.url) as connection:
-        return _by_key(connection, sql.SQL("SELECT * FROM weather_monthly"))
+        return _by_key(connection, sql.SQL(warehouse.dataset.sql("SELECT * FROM {weather}_monthly")))
 
 
 def hours_of(warehouse: Warehouse) -> dict[Key, dict[str, Any]]:
     """What the view should hold, by plain SQL over the hours, in double precision."""
     with psycopg.connect(warehouse.url, options="-c TimeZone=Asia/Kolkata") as connection:
-        names = connection.execute("SELECT attname FROM pg_attribute WHERE attrelid = 'weather'::regclass").fetchall()
+        dataset = warehouse.dataset
+        names = connection.execute(
+            "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass", (dataset.table,)
+        ).fetchall()
         columns = [name for (name,) in names if name in BY_COLUMN]
         statistics = sql.SQL(", ").join(
             _of(_OF_A_VARIABLE, column, "mean", "min", "max", "hours") for column in columns
         )
-        found = _by_key(connection, sql.SQL(_STATISTICS).format(columns=statistics))
+        found = _by_key(connection, sql.SQL(dataset.sql(_STATISTICS)).format(columns=statistics))
         for column in _TOTALS.intersection(columns):
-            totals = _by_key(connection, _of(_OF_A_TOTAL, column, "sum", "sum_hours"))
+            totals = _by_key(connection, _of(dataset.sql(_OF_A_TOTAL), column, "sum", "sum_hours"))
             for key, row in found.items():
                 row.update(totals.get(key, {f"{column}_sum": None, f"{column}_sum_hours": 0}))
     for row in found.values():
@@ -60,7 +63,7 @@ def hours_of(warehouse: Warehouse) -> dict[Key, dict[str, Any]]:
     return found
 
 
-def _of(template: LiteralString, column: str, *statistics: str) -> sql.Composed:
+def _of(template: str, column: str, *statistics: str) -> sql.Composed:
     named = {name: sql.Identifier(f"{column}_{name}") for name in statistics}
     return sql.SQL(template).format(sql.Identifier(column), **named)
 

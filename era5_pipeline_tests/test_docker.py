@@ -21,8 +21,8 @@ import psycopg
 import pytest
 
 from era5_pipeline.defs.instance.container_launcher import VERSION_LABEL
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.months import Month
-from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests.cli.test_up import TERMINATE
 from era5_pipeline_tests.docker_stack import IMAGES, SERVICES, docker, inspected, kill, running_stack, wait_for
 
@@ -261,7 +261,7 @@ def test_no_container_of_an_ended_run_is_left(backfilled: Stack) -> None:
 def test_terminating_a_run_in_the_ui_ends_its_container(stack: Stack) -> None:
     # The run waits for the month, which this session has locked.
     with stack.connect("loader", "loader_password") as connection:
-        connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, Month(2021, 1).number))
+        connection.execute("SELECT pg_advisory_lock(%s, %s)", (ERA5.lock_class, Month(2021, 1).number))
         run = stack.web.launch("2021-01-01")
         wait_for(lambda: "is being loaded by" in messages(stack, run), "the run waits for the lock")
         assert run in stack.run_containers()
@@ -274,7 +274,7 @@ def test_terminating_a_run_in_the_ui_ends_its_container(stack: Stack) -> None:
 
 def test_command_in_a_container_is_no_lost_run_until_it_is_killed(stack: Stack) -> None:
     with stack.connect("loader", "loader_password") as connection:
-        connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, Month(2021, 2).number))
+        connection.execute("SELECT pg_advisory_lock(%s, %s)", (ERA5.lock_class, Month(2021, 2).number))
         before = set(runs(stack))
         name = f"{stack.name}-load"
         load = stack.start("run", "--name", name, "--no-TTY", "era5", "load", "--from", "2021-02")

@@ -4,7 +4,7 @@ SELECT count(*),
        md5(string_agg(concat_ws(' ', month, part, state, locations, fingerprint, extract(epoch FROM loaded_at),
                                  confirmed ->> 'fingerprint'),
                       ',' ORDER BY month, part))
-FROM era5.ledger
+FROM {schema}.ledger
 WHERE (%(location_ids)s::int4multirange IS NULL OR location_ids && %(location_ids)s::int4multirange)
   AND (%(first)s::date IS NULL OR month >= %(first)s::date)
   AND (%(last)s::date IS NULL OR month <= %(last)s::date)

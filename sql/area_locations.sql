@@ -2,7 +2,7 @@
 SELECT location_ids, count(*)
 FROM (
     SELECT range_agg(location_ids) * %(location_ids)s::int4multirange AS location_ids
-    FROM era5.ledger
+    FROM {schema}.ledger
     WHERE dropped_at IS NULL AND location_ids && %(location_ids)s::int4multirange
     GROUP BY month
 ) AS of_month

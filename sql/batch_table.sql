@@ -11,25 +11,25 @@ SELECT n.nspname,
        h.range_start, h.range_end,
        (SELECT string_agg(what, ', ') FROM (
            SELECT 'the trigger ' || tgname FROM pg_trigger
-           WHERE tgrelid IN ('weather'::regclass, %(chunk)s::regclass) AND NOT tgisinternal AND tgname <> 'ts_insert_blocker'
+           WHERE tgrelid IN ('{weather}'::regclass, %(chunk)s::regclass) AND NOT tgisinternal AND tgname <> 'ts_insert_blocker'
            UNION
            SELECT 'the constraint ' || conname FROM pg_constraint
-           WHERE (conrelid = 'weather'::regclass AND contype <> 'n') OR confrelid = 'weather'::regclass
+           WHERE (conrelid = '{weather}'::regclass AND contype <> 'n') OR confrelid = '{weather}'::regclass
            UNION
            SELECT 'the unique index ' || indexrelid::regclass FROM pg_index
-           WHERE indrelid = 'weather'::regclass AND indisunique
+           WHERE indrelid = '{weather}'::regclass AND indisunique
            UNION
            SELECT 'NOT NULL of ' || attname FROM pg_attribute
-           WHERE attrelid = 'weather'::regclass AND attnum > 0 AND attnotnull
+           WHERE attrelid = '{weather}'::regclass AND attnum > 0 AND attnotnull
              AND attname NOT IN ('time', 'location_id', 'latitude', 'longitude')
            UNION
            SELECT 'the default of ' || attname FROM pg_attribute
-           WHERE attrelid = 'weather'::regclass AND attnum > 0 AND NOT attisdropped AND atthasdef
+           WHERE attrelid = '{weather}'::regclass AND attnum > 0 AND NOT attisdropped AND atthasdef
            UNION
-           SELECT 'row security' FROM pg_class WHERE oid = 'weather'::regclass AND relrowsecurity
+           SELECT 'row security' FROM pg_class WHERE oid = '{weather}'::regclass AND relrowsecurity
            UNION
            SELECT 'the continuous aggregate ' || view_name FROM timescaledb_information.continuous_aggregates
-           WHERE format('%%I.%%I', hypertable_schema, hypertable_name)::regclass = 'weather'::regclass
+           WHERE format('%%I.%%I', hypertable_schema, hypertable_name)::regclass = '{weather}'::regclass
        ) AS obstacles (what)) AS obstacles
 FROM timescaledb_information.chunks h
 JOIN pg_class c ON c.oid = format('%%I.%%I', h.chunk_schema, h.chunk_name)::regclass

@@ -8,7 +8,7 @@
 SELECT string_agg(int4send(location_id), '') FILTER (WHERE {column} IS NOT NULL),
        string_agg(timestamptz_send(time), '') FILTER (WHERE {column} IS NOT NULL),
        string_agg(float4send({column}), '')
-FROM weather
+FROM {weather}
 WHERE time >= %(start)s
   AND time < %(end)s
   AND location_id BETWEEN %(first_id)s AND %(last_id)s

@@ -13,7 +13,7 @@ WITH part AS (
                             WHEN preliminary_hours ? (facts ->> 'column') THEN 'preliminary'
                             ELSE 'complete' END)
             FROM jsonb_array_elements(columns) AS facts) AS states
-    FROM era5.ledger
+    FROM {schema}.ledger
     WHERE dropped_at IS NULL
 ),
 place_set AS (

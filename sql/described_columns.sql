@@ -3,9 +3,9 @@
 WITH relation AS (
     SELECT c.oid, c.relname::text AS name
     FROM pg_class AS c
-    WHERE c.relname = ANY(%(in_era5)s) AND c.relnamespace = to_regnamespace('era5')
+    WHERE c.relname = ANY(%(in_era5)s) AND c.relnamespace = to_regnamespace('{schema}')
        OR c.relname = ANY(%(beside_weather)s)
-          AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'weather'::regclass)
+          AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = '{weather}'::regclass)
 ), described AS (
     SELECT name, coalesce(obj_description(oid, 'pg_class'), '') AS comment,
            ARRAY(SELECT attname::text FROM pg_attribute

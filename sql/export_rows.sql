@@ -3,7 +3,7 @@
 --
 -- Like box.sql, for several columns; longitudes as in snapshot.sql.
 SELECT string_agg(int4send(location_id), ''), string_agg(timestamptz_send(time), ''), {columns}
-FROM weather
+FROM {weather}
 WHERE time >= %(start)s
   AND time < %(end)s
   AND location_id BETWEEN %(first_id)s AND %(last_id)s

@@ -1,13 +1,13 @@
 -- Code that a change of the warehouse's tables would run with this user's rights although somebody wrote it who has fewer:
 -- functions behind triggers, rules, defaults, constraints, indexes, policies and types of these tables. For a superuser
--- such functions are those of everybody else; for an owner of the schema era5, of everybody who is not one.
+-- such functions are those of everybody else; for an owner of the schema {schema}, of everybody who is not one.
 WITH RECURSIVE trusted AS (
     SELECT oid FROM pg_roles
     WHERE rolsuper OR rolname = current_user
        OR NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
-          AND pg_has_role(oid, (SELECT nspowner FROM pg_namespace WHERE nspname = 'era5'), 'MEMBER')
+          AND pg_has_role(oid, (SELECT nspowner FROM pg_namespace WHERE nspname = '{schema}'), 'MEMBER')
 ), parts AS (
-    SELECT to_regclass('weather')::oid AS oid
+    SELECT to_regclass('{weather}')::oid AS oid
     UNION
     SELECT inhrelid FROM pg_inherits JOIN parts ON inhparent = parts.oid
 ), changed AS (
@@ -15,7 +15,7 @@ WITH RECURSIVE trusted AS (
     UNION
     SELECT oid FROM pg_class
     WHERE relkind IN ('r', 'p') AND relnamespace = ANY (ARRAY[
-        to_regnamespace('era5'), to_regnamespace('era5_loads'), to_regnamespace('_timescaledb_internal')
+        to_regnamespace('{schema}'), to_regnamespace('{schema}_loads'), to_regnamespace('_timescaledb_internal')
     ]::oid[])
     UNION
     SELECT unnest(ARRAY[to_regclass('public.iceberg_tables'), to_regclass('public.iceberg_namespace_properties')]::oid[])

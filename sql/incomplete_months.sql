@@ -1,6 +1,6 @@
 -- By the ledger: the months of a range in which a part with any of these locations lacks hours or values.
 SELECT DISTINCT month
-FROM era5.ledger
+FROM {schema}.ledger
 WHERE dropped_at IS NULL
   AND state = 'incomplete'
   AND month BETWEEN %(first)s AND %(last)s

@@ -23,4 +23,4 @@ CREATE TABLE IF NOT EXISTS public.iceberg_namespace_properties (
 
 COMMENT ON TABLE public.iceberg_namespace_properties IS 'Namespaces of Iceberg tables';
 
-INSERT INTO public.iceberg_namespace_properties VALUES ('era5', 'era5', 'exists', 'true') ON CONFLICT DO NOTHING;
+INSERT INTO public.iceberg_namespace_properties VALUES ('era5', '{schema}', 'exists', 'true') ON CONFLICT DO NOTHING;

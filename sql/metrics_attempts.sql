@@ -1,4 +1,4 @@
 -- Number of attempts to load a month by outcome, as in attempt_outcome.sql.
 SELECT {outcome}, count(*)
-FROM era5.load_attempt a
+FROM {schema}.load_attempt a
 GROUP BY 1

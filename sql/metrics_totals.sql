@@ -3,6 +3,6 @@
 SELECT coalesce(sum(raw_bytes) FILTER (WHERE dropped_at IS NULL), 0)::bigint,
        coalesce(sum(flat_bytes) FILTER (WHERE dropped_at IS NULL), 0)::bigint,
        extract(epoch FROM greatest(
-           max(checked_at), (SELECT max(finished_at) FROM era5.load_attempt WHERE outcome = 'loaded')
+           max(checked_at), (SELECT max(finished_at) FROM {schema}.load_attempt WHERE outcome = 'loaded')
        ))::float8
-FROM era5.ledger
+FROM {schema}.ledger

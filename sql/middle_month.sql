@@ -2,7 +2,7 @@
 SELECT count(*), percentile_disc(0.5) WITHIN GROUP (ORDER BY month)::timestamp AT TIME ZONE 'UTC'
 FROM (
     SELECT DISTINCT month
-    FROM era5.ledger
+    FROM {schema}.ledger
     WHERE dropped_at IS NULL
       AND month >= date_trunc('month', coalesce(%(start)s::timestamptz AT TIME ZONE 'UTC', '-infinity'))
       AND month < coalesce(%(end)s::timestamptz AT TIME ZONE 'UTC', 'infinity')

@@ -3,10 +3,10 @@
 WITH postgis AS (
     SELECT nspname::text AS schema FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'postgis'
 ), own AS (
-    SELECT oid FROM (VALUES ('era5.land'), ('era5.location')) AS relation (name)
+    SELECT oid FROM (VALUES ('{schema}.land'), ('{schema}.location')) AS relation (name)
     CROSS JOIN LATERAL CAST(to_regclass(name) AS oid) AS oid
 )
-SELECT to_regprocedure('era5.nearest(double precision, double precision)') IS NOT NULL
+SELECT to_regprocedure('{schema}.nearest(double precision, double precision)') IS NOT NULL
            AND NOT EXISTS (SELECT FROM own WHERE oid IS NULL OR obj_description(oid, 'pg_class') IS NULL)
            AND NOT EXISTS (
                SELECT FROM own JOIN pg_attribute ON attrelid = oid AND attnum > 0 AND NOT attisdropped
@@ -15,7 +15,7 @@ SELECT to_regprocedure('era5.nearest(double precision, double precision)') IS NO
            AND (
                NOT EXISTS (SELECT FROM postgis)
                OR EXISTS (
-                   SELECT FROM pg_attribute WHERE attrelid = to_regclass('era5.location') AND attname = 'geom'
+                   SELECT FROM pg_attribute WHERE attrelid = to_regclass('{schema}.location') AND attname = 'geom'
                )
            ),
        (SELECT schema FROM postgis)

@@ -6,10 +6,10 @@ WITH held AS (
            sum(rows) FILTER (WHERE dropped_at IS NULL)::bigint AS rows,
            bool_or(version IN ('preliminary', 'mixed')) FILTER (WHERE dropped_at IS NULL) AS is_preliminary,
            true AS was_loaded
-    FROM era5.ledger GROUP BY month
+    FROM {schema}.ledger GROUP BY month
 ), attempt AS (
     SELECT DISTINCT ON (month) month, {outcome} AS outcome, started_at, finished_at, error
-    FROM era5.load_attempt a ORDER BY month, id DESC
+    FROM {schema}.load_attempt a ORDER BY month, id DESC
 )
 SELECT month,
        CASE WHEN is_complete THEN 'loaded'

@@ -1,6 +1,6 @@
 -- Which of these months have hours but no monthly summaries, in a part with any of the locations (NULL: in any part).
 SELECT DISTINCT month
-FROM era5.ledger
+FROM {schema}.ledger
 WHERE dropped_at IS NULL
   AND NOT has_summaries
   AND month = ANY(%(months)s::date[])

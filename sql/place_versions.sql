@@ -20,7 +20,7 @@ SELECT month,
        CASE WHEN confirmed IS NOT NULL
                  AND (%(columns)s::text[] IS NULL OR confirmed -> 'quanta' ?| %(columns)s::text[])
             THEN jsonb_build_array(confirmed -> 'source', confirmed -> 'snapshot') END AS confirmed
-FROM era5.ledger
+FROM {schema}.ledger
 WHERE dropped_at IS NULL
   AND (%(location_ids)s::int4multirange IS NULL OR location_ids && %(location_ids)s::int4multirange)
   AND month >= coalesce(%(first)s::date, '-infinity')

@@ -1,11 +1,11 @@
 -- Version 2: values that the Climate Data Store interpolated between its grid points, for areas that begin between them.
 
-ALTER TABLE era5.ledger ADD COLUMN interpolated jsonb;
+ALTER TABLE {schema}.ledger ADD COLUMN interpolated jsonb;
 
-COMMENT ON COLUMN era5.ledger.interpolated IS
+COMMENT ON COLUMN {schema}.ledger.interpolated IS
     'How far the values'' points lie from their locations, in degrees {"north", "east"}; NULL: values on the grid';
 
-CREATE OR REPLACE VIEW era5.month AS
+CREATE OR REPLACE VIEW {schema}.month AS
 SELECT month,
        CASE WHEN bool_and(state = 'loaded') THEN 'loaded' ELSE 'incomplete' END AS state,
        count(*) AS parts,
@@ -15,15 +15,15 @@ SELECT month,
        min(hours) AS hours_min,
        max(hours_expected) AS hours_expected,
        (SELECT string_agg(DISTINCT name, ', ' ORDER BY name)
-        FROM era5.ledger AS part
+        FROM {schema}.ledger AS part
         CROSS JOIN LATERAL (SELECT part.source AS name
                             UNION SELECT added ->> 'source' FROM jsonb_array_elements(part.additions) AS added) AS own
         WHERE part.month = ledger.month AND part.dropped_at IS NULL) AS sources,
        string_agg(DISTINCT version, ', ' ORDER BY version) AS versions,
        max(loaded_at) AS loaded_at,
        count(interpolated) AS interpolated
-FROM era5.ledger
+FROM {schema}.ledger
 WHERE dropped_at IS NULL
 GROUP BY month;
 
-COMMENT ON COLUMN era5.month.interpolated IS 'Number of parts with values that the store interpolated between grid points';
+COMMENT ON COLUMN {schema}.month.interpolated IS 'Number of parts with values that the store interpolated between grid points';

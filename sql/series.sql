@@ -4,7 +4,7 @@
 -- a server message, and a Python object for each number: most of the time of a long series. NULL becomes NaN, because
 -- string_agg omits NULL. The planner sees the bounds as constants, so that it excludes the months outside them.
 SELECT string_agg(timestamptz_send(time), ''), {columns}
-FROM weather
+FROM {weather}
 WHERE location_id = %(location_id)s
   AND time >= coalesce(%(start)s::timestamptz, '-infinity')
   AND time < coalesce(%(end)s::timestamptz, 'infinity')

@@ -5,8 +5,8 @@
 -- reaches the scan of the hours. A day is computed from its hours, so a condition on the day does not: hence the
 -- function.
 SELECT location_id,
-       ((location_id - 1) / 1440 * 0.25 - 90)::real AS latitude,
-       ((location_id - 1) % 1440 * 0.25 - 179.75)::real AS longitude,
+       ((location_id - 1) / {grid_columns} * {step} - 90)::real AS latitude,
+       ((location_id - 1) % {grid_columns} * {step} - {west})::real AS longitude,
        day,
        hours,
        wind_speed_10m_mean,
@@ -31,7 +31,7 @@ FROM (
                avg({speed}) AS wind_speed_10m_mean,
                max({speed})::real AS wind_speed_10m_max,
                {aggregates}
-        FROM {weather}{hourly}
+        FROM {weather_table}{hourly}
         GROUP BY location_id, (time AT TIME ZONE 'UTC')::date
     ) AS of_day
     WINDOW by_day AS (PARTITION BY location_id ORDER BY day)

@@ -2,8 +2,8 @@
 -- next month. If a query asks for no total, the planner omits the table of last hours.
 CREATE OR REPLACE VIEW {view} AS
 SELECT s.location_id,
-       ((s.location_id - 1) / 1440 * 0.25 - 90)::real AS latitude,
-       ((s.location_id - 1) % 1440 * 0.25 - 179.75)::real AS longitude,
+       ((s.location_id - 1) / {grid_columns} * {step} - 90)::real AS latitude,
+       ((s.location_id - 1) % {grid_columns} * {step} - {west})::real AS longitude,
        s.month,
        (extract(day FROM s.month + interval '1 month' - interval '1 day') * 24)::smallint AS month_hours,
        s.wind_speed_10m_mean,
@@ -13,12 +13,12 @@ SELECT s.location_id,
                  + CASE WHEN s.zonal_wind_10m_mean > 0 THEN 360 ELSE 0 END
        END AS wind_direction_10m_prevailing,
        {columns}
-FROM era5.monthly_summary AS s
-LEFT JOIN era5.monthly_last_hour AS n ON n.month = s.month AND n.location_id = s.location_id;
+FROM {schema}.monthly_summary AS s
+LEFT JOIN {schema}.monthly_last_hour AS n ON n.month = s.month AND n.location_id = s.location_id;
 
 COMMENT ON VIEW {view} IS
-    'ERA5 by month: one row for each location and calendar month (UTC), of the hours in weather. NULL: the files lack the variable';
-COMMENT ON COLUMN {view}.location_id IS 'Number of the grid point, as in weather: era5.at(latitude, longitude)';
+    '{dataset} by month: one row for each location and calendar month (UTC), of the hours in {weather}. NULL: the files lack the variable';
+COMMENT ON COLUMN {view}.location_id IS 'Number of the grid point, as in {weather}: {schema}.at(latitude, longitude)';
 COMMENT ON COLUMN {view}.latitude IS 'Degrees north. To find a place, location_id is faster';
 COMMENT ON COLUMN {view}.longitude IS 'Degrees east. To find a place, location_id is faster';
 COMMENT ON COLUMN {view}.month IS 'First day of the month';

@@ -37,10 +37,10 @@ ALTER TABLE {table}
 
 COMMENT ON TABLE {table} IS
     'Trends and normals at each place, written by era5 climate --everywhere --save: as they were at computed_at';
-COMMENT ON COLUMN {table}.location_id IS 'Number of the grid point, as in weather';
+COMMENT ON COLUMN {table}.location_id IS 'Number of the grid point, as in {weather}';
 COMMENT ON COLUMN {table}.latitude IS 'Degrees north';
 COMMENT ON COLUMN {table}.longitude IS 'Degrees east';
-COMMENT ON COLUMN {table}.variable IS 'Column of weather that the numbers are of';
+COMMENT ON COLUMN {table}.variable IS 'Column of {weather} that the numbers are of';
 COMMENT ON COLUMN {table}.statistic IS 'What a year has of its hours: their mean or, of totals, their sum';
 COMMENT ON COLUMN {table}.part IS 'Part of each year: year, a season (DJF, MAM, JJA, SON) or a month (01 to 12), UTC';
 COMMENT ON COLUMN {table}.unit IS 'Unit of normal; of slope, low and high per decade';
@@ -63,4 +63,4 @@ COMMENT ON COLUMN {table}.baseline_years IS 'Complete years of the baseline';
 COMMENT ON COLUMN {table}.normal IS 'Mean over the complete years of the baseline; NULL with fewer than 10';
 COMMENT ON COLUMN {table}.computed_at IS 'When the row was written';
 COMMENT ON COLUMN {table}.version IS
-    'Version of ERA5 of all hours of the answer: final, preliminary, mixed, unknown; generated or partly generated: then low and high are NULL'
+    'Version of {dataset} of all hours of the answer: final, preliminary, mixed, unknown; generated or partly generated: then low and high are NULL'

@@ -112,16 +112,18 @@ def drop(
 def _require_lake_if_there_is_one(connection: "psycopg.Connection[Any]", *, force: bool) -> None:
     """Refuse to leave the months in a lake that the settings do not name (`UsageError`), unless forced."""
     from era5_pipeline.lake.pointer import address_of, metadata_file
+    from era5_pipeline.postgres.dataset_connection import dataset_of
 
     file = metadata_file(connection)
     if file is None:
         return
+    address = address_of(file, dataset_of(connection))
     if not force:
         raise UsageError(
-            f"this database has a lake at {address_of(file)}, and ERA5_LAKE is unset: its months would stay there",
-            remedy=f"Set ERA5_LAKE={address_of(file)}; or add --force to remove them from the table alone.",
+            f"this database has a lake at {address}, and ERA5_LAKE is unset: its months would stay there",
+            remedy=f"Set ERA5_LAKE={address}; or add --force to remove them from the table alone.",
         )
-    typer.echo(f"the lake at {address_of(file)} keeps what it has: ERA5_LAKE is unset", err=True)
+    typer.echo(f"the lake at {address} keeps what it has: ERA5_LAKE is unset", err=True)
 
 
 def _show(going: "Sequence[DroppedMonth]", verb: str) -> None:

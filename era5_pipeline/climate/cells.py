@@ -16,6 +16,7 @@ from era5_pipeline.climate.trends import trends_of_years
 from era5_pipeline.climate.years import MOST_MISSING_HOURS
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import GridWindow
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.fetch import fetch_packed, table_required, value_of
 from era5_pipeline.read.held import EVERYWHERE
 from era5_pipeline.read.missing import SUMMARIES_REMEDY
@@ -87,7 +88,7 @@ def read_day(
 ) -> CellValues:
     """A statistic of the hours of a day in UTC, at each location of an area."""
     start, end = hours_of_day(variable, day)
-    query = sql.SQL(read_sql("cells_of_hours")).format(
+    query = sql.SQL(read_sql("cells_of_hours", dataset_of(connection))).format(
         aggregate=sql.SQL(_AGGREGATES[statistic]), column=value_of(variable.column)
     )
     with table_required():
@@ -115,7 +116,7 @@ def _read_month(
     statistic: CellStatistic,
     area: Area | None,
 ) -> CellValues:
-    query = sql.SQL(read_sql("cells_of_month")).format(
+    query = sql.SQL(read_sql("cells_of_month", dataset_of(connection))).format(
         column=sql.Identifier(f"{variable.column}_{statistic}"),
         hours=sql.Identifier(f"{variable.column}_{'sum_hours' if statistic == 'sum' else 'hours'}"),
     )

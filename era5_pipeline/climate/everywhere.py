@@ -31,6 +31,7 @@ from era5_pipeline.model.grid import N_LONGITUDES, latitudes_of, longitudes_of
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.package_version import __version__
 from era5_pipeline.model.words import pip_install
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.roles import grant_to_table_readers, transfer_to_table_owner, weather_schema
 from era5_pipeline.read.credit import UNKNOWN_ORIGIN, read_origin
 from era5_pipeline.read.fetch import fetch_packed, nothing_loaded
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.climate.answer import YearSpan
     from era5_pipeline.climate.question import CellStatistic, YearPart
+    from era5_pipeline.lake.catalog import LakePlace
     from era5_pipeline.lake.months import Lake
     from era5_pipeline.lake.read import LakeFile
     from era5_pipeline.model.grid import Area
@@ -177,7 +179,9 @@ def answers_of_warehouse(connection: psycopg.Connection[Any], question: Everywhe
     """Compute the rows of the answer, block by block."""
     blocks = blocks_of(asked_locations(connection, question.area))
     value, hours = (f"{question.variable.column}_{name}" for name in _STATISTIC_COLUMNS[question.statistic])
-    query = sql.SQL(read_sql("cells_of_months")).format(column=sql.Identifier(value), hours=sql.Identifier(hours))
+    query = sql.SQL(read_sql("cells_of_months", dataset_of(connection))).format(
+        column=sql.Identifier(value), hours=sql.Identifier(hours)
+    )
     first, last = (date(number // 12, number % 12 + 1, 1) for number in (question.months[0], question.months[-1]))
     for number, ids in enumerate(blocks):
         with summaries_required(question.variable):
@@ -199,7 +203,7 @@ class LakeTask:
     """A block of places to compute from files of the lake, for a process that may be on another machine."""
 
     question: EverywhereQuestion
-    address: str
+    place: LakePlace
     ids: IdArray
     files: tuple[LakeFile, ...]
     version: str = __version__
@@ -216,7 +220,7 @@ def lake_tasks(connection: psycopg.Connection[Any], lake: Lake, question: Everyw
     for ids in blocks_of(asked_locations(connection, question.area)):
         own = tuple(file for file in files if file.last_id >= ids[0] and file.first_id <= ids[-1])
         if own:
-            tasks.append(LakeTask(question, lake.place.address, ids, own))
+            tasks.append(LakeTask(question, lake.place, ids, own))
     if not tasks:
         raise NoDataError(
             f"the lake {lake.place.address} has no months of these places and years",
@@ -239,7 +243,7 @@ def compute(task: LakeTask) -> pa.Table:
     by_sum = question.statistic == "sum"
     sums = MonthlySums(question.months, task.ids)
     columns = [column, "time"] if by_sum else [column]
-    for file, rows in read_rows(task.address, task.files, int(task.ids[0]), int(task.ids[-1]), columns):
+    for file, rows in read_rows(task.place, task.files, int(task.ids[0]), int(task.ids[-1]), columns):
         if column not in rows.column_names:
             continue
         ids = rows.column("location_id").to_numpy()
@@ -379,7 +383,6 @@ def _finished(context: SparkContext) -> int:
     return sum(stage.numCompletedTasks for stage in stages if stage is not None)
 
 
-_TABLE = sql.Identifier("weather_trend")
 _ROWS_AT_ONCE = 65_536
 
 
@@ -448,17 +451,18 @@ def ensure_table(connection: psycopg.Connection[Any], *, creates: bool = False) 
 
     With `creates`, create it if it is missing. To be called in a transaction.
     """
-    table = sql.SQL("{}.{}").format(sql.Identifier(weather_schema(connection)), _TABLE)
+    name = f"{dataset_of(connection).table}_trend"
+    table = sql.SQL("{}.{}").format(sql.Identifier(weather_schema(connection)), sql.Identifier(name))
     held = connection.execute(
         "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
         (table.as_string(connection),),
     ).fetchall()
     if (held or creates) and not set(COLUMNS) <= {name for (name,) in held}:
         try:
-            connection.execute(sql.SQL(read_sql("weather_trend")).format(table=table))
+            connection.execute(sql.SQL(read_sql("weather_trend", dataset_of(connection))).format(table=table))
         except errors.UndefinedColumn as error:
             raise ServerUnsuitableError(
-                f"the table weather_trend is none of this program: {error.diag.message_primary}",
+                f"the table {name} is none of this program: {error.diag.message_primary}",
                 remedy="Give it another name: ALTER TABLE ... RENAME TO.",
             ) from None
         transfer_to_table_owner(connection, table, "TABLE")

@@ -33,6 +33,7 @@ from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import from_datetime64
 from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.credit import origin_of, sample_notice
 from era5_pipeline.read.fetch import fetch_array, nothing_loaded
 from era5_pipeline.read.fields import Series
@@ -172,7 +173,9 @@ def locations_of_area(connection: Connection, area: Area) -> LocationSet:
     """The locations of an area that most months have, so that all hours are means of the same locations."""
     asked = LocationSet.of_area(area)
     try:
-        rows = connection.execute(read_sql("area_locations"), {"location_ids": asked.multirange}).fetchall()
+        rows = connection.execute(
+            read_sql("area_locations", dataset_of(connection)), {"location_ids": asked.multirange}
+        ).fetchall()
     except NO_LEDGER:
         rows = []
     sets = [(months, LocationSet(tuple((run.lower, run.upper) for run in runs))) for runs, months in rows]
@@ -203,7 +206,7 @@ def hours_of_area(
             sql.Identifier(ZONAL), sql.Identifier(MERIDIONAL)
         )
     rows = np.unique((locations.ids() - 1) // N_LONGITUDES)
-    query = sql.SQL(read_sql("area_hours")).format(
+    query = sql.SQL(read_sql("area_hours", dataset_of(connection))).format(
         columns=sql.SQL(", ").join(
             sql.SQL(
                 "coalesce(CASE WHEN count({0}) = %(points)s THEN sum({0} * weight) / sum(weight) END, 'NaN')"

@@ -18,6 +18,7 @@ from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY
 from era5_pipeline.model.times import as_datetime64, hours_of_month, time_of
 from era5_pipeline.model.variables import in_table_order
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.boxes import hour_range, read_box_contents
 from era5_pipeline.read.credit import origin_of
 from era5_pipeline.read.fields import Series
@@ -266,8 +267,10 @@ def _range_of_rows(
 ) -> tuple[datetime, datetime]:
     """First hour, and the one after the last, of a place, for a table without a ledger."""
     row = connection.execute(
-        "SELECT min(time), max(time) FROM weather WHERE location_id = %(id)s AND time >= coalesce("
-        "%(start)s::timestamptz, '-infinity') AND time < coalesce(%(end)s::timestamptz, 'infinity')",
+        dataset_of(connection).sql(
+            "SELECT min(time), max(time) FROM {weather} WHERE location_id = %(id)s AND time >= coalesce("
+            "%(start)s::timestamptz, '-infinity') AND time < coalesce(%(end)s::timestamptz, 'infinity')"
+        ),
         {"id": asked.cell.location.location_id, "start": start, "end": end},
     ).fetchone()
     if row is None or row[0] is None:
@@ -280,7 +283,7 @@ def read_state(connection: psycopg.Connection[Any], wanted: LocationSet, first: 
     """The state of the table in these months and locations; None without a ledger."""
     parameters = {"location_ids": wanted.multirange, "first": first.start.date(), "last": last.start.date()}
     try:
-        rows = connection.execute(read_sql("export_state"), parameters).fetchall()
+        rows = connection.execute(read_sql("export_state", dataset_of(connection)), parameters).fetchall()
     except NO_LEDGER:
         return None
     return {(Month(day.year, day.month), part): (loaded_at, count) for day, part, loaded_at, count in rows}

@@ -10,6 +10,7 @@ from psycopg import sql
 
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import SECONDS_PER_HOUR, hours_of_month, time_of
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.fetch import fetch_packed, packed, since_1970, table_required
 from era5_pipeline.runtime.project_files import read_sql
 
@@ -169,7 +170,9 @@ def _fill(
 ) -> None:
     """Write the values of a part of the window into `values`."""
     parameters = {"start": time_of(hours.start), "end": time_of(hours.stop), **part.parameters}
-    query = sql.SQL(read_sql("export_rows")).format(columns=sql.SQL(", ").join(map(packed, values)))
+    query = sql.SQL(read_sql("export_rows", dataset_of(connection))).format(
+        columns=sql.SQL(", ").join(map(packed, values))
+    )
     with table_required():
         ids, times, *found = fetch_packed(connection, query, parameters, ("i4", "i8", *["f4"] * len(values)))
     rows, columns = window.positions(ids)

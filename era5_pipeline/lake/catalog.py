@@ -42,8 +42,9 @@ from typing_extensions import override
 
 from era5_pipeline.flat.bands import BAND_LOCATIONS
 from era5_pipeline.flat.formats import KEYS, field_id
-from era5_pipeline.lake.pointer import POINTER, address_of, metadata_file, note_unused
+from era5_pipeline.lake.pointer import CATALOG, address_of, ensure_namespace, metadata_file, note_unused, pointer_of
 from era5_pipeline.lake.snapshots import superfluous
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import StoreError, TransientError, UsageError, disk_remedy
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.runtime.object_store import S3Address, is_s3
@@ -58,18 +59,18 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Identifier
 
+    from era5_pipeline.model.dataset import Dataset
+
 
 # A property of our own, for `LakeFileIO`.
 _CA_FILE = "era5.s3.ca-file"
 # How the names of metadata files end.
 METADATA = ".metadata.json"
-CATALOG, NAMESPACE, TABLE = POINTER
-IDENTIFIER = (NAMESPACE, TABLE)
 _KEY_DOCS = {
     "time": "Hour in UTC: of instantaneous values the time, of accumulations the end",
-    "location_id": "Number of the grid point: 1 to 1,038,240, from south-west to north-east",
+    "location_id": "Number of the grid point: 1 to {locations:,}, from south-west to north-east",
     "latitude": "Degrees north",
-    "longitude": "Degrees east, -179.75 to 180",
+    "longitude": "Degrees east, {west:.10g} to 180",
 }
 _KEY_TYPES = {"time": TimestamptzType(), "location_id": IntegerType()}
 # Partition fields count from 1000 by Iceberg's rules; their names are those that its other writers would choose.
@@ -94,10 +95,12 @@ _PROPERTIES = {
 }
 
 
-def schema_of_table(columns: Iterable[str], schema_id: int = 0) -> Schema:
+def schema_of_table(columns: Iterable[str], schema_id: int = 0, dataset: Dataset = ERA5) -> Schema:
     """The schema of the table with these variables: names, units in the comments, and numbers that never change."""
+    grid = dataset.grid
+    docs = {name: doc.format(locations=grid.locations, west=grid.west_degrees) for name, doc in _KEY_DOCS.items()}
     keys = (
-        NestedField(field_id(name), name, _KEY_TYPES.get(name, FloatType()), required=True, doc=_KEY_DOCS[name])
+        NestedField(field_id(name), name, _KEY_TYPES.get(name, FloatType()), required=True, doc=docs[name])
         for name in KEYS
     )
     variables = (
@@ -113,9 +116,9 @@ def schema_of_table(columns: Iterable[str], schema_id: int = 0) -> Schema:
     return Schema(*keys, *variables, schema_id=schema_id)
 
 
-def new_metadata(location: str) -> TableMetadata:
+def new_metadata(location: str, dataset: Dataset = ERA5) -> TableMetadata:
     """The metadata of an empty table at this location, without variables."""
-    schema = schema_of_table(())
+    schema = schema_of_table((), dataset=dataset)
     return TableMetadataV2(
         location=location,
         table_uuid=uuid.uuid4(),
@@ -133,15 +136,21 @@ def new_metadata(location: str) -> TableMetadata:
 
 @dataclass(frozen=True)
 class LakePlace:
-    """Where the lake is: a folder or `s3://bucket/prefix`; the table is below it."""
+    """Where the lake is: a folder or `s3://bucket/prefix`; the table of the data set is below it."""
 
     address: str
+    dataset: Dataset = ERA5
+
+    @property
+    def identifier(self) -> tuple[str, str]:
+        """The names of namespace and table."""
+        return pointer_of(self.dataset)[1:]
 
     @property
     def location(self) -> str:
         """The table's location, as its metadata has it; the same however many slashes the address has."""
         address = str(S3Address.parse(self.address)) if is_s3(self.address) else self.address.rstrip("/")
-        return f"{address}/{TABLE}"
+        return f"{address}/{self.dataset.table}"
 
     @property
     def properties(self) -> dict[str, str]:
@@ -181,23 +190,25 @@ def _named(metadata: TableMetadata, location: str) -> set[str]:
     return {location, *(entry.metadata_file for entry in metadata.metadata_log), *lists}
 
 
-def _start_again(address: str) -> str:
+def _start_again(place: LakePlace) -> str:
+    others = "" if place.dataset == ERA5 else f" AND table_name = '{place.dataset.table}'"
     return (
-        f"Put it back from a copy of {address}. Without one, start the lake again: in the database, DELETE FROM "
-        f"public.iceberg_tables WHERE catalog_name = '{CATALOG}'; then set ERA5_LAKE to an empty folder or prefix, and "
-        "run era5 load for the months of era5 status."
+        f"Put it back from a copy of {place.address}. Without one, start the lake again: in the database, DELETE "
+        f"FROM public.iceberg_tables WHERE catalog_name = '{CATALOG}'{others}; then set ERA5_LAKE to an empty folder "
+        "or prefix, and run era5 load for the months of era5 status."
     )
 
 
 @contextmanager
-def lake_errors(address: str) -> Iterator[None]:
+def lake_errors(place: LakePlace) -> Iterator[None]:
     """Translate errors of the lake's files."""
+    address = place.address
     try:
         if is_s3(address):
-            with s3_errors(f"the lake {address}"), _bad_files(address):
+            with s3_errors(f"the lake {address}"), _bad_files(place):
                 yield
         else:
-            with _bad_files(address):
+            with _bad_files(place):
                 yield
     except (StoreError, TransientError) as error:
         # The store of files has the same errors, and another name.
@@ -210,15 +221,16 @@ def lake_errors(address: str) -> Iterator[None]:
 
 
 @contextmanager
-def _bad_files(address: str) -> Iterator[None]:
+def _bad_files(place: LakePlace) -> Iterator[None]:
     """Say how to go on without a file of the lake, which is lost or cannot be parsed."""
+    address = place.address
     try:
         yield
     except FileNotFoundError as error:
-        folder = f"{address.removeprefix('s3://').rstrip('/')}/{TABLE}/"
+        folder = f"{address.removeprefix('s3://').rstrip('/')}/{place.dataset.table}/"
         if folder not in str(error):
             raise
-        remedy = _start_again(address)
+        remedy = _start_again(place)
         if f"{folder}data/" in str(error):
             remedy = "era5 lake verify names the months that lack files, and how to repair them."
         raise StoreError(f"a file of the lake {address} is lost: {error}", remedy=remedy) from error
@@ -226,7 +238,7 @@ def _bad_files(address: str) -> Iterator[None]:
         location = None if isinstance(error, OSError | MemoryError) else _parsed_manifest(error)
         if location is None:
             raise
-        raise StoreError(f"the lake's file {location} is damaged", remedy=_start_again(address)) from error
+        raise StoreError(f"the lake's file {location} is damaged", remedy=_start_again(place)) from error
 
 
 def _parsed_manifest(error: Exception) -> str | None:
@@ -287,7 +299,7 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
         """The newest metadata file; None without a table. `locked`: no other session replaces it until the end."""
         location = metadata_file(self._connection, locked=locked)
         if location is not None and location.rpartition("/metadata/")[0] != self._place.location:
-            address = address_of(location)
+            address = address_of(location, self._place.dataset)
             raise UsageError(
                 f"the lake of this database is at {address}, and ERA5_LAKE is {self._place.address}",
                 remedy=f"Set ERA5_LAKE={address}, by this very path; or set ERA5_DATABASE_URL to the database of the "
@@ -298,7 +310,7 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
     def ensure_table(self) -> None:
         """Create the table, without variables, unless it exists."""
         if self.location_of_metadata() is None:
-            with lake_errors(self._place.address):
+            with lake_errors(self._place):
                 _require_no_other_table(self._place)
             self._create()
 
@@ -310,41 +322,42 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
         if self.location_of_metadata(locked=True) is None:
             self.ensure_table()
             self.location_of_metadata(locked=True)
-        with lake_errors(self._place.address):
-            table = self.load_table(IDENTIFIER)
+        with lake_errors(self._place):
+            table = self.load_table(self._place.identifier)
             held = {field.name for field in table.schema().fields}
             wanted = {*held, *columns} - set(KEYS)
             if not wanted <= held:
                 newest = max(schema.schema_id for schema in table.metadata.schemas)
-                schema = schema_of_table(wanted, newest + 1)
+                schema = schema_of_table(wanted, newest + 1, self._place.dataset)
                 with table.transaction() as change:
                     change._apply((AddSchemaUpdate(schema_=schema), SetCurrentSchemaUpdate(schema_id=-1)))
         return table
 
     def _create(self) -> None:
-        metadata = new_metadata(self._place.location)
+        metadata = new_metadata(self._place.location, self._place.dataset)
         path = load_location_provider(metadata.location, metadata.properties).new_table_metadata_file_location()
-        with lake_errors(self._place.address):
+        with lake_errors(self._place):
             self._write_metadata(metadata, load_file_io(self.properties, path), path)
+        ensure_namespace(self._connection)
         self._connection.execute(
             "INSERT INTO public.iceberg_tables VALUES (%s, %s, %s, %s, NULL, 'TABLE') ON CONFLICT DO NOTHING",
-            (CATALOG, *IDENTIFIER, path),
+            (CATALOG, *self._place.identifier, path),
         )
 
     @override
     def load_table(self, identifier: str | Identifier) -> Table:
         """Open the table as the connection sees it."""
         location = self.location_of_metadata()
-        if location is None or Catalog.identifier_to_tuple(identifier) != IDENTIFIER:
+        if location is None or Catalog.identifier_to_tuple(identifier) != self._place.identifier:
             raise NoSuchTableError(f"there is no table {identifier}")
         io = load_file_io(self.properties, location)
         try:
             metadata = FromInputFile.table_metadata(io.new_input(location))
         except (ValueError, ValidationError) as error:
             raise StoreError(
-                f"the lake's metadata file {location} is damaged", remedy=_start_again(self._place.address)
+                f"the lake's metadata file {location} is damaged", remedy=_start_again(self._place)
             ) from error
-        return Table(IDENTIFIER, metadata, location, io, self)
+        return Table(self._place.identifier, metadata, location, io, self)
 
     @override
     def commit_table(
@@ -360,7 +373,7 @@ class WarehouseCatalog(NoopCatalog, MetastoreCatalog):
         replaced = self._connection.execute(
             "UPDATE public.iceberg_tables SET metadata_location = %s, previous_metadata_location = metadata_location "
             "WHERE (catalog_name, table_namespace, table_name, metadata_location) = (%s, %s, %s, %s)",
-            (staged.metadata_location, CATALOG, *IDENTIFIER, current.metadata_location),
+            (staged.metadata_location, CATALOG, *self._place.identifier, current.metadata_location),
         )
         if replaced.rowcount != 1:
             raise CommitFailedException("the table was changed meanwhile")

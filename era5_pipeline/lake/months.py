@@ -25,15 +25,17 @@ from pyiceberg.types import IntegerType
 
 from era5_pipeline.flat.bands import BandSink, band_of
 from era5_pipeline.flat.formats import KEYS, field_id, parquet_sink, schema_of
-from era5_pipeline.lake.catalog import IDENTIFIER, TABLE, LakePlace, WarehouseCatalog, lake_errors
+from era5_pipeline.lake.catalog import LakePlace, WarehouseCatalog, lake_errors
 from era5_pipeline.lake.commits import Committed, StagedFile, commit_files
 from era5_pipeline.lake.pointer import followers, metadata_file, prepare, remember_follower, take_unused
 from era5_pipeline.lake.rest_catalog import RestFollower
 from era5_pipeline.lake.snapshots import FINGERPRINT, INTERPOLATED, ORIGIN, SOURCE, SOURCE_SNAPSHOT, VERSION
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import Era5Error, StoreError, TransientError, UsageError
 from era5_pipeline.model.grid import N_LOCATIONS
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.files import temporary_folder
@@ -51,11 +53,12 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.lake.rest_catalog import Published
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
 
-_PUBLISH_LOCK = "hashtextextended('era5.lake.publish', 0)"
+_PUBLISH_LOCK = "hashtextextended('{schema}.lake.publish', 0)"
 _PUBLISH_SECONDS = 120
 _LOCATION = field_id("location_id")
 # What PyArrow says of Parquet files that are damaged.
@@ -78,7 +81,7 @@ class Lake:
     follower: RestFollower | None = None
 
     @classmethod
-    def of(cls, settings: Settings) -> Lake:
+    def of(cls, settings: Settings, dataset: Dataset = ERA5) -> Lake:
         """The lake that the settings name."""
         address = settings.lake_address
         if address is None:
@@ -88,15 +91,15 @@ class Lake:
             )
         store = open_store(address, settings.store_patience_seconds)
         catalog = settings.lake_catalog
-        follower = None if catalog is None else RestFollower(catalog, settings.lake_catalog_token_file)
-        return cls(LakePlace(address), store, settings.home, follower)
+        follower = None if catalog is None else RestFollower(catalog, settings.lake_catalog_token_file, dataset=dataset)
+        return cls(LakePlace(address, dataset), store, settings.home, follower)
 
     def require(self, connection: psycopg.Connection[Any]) -> None:
         """Create the catalog and the table, if they do not exist; require that the folder or bucket can be read.
 
         The empty table is there before its first files: so files without a table are always another database's.
         """
-        with lake_errors(self.place.address):
+        with lake_errors(self.place):
             self.store.require()
         prepare(connection)
         WarehouseCatalog(connection, self.place).ensure_table()
@@ -106,14 +109,14 @@ class Lake:
         catalog = WarehouseCatalog(connection, self.place)
         if catalog.location_of_metadata() is None:
             return None
-        with lake_errors(self.place.address):
-            return catalog.load_table(IDENTIFIER)
+        with lake_errors(self.place):
+            return catalog.load_table(self.place.identifier)
 
     def months(self, connection: psycopg.Connection[Any]) -> Mapping[Month, MonthInLake]:
         """Describe each month of the table; a month that it lacks has no rows."""
         table = self.open(connection)
         months: dict[Month, MonthInLake] = defaultdict(MonthInLake)
-        with lake_errors(self.place.address):
+        with lake_errors(self.place):
             for month, files in ({} if table is None else files_by_month(table)).items():
                 months[month] = MonthInLake(
                     sum(file.record_count for file in files), {fingerprint_in(file.file_path) for file in files}
@@ -154,11 +157,11 @@ class Lake:
                 if table is None:
                     return None
                 remember_follower(connection, follower.shown)
-                with lake_errors(self.place.address):
+                with lake_errors(self.place):
                     published = follower.publish(table)
             finally:
                 if not connection.closed:
-                    connection.execute(f"SELECT pg_advisory_unlock({_PUBLISH_LOCK})")
+                    connection.execute(dataset_of(connection).sql(f"SELECT pg_advisory_unlock({_PUBLISH_LOCK})"))
             # Whoever committed since, and did not wait, relies on it.
             if metadata_file(connection) == table.metadata_location:
                 return published
@@ -180,7 +183,7 @@ class Lake:
                         own = None if self.follower is None else self.follower.shown
                         if all(address == own for address in followers(connection)):
                             for name in take_unused(connection, seconds=orphan_hours * 3600, at_most=_REMOVED_AT_ONCE):
-                                self.store.remove(f"{TABLE}/metadata/{name}")
+                                self.store.remove(f"{self.place.dataset.table}/metadata/{name}")
         except Era5Error as error:
             return (f"{error.message}: {later}",)
         return ()
@@ -200,7 +203,7 @@ class Lake:
 
     def stage(self, flat: FlatMonth) -> StagedMonth:
         """Write the flat month's files into the lake, not visible yet."""
-        with temporary_folder(self.home / "scratch", "lake-") as folder, lake_errors(self.place.address):
+        with temporary_folder(self.home / "scratch", "lake-") as folder, lake_errors(self.place):
             paths = [file.path for file in flat.row_files] if flat.is_for_lake else list(_banded(flat, folder))
             return StagedMonth(self, flat, tuple(self.upload(flat.month, flat.fingerprint, paths)))
 
@@ -224,7 +227,7 @@ class Lake:
         if catalog.location_of_metadata() is None:
             return
         table = catalog.open_table(())
-        with lake_errors(self.place.address):
+        with lake_errors(self.place):
             taken = _taken_out(self, table, month, locations)
             if taken.replaced:
                 commit_files(table, month, taken.replaced, taken.rest, {})
@@ -237,7 +240,7 @@ class Lake:
             metadata = pq.read_metadata(path)
             band = band_of(metadata.row_group(0).column(1).statistics.min) if metadata.num_rows else 0
             name = f"{month}-{fingerprint[:DIGITS]}-band{band:02d}-{uuid.uuid4().hex[:12]}.parquet"
-            key = f"{TABLE}/data/{month}/{name}"
+            key = f"{self.place.dataset.table}/data/{month}/{name}"
             self.store.upload(path, key)
             done += path.stat().st_size
             progress.report("lake", done, total, "bytes")
@@ -260,7 +263,7 @@ class StagedMonth:
         """
         lake, flat = self.lake, self.flat
         table = WarehouseCatalog(connection, lake.place).open_table(flat.column_names)
-        with lake_errors(lake.place.address):
+        with lake_errors(lake.place):
             taken = _taken_out(lake, table, flat.month, flat.location_ids)
             own = _with_kept_columns(lake, table, taken, flat) if keeps and taken.replaced else list(self.files)
             properties = {SOURCE: flat.raw.source, VERSION: flat.version, FINGERPRINT: flat.fingerprint}
@@ -324,10 +327,10 @@ class LakeCommit:
         self.committed, self.notes = self._held(connection, part), ()
         staged, self._staged = self._staged, None
         if staged is not None:
-            with suppress(Era5Error), lake_errors(self._lake.place.address):
+            with suppress(Era5Error), lake_errors(self._lake.place):
                 for file in staged.files:
                     name = file.path.rpartition("/")[2]
-                    self._lake.store.remove(f"{TABLE}/data/{self._flat.month}/{name}")
+                    self._lake.store.remove(f"{self._lake.place.dataset.table}/data/{self._flat.month}/{name}")
 
     def _held(self, connection: psycopg.Connection[Any], part: LedgerEntry) -> Committed | None:
         return self._lake.held(connection, part.month, part.rows, part.own_fingerprints)
@@ -347,14 +350,16 @@ class MonthInLake:
 
 def _is_next_to_publish(connection: psycopg.Connection[Any], *, waits: bool) -> bool:
     """Lock the publishing for this session; False if another has it, and this one does not wait."""
-    if connection.execute(f"SELECT pg_try_advisory_lock({_PUBLISH_LOCK})").fetchone() == (True,):
+    if connection.execute(dataset_of(connection).sql(f"SELECT pg_try_advisory_lock({_PUBLISH_LOCK})")).fetchone() == (
+        True,
+    ):
         return True
     if not waits:
         return False
     try:
         with waiting(), connection.transaction():
             connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_PUBLISH_SECONDS}s",))
-            connection.execute(f"SELECT pg_advisory_lock({_PUBLISH_LOCK})")
+            connection.execute(dataset_of(connection).sql(f"SELECT pg_advisory_lock({_PUBLISH_LOCK})"))
     except psycopg.errors.LockNotAvailable:
         raise TransientError(
             f"another program has been telling the lake's REST catalog of months for {_PUBLISH_SECONDS} s",

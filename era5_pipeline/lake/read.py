@@ -53,7 +53,7 @@ def list_files(lake: Lake, connection: psycopg.Connection) -> tuple[LakeFile, ..
     table = lake.open(connection)
     if table is None:
         return ()
-    with lake_errors(lake.place.address):
+    with lake_errors(lake.place):
         planned = files_by_month(table)
     found = []
     for month, files in planned.items():
@@ -64,14 +64,13 @@ def list_files(lake: Lake, connection: psycopg.Connection) -> tuple[LakeFile, ..
 
 
 def read_rows(
-    address: str, files: Iterable[LakeFile], first_id: int, last_id: int, columns: Iterable[str]
+    place: LakePlace, files: Iterable[LakeFile], first_id: int, last_id: int, columns: Iterable[str]
 ) -> Iterator[tuple[LakeFile, pa.Table]]:
     """Read these columns of the row groups that may have locations from `first_id` to `last_id`, file by file.
 
     A table has `location_id`, and those of the columns that its file has. For keys of S3 see `LakePlace.properties`:
     each process finds its own.
     """
-    place = LakePlace(address)
     wanted = ["location_id", *columns]
     may_have = (pc.field("location_id") >= first_id) & (pc.field("location_id") <= last_id)
 
@@ -81,7 +80,7 @@ def read_rows(
             names = [name for name in wanted if name in fragment.physical_schema.names]
             return file, fragment.to_table(columns=names, use_threads=False)
 
-    with lake_errors(address), ThreadPoolExecutor(_FILES_AHEAD) as pool:
+    with lake_errors(place), ThreadPoolExecutor(_FILES_AHEAD) as pool:
         store = load_file_io(place.properties, location=place.location)
         ahead: deque[Future[tuple[LakeFile, pa.Table]]] = deque()
         try:

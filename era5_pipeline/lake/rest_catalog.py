@@ -36,7 +36,8 @@ from requests import RequestException
 from requests.adapters import HTTPAdapter
 from typing_extensions import override
 
-from era5_pipeline.lake.catalog import CATALOG, IDENTIFIER, NAMESPACE
+from era5_pipeline.lake.pointer import CATALOG, pointer_of
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import Era5Error, StoreError, TransientError, UsageError
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from requests import PreparedRequest, Response, Session
+
+    from era5_pipeline.model.dataset import Dataset
 
 _SECONDS = 30.0
 # The catalog may be changed by its own upkeep meanwhile.
@@ -73,12 +76,17 @@ class RestFollower:
     address: str
     token_file: Path | None = None
     properties: dict[str, str] = field(default_factory=dict)
+    dataset: Dataset = ERA5
 
     @property
     def shown(self) -> str:
         """The address for messages, without user and password."""
         parts = urlsplit(self.address)
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+    @property
+    def _identifier(self) -> tuple[str, str]:
+        return pointer_of(self.dataset)[1:]
 
     def publish(self, table: Table) -> Published:
         """Give the catalog the table's snapshots and schemas that it lacks, and take away those that expired."""
@@ -88,11 +96,11 @@ class RestFollower:
                 held = self._held(catalog)
                 if held is None:
                     with suppress(NamespaceAlreadyExistsError):
-                        catalog.create_namespace(NAMESPACE)
+                        catalog.create_namespace(self.dataset.schema)
                     with suppress(TableAlreadyExistsError):
                         # Creating it there would renumber its columns.
-                        catalog.register_table(IDENTIFIER, table.metadata_location)
-                    held = catalog.load_table(IDENTIFIER)
+                        catalog.register_table(self._identifier, table.metadata_location)
+                    held = catalog.load_table(self._identifier)
                     registered = len(held.metadata.snapshots)
                 requirements, updates, published = self._changes(held, table)
                 published = replace(published, added=published.added + registered)
@@ -131,7 +139,7 @@ class RestFollower:
 
     def _held(self, catalog: _Catalog) -> Table | None:
         try:
-            held: Table = catalog.load_table(IDENTIFIER)
+            held: Table = catalog.load_table(self._identifier)
         except NoSuchTableError:
             return None
         return held
@@ -141,7 +149,7 @@ class RestFollower:
     ) -> tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...], Published]:
         if held.metadata.table_uuid != table.metadata.table_uuid:
             raise UsageError(
-                f"the catalog {self.shown} has another table {'.'.join(IDENTIFIER)}",
+                f"the catalog {self.shown} has another table {'.'.join(self._identifier)}",
                 remedy="Drop it there if it is of an earlier lake (without purging its files), or set "
                 "ERA5_LAKE_CATALOG to another catalog.",
             )
@@ -150,7 +158,7 @@ class RestFollower:
         for snapshot in theirs.values():
             if snapshot.snapshot_id not in ours and (snapshot.summary is None or snapshot.summary[_OURS] is None):
                 raise UsageError(
-                    f"another program has changed {'.'.join(IDENTIFIER)} in the catalog {self.shown}",
+                    f"another program has changed {'.'.join(self._identifier)} in the catalog {self.shown}",
                     remedy="Drop the table there (without purging its files): the next load registers it again.",
                 )
         new = sorted(ours.keys() - theirs.keys(), key=lambda number: ours[number].sequence_number or 0)
@@ -182,7 +190,8 @@ class RestFollower:
         except (UnauthorizedError, ForbiddenError, OAuthError) as error:
             raise StoreError(
                 f"the catalog {self.shown} refuses: {_first_line(error)}",
-                remedy="Check ERA5_LAKE_CATALOG_TOKEN_FILE, and that the token may create and change era5.weather.",
+                remedy="Check ERA5_LAKE_CATALOG_TOKEN_FILE, and that the token may create and "
+                f"change {self.dataset.schema}.{self.dataset.table}.",
             ) from error
         except (RESTError, RequestException, CommitFailedException) as error:
             raise TransientError(

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyiceberg.manifest import read_manifest_list
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
-from era5_pipeline.lake.catalog import IDENTIFIER, METADATA, TABLE, WarehouseCatalog, lake_errors, read_metadata
+from era5_pipeline.lake.catalog import METADATA, WarehouseCatalog, lake_errors, read_metadata
 from era5_pipeline.lake.months import file_name, files_by_month, what_is_wrong
 from era5_pipeline.lake.pointer import followers, forget_unused, seconds_unused
 from era5_pipeline.lake.snapshots import superseded_before
@@ -55,7 +55,7 @@ class LakeVerifier:
     def __init__(self, lake: Lake, table: Table | None) -> None:
         """Plan the table's files."""
         self._lake, self._table = lake, table
-        with lake_errors(lake.place.address):
+        with lake_errors(lake.place):
             self._files = {} if table is None else files_by_month(table)
 
     def differences(self, contents: MonthContents) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ class LakeVerifier:
             [] if held == contents.rows else [f"{month}: {held:,} rows in the lake, {contents.rows:,} in the warehouse"]
         )
         found, done, lost = PartRows(contents.parts), 0, []
-        with lake_errors(self._lake.place.address):
+        with lake_errors(self._lake.place):
             for file in files:
                 try:
                     for batch in self._batches(file):
@@ -121,9 +121,9 @@ def clean(
     """
     catalog = WarehouseCatalog(connection, lake.place)
     latest = time.time_ns() - int(orphans_after.total_seconds() * 1e9)
-    with lake_errors(lake.place.address):
+    with lake_errors(lake.place):
         # Before the table is read: what is committed meanwhile is then either not listed, or used.
-        listed = [found for found in lake.store.objects() if found.key.startswith(f"{TABLE}/")]
+        listed = [found for found in lake.store.objects() if found.key.startswith(f"{lake.place.dataset.table}/")]
         if catalog.location_of_metadata() is None:
             if listed:
                 raise UsageError(
@@ -132,7 +132,7 @@ def clean(
                 )
             return Cleaned(0, 0, 0)
         _require_followers(connection, lake)
-        known = catalog.load_table(IDENTIFIER)
+        known = catalog.load_table(lake.place.identifier)
         old = {found.key for found in listed if found.modified_ns < latest}
         noted = {f"{lake.place.location}/metadata/{name}": age for name, age in seconds_unused(connection).items()}
         _require_own_files(
@@ -145,7 +145,7 @@ def clean(
             if expired and not dry_run:
                 with table.transaction() as change:
                     change._apply((RemoveSnapshotsUpdate(snapshot_ids=expired),))
-            used = _used(catalog.load_table(IDENTIFIER), without=gone)
+            used = _used(catalog.load_table(lake.place.identifier), without=gone)
             # Known by other paths than the listed ones, all would look unused.
             elsewhere = sorted(path for path in used if not path.startswith(f"{lake.place.location}/"))
             if elsewhere:
@@ -179,7 +179,7 @@ def clean(
 
 def _path(lake: Lake, found: StoredObject) -> str:
     """A listed file's path, as the table's metadata has it."""
-    return f"{lake.place.location}{found.key.removeprefix(TABLE)}"
+    return f"{lake.place.location}{found.key.removeprefix(lake.place.dataset.table)}"
 
 
 def _require_followers(connection: psycopg.Connection[Any], lake: Lake) -> None:

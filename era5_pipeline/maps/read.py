@@ -28,6 +28,7 @@ from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.words import counted
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.boxes import read_field
 from era5_pipeline.read.credit import UNKNOWN_ORIGIN, read_origin
 from era5_pipeline.read.fields import placed
@@ -566,7 +567,7 @@ def _without_summaries(connection: psycopg.Connection[Any], months: Sequence[Mon
         "location_ids": LocationSet.of_area(area).multirange if area else None,
     }
     try:
-        rows = connection.execute(read_sql("months_without_summaries"), parameters).fetchall()
+        rows = connection.execute(read_sql("months_without_summaries", dataset_of(connection)), parameters).fetchall()
     except NO_LEDGER:
         return []
     return [Month(day.year, day.month) for (day,) in rows]

@@ -6,8 +6,10 @@ numbers or a first hour.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from era5_pipeline.model.errors import UsageError
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 # Whether an accumulation in files covers the hour that ends at the valid time, or the day since 00 UTC: then the value
 # at 00 UTC covers all of the day before.
 Accumulation = Literal["hour", "day"]
+
+_NAME = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Dataset:
     title: str
     grid: Grid
     accumulation: Accumulation
-    first_valid: Mapping[str, datetime]
+    first_valid: Mapping[str, datetime] = field(hash=False)
     table: str
     schema: str
     cds_name: str
@@ -46,24 +50,48 @@ class Dataset:
     lock_class: int
     is_land_only: bool = False
 
+    @property
+    def short_title(self) -> str:
+        """The title's first word, such as ERA5: what comments in the database call it."""
+        return self.title.partition(" ")[0]
+
+    @property
+    def loads_schema(self) -> str:
+        """The schema in which loads create tables: staging tables of months, and the years of the monthly summaries.
+
+        Loaders may create there, but not in `schema`, where programs and owners call functions by name.
+        """
+        return f"{self.schema}_loads"
+
     def sql(self, text: str) -> str:
         """Fill the names of the tables and the numbers of the grid into a statement: `{schema}`, `{weather}`, ...
 
         Other braces stay, for psycopg.
         """
+        return _NAME.sub(lambda found: self._names.get(found[1], found[0]), text)
+
+    @cached_property
+    def _names(self) -> Mapping[str, str]:
         grid = self.grid
-        names = {
+        step, west = grid.step_degrees, -grid.west_degrees
+        return {
             "schema": self.schema,
             "weather": self.table,
-            "rows": str(grid.rows),
-            "columns": str(grid.columns),
-            "locations": str(grid.locations),
-            "step": f"{grid.step_degrees:g}",
-            "west": f"{grid.west_degrees:.10g}",
+            "dataset": self.short_title,
+            "application": self.name,
+            "step": f"{step:g}",
+            "half_step": f"{step / 2:g}",
+            "per_degree": str(round(1 / step)),
+            # Column 0 lies so many degrees west of Greenwich.
+            "west": f"{west:.10g}",
+            "last_row": str(grid.rows - 1),
+            "last_column": str(grid.columns - 1),
+            "grid_columns": str(grid.columns),
+            "grid_locations": str(grid.locations),
+            # A point at 30 degrees south for comments: its longitude and its location_id.
+            "example_longitude": f"{30 + step:g}",
+            "example_id": str(round(60 / step) * grid.columns + round((30 + step + west) / step) + 1),
         }
-        for name, value in names.items():
-            text = text.replace(f"{{{name}}}", value)
-        return text
 
 
 # Forecasts of ERA5 start with the run of 1940-01-01 06:00, whose first step ends at 07:00; of ERA5-Land, with that of

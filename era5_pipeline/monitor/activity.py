@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import psycopg
 
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.project_files import read_sql
-from era5_pipeline.warehouse.locks import LOCK_CLASS, describe_session
+from era5_pipeline.warehouse.locks import describe_session
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -223,12 +224,12 @@ _SAMPLE_SECONDS = 0.1
 _MAY_READ_LEDGER = """
 SELECT has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = 'era5' AND c.relname = 'load_attempt'
+WHERE n.nspname = '{schema}' AND c.relname = 'load_attempt'
 """
 # A load reports its rows once a second: a rate since its beginning does not jump.
 _REPORTED_ROWS = """
 SELECT t.backend_pid, t.rows, round(t.rows / greatest(1, extract(epoch FROM clock_timestamp() - t.started_at)))::bigint
-FROM era5.load_attempt t JOIN pg_stat_activity a ON a.pid = t.backend_pid
+FROM {schema}.load_attempt t JOIN pg_stat_activity a ON a.pid = t.backend_pid
 WHERE t.outcome = 'running' AND t.rows IS NOT NULL AND coalesce(a.backend_start = t.backend_start, true)
 """
 
@@ -238,8 +239,10 @@ def watch(warehouse: Warehouse, *, interval_seconds: float, seconds: float | Non
     with warehouse.connect() as connection, server_errors("watching the server"):
         # Named so that it does not count as a load.
         connection.execute(
-            "SELECT set_config(name, value, false) FROM (VALUES ('application_name', 'era5 watch'), "
-            "('statement_timeout', '0'), ('idle_session_timeout', '0'), ('jit', 'off')) AS wanted (name, value)"
+            warehouse.dataset.sql(
+                "SELECT set_config(name, value, false) FROM (VALUES ('application_name', '{application} watch'), "
+                "('statement_timeout', '0'), ('idle_session_timeout', '0'), ('jit', 'off')) AS wanted (name, value)"
+            )
         )
         last = _sample(connection)
         # Counted from here: on a busy server, connecting may take longer than a short watch, which must report once.
@@ -251,24 +254,32 @@ def watch(warehouse: Warehouse, *, interval_seconds: float, seconds: float | Non
                 time.sleep(max(0.0, min(samples[-1].at + _SAMPLE_SECONDS, until) - time.monotonic()))
                 samples.append(_sample(connection))
             last = samples[-1]
-            months: dict[int, str | None] = dict(connection.execute(read_sql("watch_locks"), (LOCK_CLASS,)).fetchall())
+            months: dict[int, str | None] = dict(
+                connection.execute(
+                    read_sql("watch_locks", dataset_of(connection)), (dataset_of(connection).lock_class,)
+                ).fetchall()
+            )
             loaders = summarize_loaders(samples, months, _reported_rows(connection), _blockers(connection, last))
             yield Report(datetime.now(UTC), loaders)
 
 
 def _sample(connection: psycopg.Connection[Any]) -> Sample:
-    rows = connection.execute(read_sql("watch_sessions"), {"idle": IDLE, "hidden": HIDDEN, "cpu": CPU}).fetchall()
+    rows = connection.execute(
+        read_sql("watch_sessions", dataset_of(connection)), {"idle": IDLE, "hidden": HIDDEN, "cpu": CPU}
+    ).fetchall()
     return Sample(time.monotonic(), {(row[0], row[1]): SampledSession(*row) for row in rows})
 
 
 def _reported_rows(connection: psycopg.Connection[Any]) -> dict[int, tuple[int, int]]:
     """Read the rows that running loads report, and their rate; empty while the ledger is hidden, missing or locked."""
-    if connection.execute(_MAY_READ_LEDGER).fetchone() != (True,):
+    if connection.execute(dataset_of(connection).sql(_MAY_READ_LEDGER)).fetchone() != (True,):
         return {}
     try:
         with connection.transaction():
             connection.execute("SELECT set_config('lock_timeout', '100ms', true)")
-            return {pid: (rows, rate) for pid, rows, rate in connection.execute(_REPORTED_ROWS)}
+            return {
+                pid: (rows, rate) for pid, rows, rate in connection.execute(dataset_of(connection).sql(_REPORTED_ROWS))
+            }
     except (psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable):
         return {}
 

@@ -13,6 +13,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from era5_pipeline.model.errors import MonthLockedError
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.attempts import with_outcomes
@@ -90,12 +91,16 @@ def read_numbers(connection: psycopg.Connection[Any]) -> WarehouseNumbers:
     with server_errors("reading the ledger"):
         (now,) = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone() or (0.0,)
         with connection.transaction():
-            if connection.execute("SELECT to_regclass('era5.load_attempt')").fetchone() == (None,):
+            if connection.execute(
+                dataset_of(connection).sql("SELECT to_regclass('{schema}.load_attempt')")
+            ).fetchone() == (None,):
                 return WarehouseNumbers(now)
             months = read_months(connection)
-            attempts = connection.execute(with_outcomes("metrics_attempts")).fetchall()
-            recent = connection.execute(read_sql("metrics_recent"), {"loads": _RECENT_LOADS}).fetchall()
-            totals = connection.execute(read_sql("metrics_totals")).fetchone() or (0, 0, None)
+            attempts = connection.execute(with_outcomes("metrics_attempts", dataset_of(connection))).fetchall()
+            recent = connection.execute(
+                read_sql("metrics_recent", dataset_of(connection)), {"loads": _RECENT_LOADS}
+            ).fetchall()
+            totals = connection.execute(read_sql("metrics_totals", dataset_of(connection))).fetchone() or (0, 0, None)
     layout, table_bytes, is_locked = _table_bytes(connection)
     return WarehouseNumbers(
         now=now,

@@ -28,7 +28,7 @@ from era5_pipeline.read.fetch import fetch_packed, packed, since_1970
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.files import sha256_of
 from era5_pipeline.sources.source import RawMonth
-from era5_pipeline.warehouse.layouts.layout import WEATHER, month_where
+from era5_pipeline.warehouse.layouts.layout import month_where, table_of
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
 from era5_pipeline.warehouse.ledger import read_overlapping
 from era5_pipeline.warehouse.monthly_backfill import count_other_summaries
@@ -68,7 +68,7 @@ def months_in_table(connection: psycopg.Connection[Any], last: Month) -> tuple[M
             month
             for month in month_range(_FIRST, last)
             if connection.execute(
-                sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE {})").format(WEATHER, month_where(month))
+                sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE {})").format(table_of(connection), month_where(month))
             ).fetchone()
             == (True,)
         )
@@ -132,7 +132,7 @@ def _blocks(
         where += [] if first is None else [sql.SQL("location_id >= {}").format(sql.Literal(first))]
         where += [] if end is None else [sql.SQL("location_id < {}").format(sql.Literal(end))]
         query = sql.SQL("SELECT {} FROM {} WHERE {}").format(
-            sql.SQL(", ").join(packs), WEATHER, sql.SQL(" AND ").join(where)
+            sql.SQL(", ").join(packs), table_of(connection), sql.SQL(" AND ").join(where)
         )
         locations, times, *values = fetch_packed(connection, query, {}, ("i4", "i8", *("f4" for _ in columns)))
         if locations.size:

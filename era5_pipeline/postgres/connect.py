@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import conninfo, pq, sql
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import (
     NoDatabaseError,
     ServerUnreachableError,
@@ -24,6 +25,7 @@ from era5_pipeline.model.errors import (
     UsageError,
 )
 from era5_pipeline.postgres import urls
+from era5_pipeline.postgres.dataset_connection import connect_for
 from era5_pipeline.postgres.embedded.data_folder import known_homes
 from era5_pipeline.postgres.embedded.server import EmbeddedDatabaseWatch, EmbeddedServer
 from era5_pipeline.postgres.schema_version import VERSION_QUERY, checked_version, require_usable
@@ -33,6 +35,7 @@ from era5_pipeline.postgres.server_version import require_supported
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.errors import Era5Error
     from era5_pipeline.model.settings import Settings
 
@@ -55,12 +58,16 @@ _NAME_ANOTHER = (
     "The first load creates it, such as era5 load --place Jakarta. If yours is elsewhere, name it: set ERA5_HOME to "
     "its folder, or ERA5_DATABASE_URL to the URL of its server and database."
 )
-# Both in one round trip. For a user named era5, the default search path would create the table weather in the ledger's
-# schema, where nobody else looks for it.
+# Both in one round trip.
 _ON_CONNECT = (
-    "SELECT found.version, found.has_ledger, CASE WHEN current_schema() = 'era5' OR (current_user = 'era5' "
-    "AND current_setting('search_path') = '\"$user\", public') THEN set_config('search_path', 'public', false) END "
+    "SELECT found.version, found.has_ledger, CASE WHEN {in_our_schema} "
+    "THEN set_config('search_path', 'public', false) END "
     f"FROM (SELECT) AS session LEFT JOIN ({VERSION_QUERY}) AS found ON true"
+)
+# For a user named era5, the default search path would create the table in that ledger's schema, where nobody else
+# looks for it.
+_IN_SCHEMA = (
+    "current_schema() = '{0}' OR (current_user = '{0}' AND current_setting('search_path') = '\"$user\", public')"
 )
 # libpq gives no SQLSTATE for a failed connection, only the server's message.
 _NONE_FREE = ("too many clients", "too many connections", "connection slots are reserved")
@@ -71,12 +78,13 @@ class Warehouse:
     """The database with the weather. The URL may contain a password and is kept out of `repr`.
 
     With `upgrades`, databases with older tables are accepted too: the caller upgrades them. `revive` starts an embedded
-    server again if it was killed; None for other servers.
+    server again if it was killed; None for other servers. `dataset` is the one whose tables its connections are for.
     """
 
     url: str
     upgrades: bool = False
     revive: Callable[[], None] | None = field(default=None, compare=False)
+    dataset: Dataset = ERA5
 
     def __repr__(self) -> str:
         return f"Warehouse({self.shown})"
@@ -111,11 +119,12 @@ class Warehouse:
         own_options = " ".join((given.get("options", ""), *(f"-c {name}={value}" for name, value in settings.items())))
         limits: dict[str, Any] = {name: value for name, value in _DEAD_CONNECTION_LIMITS.items() if name not in given}
         try:
-            connection = psycopg.connect(
+            connection = connect_for(
+                self.dataset,
                 self.url,
                 autocommit=True,
                 connect_timeout=_CONNECT_SECONDS,
-                application_name="era5",
+                application_name=self.dataset.name,
                 # Without an encoding (SQL_ASCII databases), text would arrive as bytes.
                 client_encoding="UTF8",
                 # In local time, months would begin and end at different instants.
@@ -132,13 +141,18 @@ class Warehouse:
         try:
             require_supported(connection.info.server_version, self.shown)
             with server_errors(f"connecting to {self.shown}"):
-                found, has_ledger, _ = connection.execute(_ON_CONNECT).fetchone() or (None, False, None)
+                found, has_ledger, _ = connection.execute(_on_connect(self.dataset)).fetchone() or (None, False, None)
             version = checked_version(connection, found, has_ledger=bool(has_ledger))
             require_usable(connection, version, upgrades=self.upgrades)
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def _on_connect(dataset: Dataset) -> str:
+    schemas = dict.fromkeys((ERA5.schema, dataset.schema))
+    return dataset.sql(_ON_CONNECT).replace("{in_our_schema}", " OR ".join(map(_IN_SCHEMA.format, schemas)))
 
 
 def _no_connection(url: str, error: psycopg.OperationalError) -> Era5Error:
@@ -206,11 +220,12 @@ def _ping(url: str) -> pq.Ping:
 
 
 @contextmanager
-def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Warehouse]:
+def open_warehouse(settings: Settings, *, create: bool = False, dataset: Dataset = ERA5) -> Iterator[Warehouse]:
     """Open the warehouse of the settings; an embedded server runs at least until this context ends.
 
-    `create` is for commands that write: they create a missing home, embedded server or database, and upgrade tables of
-    an older version. Without it, nothing is created; an existing embedded server is started.
+    `dataset` is the one whose tables it is for. `create` is for commands that write: they create a missing home,
+    embedded server or database, and upgrade tables of an older version. Without it, nothing is created; an existing
+    embedded server is started.
 
     Raises:
         UsageError: if the URL is not a PostgreSQL URL.
@@ -222,7 +237,7 @@ def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Ware
         if create:
             ensure_database(url)
         with lost_connections(f"using {urls.without_password(url)}"):
-            yield Warehouse(url, upgrades=create)
+            yield Warehouse(url, upgrades=create, dataset=dataset)
         return
     server = EmbeddedServer(settings.home)
     if not create and not server.exists():
@@ -232,7 +247,7 @@ def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Ware
         if create:
             ensure_database(url)
         with lost_connections(f"using {urls.without_password(url)}"):
-            yield Warehouse(url, upgrades=create, revive=revive)
+            yield Warehouse(url, upgrades=create, revive=revive, dataset=dataset)
 
 
 @contextmanager
@@ -265,7 +280,7 @@ def no_database_in(home: Path) -> NoDatabaseError:
     )
 
 
-def start_warehouse(settings: Settings, port: int | None = None) -> Warehouse:
+def start_warehouse(settings: Settings, port: int | None = None, dataset: Dataset = ERA5) -> Warehouse:
     """Return the warehouse of the settings; an embedded server is started and keeps running until stopped.
 
     With `port`, it also listens on this port of 127.0.0.1 (`tcp_warehouse`).
@@ -273,12 +288,12 @@ def start_warehouse(settings: Settings, port: int | None = None) -> Warehouse:
     if (given := urls.given_warehouse_url(settings)) is not None:
         if port is not None:
             raise _not_embedded()
-        return Warehouse(given)
+        return Warehouse(given, dataset=dataset)
     server = EmbeddedServer(settings.home)
     server.start(port)
     url = server.url(DATABASE)
     ensure_database(url)
-    return Warehouse(url)
+    return Warehouse(url, dataset=dataset)
 
 
 def tcp_warehouse(settings: Settings) -> Warehouse:

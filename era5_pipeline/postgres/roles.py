@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any, Literal, LiteralString
 
 from psycopg import sql
 
+from era5_pipeline.model.dataset import DATASETS
 from era5_pipeline.model.errors import ServerUnsuitableError
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     import psycopg
+
+    from era5_pipeline.model.dataset import Dataset
 
 DEFAULT_PREFIX = "era5"
 # Settings of login roles that read. PostgreSQL takes such settings only from them, not from a group.
@@ -30,11 +34,11 @@ _SET_VERSION = 160000  # since then, role membership and SET ROLE are separate
 _LOCK_MS = 5000
 # Found beside the table and created by us: a user may have a view of the same name.
 _OWN_VIEWS = (
-    "(c.relname IN ('weather_monthly', 'weather_daily', 'weather_monthly_map') AND c.relkind = 'v' "
-    "AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'weather'::regclass) "
-    "AND (starts_with(obj_description(c.oid, 'pg_class'), 'ERA5 by ') "
+    "(c.relname IN ('{weather}_monthly', '{weather}_daily', '{weather}_monthly_map') AND c.relkind = 'v' "
+    "AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = '{weather}'::regclass) "
+    "AND (starts_with(obj_description(c.oid, 'pg_class'), '{dataset} by ') "
     "OR EXISTS (SELECT FROM pg_rewrite r JOIN pg_depend d ON d.objid = r.oid "
-    "WHERE r.ev_class = c.oid AND d.refobjid = to_regclass('era5.monthly_summary'))))"
+    "WHERE r.ev_class = c.oid AND d.refobjid = to_regclass('{schema}.monthly_summary'))))"
 )
 # Returns rows of the view weather_daily, and is recreated with it.
 _OWN_FUNCTIONS = (
@@ -45,32 +49,33 @@ _OWN_FUNCTIONS = (
 # The lake's catalog, and the table of `era5 climate --everywhere --save`: they are made by their first use.
 _LAKE = (
     "(c.oid IN (to_regclass('public.iceberg_tables'), to_regclass('public.iceberg_namespace_properties')) "
-    "OR c.relname = 'weather_trend' AND c.relkind = 'r' "
-    "AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'weather'::regclass))"
+    "OR c.relname = '{weather}_trend' AND c.relkind = 'r' "
+    "AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = '{weather}'::regclass))"
 )
-# What the project makes in the schema era5, each after what it uses. The owner's are only these, whoever made others.
+# What the project makes in a data set's schema, each after what it uses. The owner's are only these, whoever made
+# others.
 _FUNCTIONS = (
-    "era5.schema_version()",
-    "era5.refuse_coordinates(double precision, double precision)",
-    "era5.at(double precision, double precision)",
-    "era5.location_id(double precision, double precision)",
-    "era5.nearest(double precision, double precision)",
+    "{schema}.schema_version()",
+    "{schema}.refuse_coordinates(double precision, double precision)",
+    "{schema}.at(double precision, double precision)",
+    "{schema}.location_id(double precision, double precision)",
+    "{schema}.nearest(double precision, double precision)",
 )
-_RELATIONS = ("era5.ledger", "era5.load_attempt", "era5.month")
+_RELATIONS = ("{schema}.ledger", "{schema}.load_attempt", "{schema}.month")
 # Recreated by `era5 db init`: they have no contents of their own.
 _DERIVED = {
-    "era5.catalogue": "TABLE",
-    "era5.land": "TABLE",
-    "era5.location": "VIEW",
-    "era5.variable": "VIEW",
-    "era5.table_column": "VIEW",
-    "era5.missing_hours": "VIEW",
-    "era5.preliminary_hours": "VIEW",
+    "{schema}.catalogue": "TABLE",
+    "{schema}.land": "TABLE",
+    "{schema}.location": "VIEW",
+    "{schema}.variable": "VIEW",
+    "{schema}.table_column": "VIEW",
+    "{schema}.missing_hours": "VIEW",
+    "{schema}.preliminary_hours": "VIEW",
 }
 # A role that may become the owner of era5, or more: what it made is the project's.
 _IS_TRUSTED = (
-    "EXISTS (SELECT FROM pg_roles WHERE oid = {} AND (rolsuper OR rolname = current_user "
-    "OR pg_has_role(oid, (SELECT nspowner FROM pg_namespace WHERE nspname = 'era5'), 'MEMBER')))"
+    "EXISTS (SELECT FROM pg_roles WHERE oid = {role} AND (rolsuper OR rolname = current_user "
+    "OR pg_has_role(oid, (SELECT nspowner FROM pg_namespace WHERE nspname = '{schema}'), 'MEMBER')))"
 )
 _NOTHING_CHANGED = "No role was created, and no privilege or owner was changed."
 
@@ -94,10 +99,13 @@ class Roles:
         return self.owner, self.loader, self.reader
 
 
-def weather_schema(connection: psycopg.Connection[Any]) -> str:
-    """The schema of the table `weather`."""
+def weather_schema(connection: psycopg.Connection[Any], dataset: Dataset | None = None) -> str:
+    """The schema of the table `weather`: that of the data set, or of the connection's."""
     row = connection.execute(
-        "SELECT nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = 'weather'::regclass"
+        (dataset or dataset_of(connection)).sql(
+            "SELECT nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
+            "WHERE c.oid = '{weather}'::regclass"
+        )
     ).fetchone()
     return str(row[0]) if row is not None else "public"
 
@@ -115,7 +123,10 @@ def transfer_to_table_owner(
         else "SELECT relowner FROM pg_class WHERE oid = to_regclass(%s)"
     )
     row = connection.execute(
-        f"SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'weather'::regclass AND relowner <> ({current})",
+        dataset_of(connection).sql(
+            "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = '{weather}'::regclass "
+            f"AND relowner <> ({current})"
+        ),
         (made.as_string(connection),),
     ).fetchone()
     if row is not None:
@@ -125,9 +136,11 @@ def transfer_to_table_owner(
 def grant_to_table_readers(connection: psycopg.Connection[Any], *relations: sql.Composable) -> None:
     """Grant SELECT on the relations to every role with SELECT on `weather`."""
     rows = connection.execute(
-        "SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END "
-        "FROM pg_class, aclexplode(relacl) WHERE oid = 'weather'::regclass AND privilege_type = 'SELECT' "
-        "AND grantee <> relowner"
+        dataset_of(connection).sql(
+            "SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END "
+            "FROM pg_class, aclexplode(relacl) WHERE oid = '{weather}'::regclass AND privilege_type = 'SELECT' "
+            "AND grantee <> relowner"
+        )
     ).fetchall()
     for (grantee,) in rows:
         connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.SQL(", ").join(relations), sql.SQL(grantee)))
@@ -160,27 +173,32 @@ def require_may_create_roles(connection: psycopg.Connection[Any], roles: Roles) 
 
 
 def remove_what_loaders_made(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
-    """Drop the project's views, functions and catalogues in `era5` that a role made which is not the schema's owner.
+    """Drop the project's views, functions and catalogues that a role made which is not the owner of their schema.
 
     Such a role could have written anything into them, and the owner is given only its own. `ensure_schema` recreates
     them. Returns their names.
     """
-    with server_errors("looking at the schema era5", afterwards=_NOTHING_CHANGED), connection.transaction():
-        functions = _FUNCTIONS[1:]  # the first is the version of tables that hold data
-        kinds: dict[str, LiteralString] = {**_DERIVED, **dict.fromkeys(functions, "FUNCTION")}
+    dataset = dataset_of(connection)
+    with (
+        server_errors(f"looking at the schema {dataset.schema}", afterwards=_NOTHING_CHANGED),
+        connection.transaction(),
+    ):
+        functions = _named(dataset, _FUNCTIONS[1:])  # the first is the version of tables that hold data
+        derived = dict(zip(_named(dataset, _DERIVED), _DERIVED.values(), strict=True))
+        kinds: dict[str, LiteralString] = {**derived, **dict.fromkeys(functions, "FUNCTION")}
         made = connection.execute(
             "SELECT name FROM unnest(%s::text[]) WITH ORDINALITY AS own(name, number) "
             "LEFT JOIN pg_class c ON name !~ '\\(' AND c.oid = to_regclass(name) "
             "LEFT JOIN pg_proc p ON name ~ '\\(' AND p.oid = to_regprocedure(name) "
             "WHERE coalesce(relowner, proowner) IS NOT NULL "
-            f"AND NOT {_IS_TRUSTED.format('coalesce(relowner, proowner)')} ORDER BY number DESC",
-            ([*_DERIVED, *functions],),
+            f"AND NOT {_is_trusted(dataset, 'coalesce(relowner, proowner)')} ORDER BY number DESC",
+            (list(kinds),),
         ).fetchall()
         # Names of our own, none of them from the database.
         for (name,) in made:
             connection.execute(sql.SQL("DROP {} {}").format(sql.SQL(kinds[name]), sql.SQL(name)))
         if any(name in functions for (name,) in made):
-            connection.execute(read_sql("functions"))
+            connection.execute(read_sql("functions", dataset))
     return tuple(name for (name,) in made)
 
 
@@ -188,11 +206,17 @@ def require_own_code(connection: psycopg.Connection[Any]) -> None:
     """Check, before a superuser or an owner changes the tables, that no code of loaders would run with its rights."""
     with server_errors("looking for triggers of the warehouse's tables"):
         is_member_only = connection.execute(
-            "SELECT to_regclass('weather') IS NULL OR relowner = current_user::regrole OR NOT (rolsuper "
-            "OR pg_has_role((SELECT nspowner FROM pg_namespace WHERE nspname = 'era5'), 'MEMBER')) "
-            "FROM pg_roles LEFT JOIN pg_class c ON c.oid = to_regclass('weather') WHERE rolname = current_user"
+            dataset_of(connection).sql(
+                "SELECT to_regclass('{weather}') IS NULL OR relowner = current_user::regrole OR NOT (rolsuper "
+                "OR pg_has_role((SELECT nspowner FROM pg_namespace WHERE nspname = '{schema}'), 'MEMBER')) "
+                "FROM pg_roles LEFT JOIN pg_class c ON c.oid = to_regclass('{weather}') WHERE rolname = current_user"
+            )
         ).fetchone()
-        found = None if is_member_only == (True,) else connection.execute(read_sql("foreign_code")).fetchone()
+        found = (
+            None
+            if is_member_only == (True,)
+            else connection.execute(read_sql("foreign_code", dataset_of(connection))).fetchone()
+        )
     if found is not None:
         table, function, maker = found
         raise ServerUnsuitableError(
@@ -206,8 +230,9 @@ def require_own_code(connection: psycopg.Connection[Any]) -> None:
 def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str, ...]:
     """Create the missing roles, and give each its objects and privileges; return the created ones.
 
-    The tables must exist. Runs in one transaction; a second call changes nothing. Only what the project itself makes is
-    given to the owner, by name; what others made in `era5` stays theirs.
+    The tables of the connection's data set must exist; those of others are given, too, if they exist. Runs in one
+    transaction; a second call changes nothing. Only what the project itself makes is given to the owner, by name; what
+    others made in these schemas stays theirs.
     """
     require_may_create_roles(connection, roles)
     with server_errors("creating roles", afterwards=_NOTHING_CHANGED), connection.transaction():
@@ -215,7 +240,6 @@ def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str
         created = tuple(name for name in roles.names if name not in _existing(connection, roles))
         for name in created:
             connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(name)))
-        own, functions = _made_by_owners(connection)
         if connection.execute("SELECT pg_has_role(%s, %s, 'MEMBER')", (roles.owner, roles.loader)).fetchone() != (
             True,
         ):
@@ -223,24 +247,40 @@ def ensure_roles(connection: psycopg.Connection[Any], roles: Roles) -> tuple[str
                 sql.SQL("GRANT {} TO {}").format(sql.Identifier(roles.loader), sql.Identifier(roles.owner))
             )
         _join(connection, roles.owner)
-        _own_tables(connection, roles, own, functions)
-        connection.execute(
-            sql.SQL(read_sql("roles")).format(
-                database=sql.Identifier(connection.info.dbname),
-                schema=sql.Identifier(weather_schema(connection)),
-                functions=sql.SQL(", ").join(map(sql.SQL, functions)),
-                **{role: sql.Identifier(name) for role, name in asdict(roles).items()},
-            )
-        )
-        # What was made before the roles; what is made later grants it itself.
-        for (relation,) in connection.execute(
-            f"SELECT c.oid::regclass::text FROM pg_class c WHERE {_OWN_VIEWS} OR {_LAKE}"
-        ).fetchall():
-            connection.execute(
-                sql.SQL("GRANT SELECT ON {} TO {}").format(sql.SQL(relation), sql.Identifier(roles.reader))
-            )
+        for dataset in _datasets_there(connection):
+            _give_dataset(connection, dataset, roles)
         _limit_readers(connection, roles)
     return created
+
+
+def _datasets_there(connection: psycopg.Connection[Any]) -> list[Dataset]:
+    """The connection's data set, and the others whose tables the database has."""
+    own = dataset_of(connection)
+    others = [dataset for dataset in DATASETS.values() if dataset != own]
+    rows = connection.execute(
+        "SELECT ledger FROM unnest(%s::text[], %s::text[]) AS other (ledger, hours) "
+        "WHERE to_regclass(ledger) IS NOT NULL AND to_regclass(hours) IS NOT NULL",
+        ([f"{dataset.schema}.ledger" for dataset in others], [dataset.table for dataset in others]),
+    ).fetchall()
+    return [own, *(dataset for dataset in others if (f"{dataset.schema}.ledger",) in rows)]
+
+
+def _give_dataset(connection: psycopg.Connection[Any], dataset: Dataset, roles: Roles) -> None:
+    own, functions = _made_by_owners(connection, dataset)
+    _own_tables(connection, dataset, roles, own, functions)
+    connection.execute(
+        sql.SQL(read_sql("roles", dataset)).format(
+            database=sql.Identifier(connection.info.dbname),
+            weather_schema=sql.Identifier(weather_schema(connection, dataset)),
+            functions=sql.SQL(", ").join(map(sql.SQL, functions)),
+            **{role: sql.Identifier(name) for role, name in asdict(roles).items()},
+        )
+    )
+    # What was made before the roles; what is made later grants it itself.
+    for (relation,) in connection.execute(
+        dataset.sql(f"SELECT c.oid::regclass::text FROM pg_class c WHERE {_OWN_VIEWS} OR {_LAKE}")
+    ).fetchall():
+        connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.SQL(relation), sql.Identifier(roles.reader)))
 
 
 def give_database(connection: psycopg.Connection[Any], roles: Roles, tables: Collection[str]) -> None:
@@ -264,8 +304,10 @@ def user_who_may_write(connection: psycopg.Connection[Any]) -> str | None:
     """This user, if it may change the table weather; None if it can only read, or the table does not exist."""
     with server_errors("looking at this user's privileges"):
         row = connection.execute(
-            "SELECT current_user::text WHERE to_regclass('weather') IS NOT NULL "
-            "AND has_table_privilege(to_regclass('weather'), 'INSERT, UPDATE, DELETE')"
+            dataset_of(connection).sql(
+                "SELECT current_user::text WHERE to_regclass('{weather}') IS NOT NULL "
+                "AND has_table_privilege(to_regclass('{weather}'), 'INSERT, UPDATE, DELETE')"
+            )
         ).fetchone()
     return None if row is None else str(row[0])
 
@@ -301,17 +343,25 @@ def _join(connection: psycopg.Connection[Any], role: str) -> None:
         connection.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(sql.Identifier(role)))
 
 
-def _made_by_owners(connection: psycopg.Connection[Any]) -> tuple[list[LiteralString], list[LiteralString]]:
-    """The project's relations and functions in `era5` that were made by a role that may own the schema."""
-    found: list[list[LiteralString]] = []
+def _named(dataset: Dataset, names: Iterable[str]) -> list[str]:
+    return [dataset.sql(name) for name in names]
+
+
+def _is_trusted(dataset: Dataset, role: str) -> str:
+    return dataset.sql(_IS_TRUSTED.replace("{role}", role))
+
+
+def _made_by_owners(connection: psycopg.Connection[Any], dataset: Dataset) -> tuple[list[str], list[str]]:
+    """The project's relations and functions of the data set that were made by a role that may own the schema."""
+    found: list[list[str]] = []
     for names, catalog, column, find in (
-        ((*_RELATIONS, *_DERIVED), "pg_class", "relowner", "to_regclass"),
-        (_FUNCTIONS, "pg_proc", "proowner", "to_regprocedure"),
+        (_named(dataset, (*_RELATIONS, *_DERIVED)), "pg_class", "relowner", "to_regclass"),
+        (_named(dataset, _FUNCTIONS), "pg_proc", "proowner", "to_regprocedure"),
     ):
         rows = connection.execute(
             f"SELECT name FROM unnest(%s::text[]) name JOIN {catalog} o ON o.oid = {find}(name) "
-            f"WHERE {_IS_TRUSTED.format(column)}",
-            (list(names),),
+            f"WHERE {_is_trusted(dataset, column)}",
+            (names,),
         ).fetchall()
         there = {name for (name,) in rows}
         found.append([name for name in names if name in there])
@@ -319,52 +369,55 @@ def _made_by_owners(connection: psycopg.Connection[Any]) -> tuple[list[LiteralSt
 
 
 def _own_tables(
-    connection: psycopg.Connection[Any], roles: Roles, own: list[LiteralString], functions: list[LiteralString]
+    connection: psycopg.Connection[Any], dataset: Dataset, roles: Roles, own: list[str], functions: list[str]
 ) -> None:
-    schema = sql.Identifier(weather_schema(connection))
+    schema = sql.Identifier(weather_schema(connection, dataset))
     owner, loader = sql.Identifier(roles.owner), sql.Identifier(roles.loader)
     database = connection.info.dbname
     connection.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(sql.Identifier(database), owner))
-    for name in ("era5", "era5_loads"):
+    for name in (dataset.schema, dataset.loads_schema):
         if _owner_of(connection, f"SELECT nspowner FROM pg_namespace WHERE nspname = '{name}'") != roles.owner:
             connection.execute(sql.SQL("ALTER SCHEMA {} OWNER TO {}").format(sql.Identifier(name), owner))
     connection.execute(sql.SQL("GRANT USAGE, CREATE ON SCHEMA {} TO {}").format(schema, owner))
     # Loads create the partitions of months and their views beside the table; staging tables, and the years of the
-    # monthly summaries, in a schema of their own. In `era5` they could shadow functions that owners call.
+    # monthly summaries, in a schema of their own. In the ledger's they could shadow functions that owners call.
     connection.execute(
-        sql.SQL("GRANT USAGE, CREATE ON SCHEMA era5_loads TO {1}; GRANT CREATE ON SCHEMA {0} TO {1}").format(
-            schema, loader
-        )
+        sql.SQL(
+            dataset.sql("GRANT USAGE, CREATE ON SCHEMA {schema}_loads TO {1}; GRANT CREATE ON SCHEMA {0} TO {1}")
+        ).format(schema, loader)
     )
     # A table's new owner needs CREATE on its schema, until the end of this transaction.
-    connection.execute(sql.SQL("GRANT CREATE ON SCHEMA era5 TO {}").format(loader))
+    connection.execute(sql.SQL(dataset.sql("GRANT CREATE ON SCHEMA {schema} TO {}")).format(loader))
     _own(
         connection,
         roles.loader,
-        "c.oid IN (SELECT 'weather'::regclass UNION SELECT relid FROM pg_partition_tree('weather') "
-        "UNION SELECT relid FROM pg_partition_tree(to_regclass('era5.monthly_summary')) "
-        "UNION SELECT to_regclass('era5.monthly_last_hour')) OR "
-        # Tables of loads that were killed.
-        "c.relnamespace IN ('era5'::regnamespace, to_regnamespace('era5_loads')) AND c.relkind IN ('r', 'p') "
-        f"AND c.relname ~ '^weather_[0-9]{{4}}_[0-9]{{2}}(_[0-9]+)?$' OR {_OWN_VIEWS} OR {_LAKE}",
+        dataset.sql(
+            "c.oid IN (SELECT '{weather}'::regclass UNION SELECT relid FROM pg_partition_tree('{weather}') "
+            "UNION SELECT relid FROM pg_partition_tree(to_regclass('{schema}.monthly_summary')) "
+            "UNION SELECT to_regclass('{schema}.monthly_last_hour')) OR "
+            # Tables of loads that were killed.
+            "c.relnamespace IN ('{schema}'::regnamespace, to_regnamespace('{schema}_loads')) "
+            "AND c.relkind IN ('r', 'p') "
+            f"AND c.relname ~ '^{{weather}}_[0-9]{{4}}_[0-9]{{2}}(_[0-9]+)?$' OR {_OWN_VIEWS} OR {_LAKE}"
+        ),
     )
     names = sql.SQL(", ").join(sql.SQL("{}::regclass").format(sql.Literal(name)) for name in own)
     _own(connection, roles.owner, sql.SQL("c.oid IN ({})").format(names))
-    for function, current in connection.execute(_OWN_FUNCTIONS).fetchall():
+    for function, current in connection.execute(dataset.sql(_OWN_FUNCTIONS)).fetchall():
         if current != roles.loader:
             connection.execute(sql.SQL("ALTER FUNCTION {} OWNER TO {}").format(sql.SQL(function), loader))
     for function in functions:
         if _owner_of(connection, f"SELECT proowner FROM pg_proc WHERE oid = '{function}'::regprocedure") != roles.owner:
             connection.execute(sql.SQL("ALTER FUNCTION {} OWNER TO {}").format(sql.SQL(function), owner))
-    connection.execute(sql.SQL("REVOKE CREATE ON SCHEMA era5 FROM {}").format(loader))
+    connection.execute(sql.SQL(dataset.sql("REVOKE CREATE ON SCHEMA {schema} FROM {}")).format(loader))
 
 
-def _owner_of(connection: psycopg.Connection[Any], query: LiteralString) -> str | None:
+def _owner_of(connection: psycopg.Connection[Any], query: str) -> str | None:
     row = connection.execute(sql.SQL("SELECT pg_get_userbyid(({}))").format(sql.SQL(query))).fetchone()
     return None if row is None else row[0]
 
 
-def _own(connection: psycopg.Connection[Any], role: str, condition: LiteralString | sql.Composable) -> None:
+def _own(connection: psycopg.Connection[Any], role: str, condition: str | sql.Composable) -> None:
     """Give the relations that meet the condition to the role, unless it owns them already."""
     # A hypertable passes its chunks to its new owner itself, so their order does not matter.
     rows = connection.execute(

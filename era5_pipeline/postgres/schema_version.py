@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 
 from era5_pipeline.model.errors import SchemaVersionError
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _step(name: str) -> Step:
-    return lambda connection: connection.execute(read_sql(name))
+    return lambda connection: connection.execute(read_sql(name, dataset_of(connection)))
 
 
 # The first creates version 1 in an empty database, each later one upgrades from the previous version. Once released, a
@@ -36,30 +37,35 @@ VERSION_QUERY = (
     "SELECT (SELECT substring(prosrc FROM '^SELECT ([0-9]{1,9})$')::integer FROM pg_proc "
     "WHERE proname = 'schema_version' AND pronamespace = n.oid AND pronargs = 0) AS version, "
     "EXISTS (SELECT FROM pg_class WHERE relname = 'ledger' AND relnamespace = n.oid) AS has_ledger "
-    "FROM pg_namespace n WHERE nspname = 'era5'"
+    "FROM pg_namespace n WHERE nspname = '{schema}'"
 )
 
 
 def schema_version(connection: psycopg.Connection[Any]) -> int:
     """Find the version of the database's tables; 0 without tables."""
-    version, has_ledger = connection.execute(VERSION_QUERY).fetchone() or (None, False)
+    version, has_ledger = connection.execute(dataset_of(connection).sql(VERSION_QUERY)).fetchone() or (None, False)
     return checked_version(connection, version, has_ledger=has_ledger)
 
 
 def take_step(connection: psycopg.Connection[Any], step: Step, number: int) -> None:
     """Upgrade to version `number`, and record it; the caller has begun a transaction."""
     step(connection)
-    connection.execute(sql.SQL(read_sql("schema_version")).format(body=sql.Literal(f"SELECT {number}")))
+    connection.execute(
+        sql.SQL(read_sql("schema_version", dataset_of(connection))).format(body=sql.Literal(f"SELECT {number}"))
+    )
 
 
 def checked_version(connection: psycopg.Connection[Any], version: int | None, *, has_ledger: bool) -> int:
     """Check a result of `VERSION_QUERY`; 0 without tables."""
+    dataset = dataset_of(connection)
     if version is None and has_ledger:
         raise SchemaVersionError(
-            f"the database {connection.info.dbname} has a ledger and no schema version (era5.schema_version()): a "
+            f"the database {connection.info.dbname} has a ledger and no schema version "
+            f"({dataset.schema}.schema_version()): a "
             "development state before version 1 made it",
             remedy="Load the months into a new database: name it in ERA5_DATABASE_URL, or set another ERA5_HOME, then "
-            "run era5 db init and era5 load. The table weather in this one is unchanged, and can be queried by SQL.",
+            f"run era5 db init and era5 load. The table {dataset.table} in this one is unchanged, and can be "
+            "queried by SQL.",
         )
     return version or 0
 
@@ -81,6 +87,7 @@ def require_usable(
         raise SchemaVersionError(
             f"the database {connection.info.dbname} has schema version {version}, and this era5-pipeline needs "
             f"version {known}",
-            remedy="Let the owner of the schema era5 run era5 db init, which brings it to that version. Nothing was "
+            remedy=f"Let the owner of the schema {dataset_of(connection).schema} run era5 db init, which brings it to "
+            "that version. Nothing was "
             "read or changed.",
         )

@@ -20,6 +20,7 @@ from era5_pipeline.model.location_set import GridWindow, LocationSet
 from era5_pipeline.model.months import Month, month_range, spans
 from era5_pipeline.model.times import SECONDS_PER_HOUR, hour_of, time_of
 from era5_pipeline.model.variables import in_table_order
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.read.fetch import fetch_packed, since_1970, table_required, value_of
 from era5_pipeline.read.fields import hour_field
@@ -149,7 +150,7 @@ def read_box_contents(
     }
     hull = area or held_anywhere.hull
     parameters = {"first": first.start.date(), "last": last.start.date(), "location_ids": there.multirange}
-    incomplete = connection.execute(read_sql("incomplete_months"), parameters).fetchall()
+    incomplete = connection.execute(read_sql("incomplete_months", dataset_of(connection)), parameters).fetchall()
     return BoxContents(
         window=GridWindow.of_area(hull),
         area=hull,
@@ -173,7 +174,7 @@ def _places_between(
         "columns": list(stored_columns(one.column for one in columns)) if columns else None,
         "fewest_hours": FEWEST_HOURS,
     }
-    found = connection.execute(read_sql("places_between"), parameters).fetchone() or ()
+    found = connection.execute(read_sql("places_between", dataset_of(connection)), parameters).fetchone() or ()
     of_all, with_days = map(LocationSet.of_ranges, found)
     return of_all, with_days
 
@@ -286,7 +287,7 @@ def _fill(
 ) -> None:
     """Write the values of a piece into the contiguous `target` (hours, all rows, columns), from `first_row` on."""
     parameters = {"start": time_of(hours.start), "end": time_of(hours.stop), **window.parameters}
-    query = sql.SQL(read_sql("box")).format(column=value_of(column))
+    query = sql.SQL(read_sql("box", dataset_of(connection))).format(column=value_of(column))
     with table_required():
         ids, times, found = fetch_packed(connection, query, parameters, ("i4", "i8", "f4"))
     _, all_rows, columns = target.shape

@@ -19,6 +19,7 @@ from era5_pipeline.model.months import Month, month_range, runs_of, spans
 from era5_pipeline.model.source_kinds import PRELIMINARY, Snapshot, named_store, source_kind, version_of
 from era5_pipeline.model.times import hours_in, hours_of_month, time_of
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_NAME, named_columns
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.fetch import fetch_array, nothing_loaded, table_required, value_of
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
@@ -52,7 +53,7 @@ def ledger_rows(
 ) -> list[tuple[Any, ...]]:
     """The rows of the statement `name` in `sql/`, which reads the ledger; none if this user cannot read it."""
     with suppress(*NO_LEDGER):
-        return connection.execute(read_sql(name), parameters).fetchall()
+        return connection.execute(read_sql(name, dataset_of(connection)), parameters).fetchall()
     return []
 
 
@@ -216,7 +217,7 @@ def fullest_part(connection: psycopg.Connection[Any]) -> tuple[Month, LocationSe
 def some_row(connection: psycopg.Connection[Any]) -> tuple[datetime, int]:
     """An hour and a location that the table holds."""
     with table_required():
-        row = connection.execute(read_sql("some_row")).fetchone()
+        row = connection.execute(read_sql("some_row", dataset_of(connection))).fetchone()
     if row is None:
         raise nothing_loaded()
     time, location_id = row
@@ -228,14 +229,16 @@ def locations_at(
 ) -> npt.NDArray[np.void]:
     """`location_id` and `value`, (n,), of the rows at an hour (aware) within an area."""
     parameters = {"time": time, **GridWindow.of_area(area).parameters}
-    query = sql.SQL(read_sql("snapshot")).format(column=value_of(column))
+    query = sql.SQL(read_sql("snapshot", dataset_of(connection))).format(column=value_of(column))
     return fetch_array(connection, query, parameters, np.dtype([("location_id", "i4"), ("value", "f4")]))
 
 
 def hours_held(connection: psycopg.Connection[Any], location_id: int) -> str | None:
     """First and last hour of a location's rows as text, `2023-01-01 00:00 to ... UTC`; None if it has no rows."""
     with table_required():
-        row = connection.execute(read_sql("hours_held"), {"location_id": location_id}).fetchone()
+        row = connection.execute(
+            read_sql("hours_held", dataset_of(connection)), {"location_id": location_id}
+        ).fetchone()
     if row is None or row[0] is None:
         return None
     first, last = (f"{time.astimezone(UTC):%Y-%m-%d %H:%M}" for time in row)
@@ -331,10 +334,12 @@ class AreaCoverage:
 
 def read_coverage(connection: psycopg.Connection[Any]) -> list[AreaCoverage]:
     """Read the coverage of each area from the ledger, those with the most values first; empty without a ledger."""
-    if connection.execute("SELECT to_regclass('era5.ledger')").fetchone() == (None,):
+    if connection.execute(dataset_of(connection).sql("SELECT to_regclass('{schema}.ledger')")).fetchone() == (None,):
         return []
     areas = []
-    for ids, days, states in connection.execute(read_sql("coverage"), {"most_alike": _MOST_ALIKE}).fetchall():
+    for ids, days, states in connection.execute(
+        read_sql("coverage", dataset_of(connection)), {"most_alike": _MOST_ALIKE}
+    ).fetchall():
         by_column: dict[str, dict[Month, CoverageState]] = {}
         for day, of_month in zip(days, states, strict=True):
             for column, state in of_month.items():

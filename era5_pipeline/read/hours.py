@@ -15,6 +15,7 @@ from psycopg.conninfo import make_conninfo
 
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import location_of
+from era5_pipeline.postgres.dataset_connection import connect_for, dataset_of
 from era5_pipeline.read.fetch import fetch_packed, packed, since_1970, table_required
 from era5_pipeline.read.fields import Series
 from era5_pipeline.read.held import ledger_rows, require_columns
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas as pd
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Location
     from era5_pipeline.model.variables import Variable
 
@@ -109,7 +111,7 @@ def _read_aside(
     # Without the first session's settings it may not find the table, or not be allowed to read it.
     with (
         suppress(psycopg.Error, NoDataError),
-        psycopg.connect(make_conninfo(**parameters), autocommit=True) as second,
+        connect_for(dataset_of(connection), make_conninfo(**parameters), autocommit=True) as second,
     ):
         sessions.append(second)
         return read_packed(second, location_id, columns, start, end)
@@ -117,8 +119,8 @@ def _read_aside(
 
 
 @lru_cache(256)
-def _statement(columns: tuple[str, ...]) -> sql.Composed:
-    return sql.SQL(read_sql("series")).format(columns=sql.SQL(", ").join(map(packed, columns)))
+def _statement(dataset: Dataset, columns: tuple[str, ...]) -> sql.Composed:
+    return sql.SQL(read_sql("series", dataset)).format(columns=sql.SQL(", ").join(map(packed, columns)))
 
 
 def prepare_for_reading(connection: psycopg.Connection[Any]) -> None:
@@ -160,7 +162,7 @@ def read_packed(
         if not is_prepared:
             _set_settings(connection, lasting=False)
         for group in groups:
-            query = _statement(tuple(group))
+            query = _statement(dataset_of(connection), tuple(group))
             times, *found = fetch_packed(connection, query, parameters, ("i8", *["f4"] * len(group)))
             assert all(column.size == times.size for column in found)  # noqa: S101  # NaN stands for NULL
             order = slice(None) if (np.diff(times) > 0).all() else np.argsort(times, kind="stable")

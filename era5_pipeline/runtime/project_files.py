@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from era5_pipeline.model.errors import Era5Error
+
+if TYPE_CHECKING:
+    from era5_pipeline.model.dataset import Dataset
 
 _PACKAGE = Path(__file__).parents[1]
 # A wheel contains the folders inside the package; a checkout has them next to the package. The wheel's come first,
@@ -14,9 +18,13 @@ _FOLDERS = (_PACKAGE, _PACKAGE.parent)
 
 
 @cache
-def read_sql(name: str) -> str:
-    """Read `sql/<name>.sql`; `name` may include the suffix."""
-    return _shipped(f"sql/{Path(name).with_suffix('.sql')}").read_text(encoding="utf-8")
+def read_sql(name: str, dataset: Dataset | None = None) -> str:
+    """Read `sql/<name>.sql`, with the names of the data set (`Dataset.sql`); `name` may include the suffix.
+
+    Only statements about the server itself need no data set.
+    """
+    text = _shipped(f"sql/{Path(name).with_suffix('.sql')}").read_text(encoding="utf-8")
+    return text if dataset is None else dataset.sql(text)
 
 
 def data_folder(name: str) -> Path:

@@ -12,6 +12,7 @@ from fastapi import Response
 
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.package_version import __version__
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.credit import UNKNOWN_ORIGIN, DataOrigin, read_origin
 from era5_pipeline.read.held import NO_LEDGER
 from era5_pipeline.runtime.project_files import read_sql
@@ -116,7 +117,7 @@ def read_version(
         "last": Month.of(end - timedelta(microseconds=1)).start.date() if end else None,
     }
     try:
-        row = connection.execute(read_sql("answer_version"), parameters).fetchone()
+        row = connection.execute(read_sql("answer_version", dataset_of(connection)), parameters).fetchone()
     except NO_LEDGER:
         return None
     parts, digest = row or (0, None)

@@ -14,6 +14,7 @@ from fastapi import APIRouter, FastAPI, Response
 from pydantic import BaseModel
 from starlette.middleware.cors import CORSMiddleware
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.package_version import __version__
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.read.held import newest_hours
@@ -37,6 +38,8 @@ from era5_pipeline.serving.requests import (
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from era5_pipeline.model.dataset import Dataset
 
 
 health_routes = APIRouter(tags=["server"])
@@ -89,10 +92,13 @@ class ServedApp:
     cors_origins: tuple[str, ...] = ()
     hosts: AllowedHosts = field(default_factory=AllowedHosts)
     fetches: FetchRequests | None = None
+    dataset: Dataset = ERA5
 
     def __call__(self) -> FastAPI:
         """The app."""
-        return make_app(Warehouse(self.url), self.limits, self.cors_origins, self.hosts, self.fetches)
+        return make_app(
+            Warehouse(self.url, dataset=self.dataset), self.limits, self.cors_origins, self.hosts, self.fetches
+        )
 
 
 def make_app(

@@ -28,6 +28,7 @@ from era5_pipeline.model.places import (
 from era5_pipeline.model.question import HTTP, place_with_cell
 from era5_pipeline.model.question import asked_place as asked_point
 from era5_pipeline.model.variables import in_table_order
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.credit import read_credit
 from era5_pipeline.read.held import describe_months, fullest_part, months_held, places_held
 from era5_pipeline.read.missing import nearest_place, point_name
@@ -92,7 +93,7 @@ def _examples(connection: psycopg.Connection[Any]) -> tuple[_Link | None, list[s
     ids = places.ids()
     where = location_of(int(ids[len(ids) // 2])) if city is None else nearest_location(city.latitude, city.longitude)
     range_ = {"location_id": where.location_id, "start": month.start, "end": month.end}
-    row = connection.execute(read_sql("fullest_day"), range_).fetchone()
+    row = connection.execute(read_sql("fullest_day", dataset_of(connection)), range_).fetchone()
     if row is None:  # the ledger claims hours
         return None, []
     day, hours = row

@@ -9,19 +9,23 @@ import psycopg
 from psycopg import sql
 
 from era5_pipeline.model.errors import Era5Error
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.months import Month
 
 
 def begin_attempt(connection: psycopg.Connection[Any], month: Month) -> int:
     """Record and commit that this connection begins to load the month; return the attempt's id."""
     row = connection.execute(
-        "INSERT INTO era5.load_attempt (month, backend_start) VALUES "
-        "(%s, (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())) RETURNING id",
+        dataset_of(connection).sql(
+            "INSERT INTO {schema}.load_attempt (month, backend_start) VALUES "
+            "(%s, (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())) RETURNING id"
+        ),
         (month.start.date(),),
     ).fetchone()
     return int(row[0]) if row else 0
@@ -32,8 +36,10 @@ def end_attempt(
 ) -> None:
     """Record how the attempt ended; if successful, within the load's transaction."""
     connection.execute(
-        "UPDATE era5.load_attempt SET finished_at = clock_timestamp(), outcome = %s, rows = %s, error = %s "
-        "WHERE id = %s",
+        dataset_of(connection).sql(
+            "UPDATE {schema}.load_attempt SET finished_at = clock_timestamp(), outcome = %s, rows = %s, error = %s "
+            "WHERE id = %s"
+        ),
         ("loaded" if error is None else "failed", rows, error, attempt),
     )
 
@@ -41,8 +47,10 @@ def end_attempt(
 def record_failure(connection: psycopg.Connection[Any], month: Month, error: str) -> None:
     """Record an attempt that failed before the load itself: in the source, or during flattening."""
     connection.execute(
-        "INSERT INTO era5.load_attempt (month, finished_at, outcome, error) "
-        "VALUES (%s, clock_timestamp(), 'failed', %s)",
+        dataset_of(connection).sql(
+            "INSERT INTO {schema}.load_attempt (month, finished_at, outcome, error) "
+            "VALUES (%s, clock_timestamp(), 'failed', %s)"
+        ),
         (month.start.date(), error),
     )
 
@@ -50,16 +58,18 @@ def record_failure(connection: psycopg.Connection[Any], month: Month, error: str
 def settle_failures(connection: psycopg.Connection[Any], months: Iterable[Month]) -> None:
     """Record that months whose last attempt failed are correctly loaded now."""
     connection.execute(
-        "INSERT INTO era5.load_attempt (month, finished_at, outcome) "
-        "SELECT month, clock_timestamp(), 'loaded' FROM (SELECT DISTINCT ON (month) month, outcome "
-        "FROM era5.load_attempt WHERE month = ANY (%s) ORDER BY month, id DESC) last WHERE outcome = 'failed'",
+        dataset_of(connection).sql(
+            "INSERT INTO {schema}.load_attempt (month, finished_at, outcome) "
+            "SELECT month, clock_timestamp(), 'loaded' FROM (SELECT DISTINCT ON (month) month, outcome "
+            "FROM {schema}.load_attempt WHERE month = ANY (%s) ORDER BY month, id DESC) last WHERE outcome = 'failed'"
+        ),
         ([month.start.date() for month in months],),
     )
 
 
-def with_outcomes(name: str) -> sql.Composed:
+def with_outcomes(name: str, dataset: Dataset) -> sql.Composed:
     """The statement of this name in `sql/`, with the expression for the outcome of an attempt `a`."""
-    return sql.SQL(read_sql(name)).format(outcome=sql.SQL(read_sql("attempt_outcome")))
+    return sql.SQL(read_sql(name, dataset)).format(outcome=sql.SQL(read_sql("attempt_outcome")))
 
 
 # --- Record a load's progress in its ledger attempt, while the load's own transaction is still open ---
@@ -117,7 +127,9 @@ class Heartbeat:
                     connection.execute("SET lock_timeout = '100ms'; SET synchronous_commit = off")
                 if not self._closed.is_set():
                     connection.execute(
-                        "UPDATE era5.load_attempt SET rows = %s WHERE id = %s AND outcome = 'running'",
+                        dataset_of(connection).sql(
+                            "UPDATE {schema}.load_attempt SET rows = %s WHERE id = %s AND outcome = 'running'"
+                        ),
                         (rows, self._attempt),
                     )
                 recorded = rows

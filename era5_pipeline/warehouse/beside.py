@@ -13,8 +13,9 @@ from psycopg import sql
 
 from era5_pipeline.model.errors import RefusedError, WarehouseError
 from era5_pipeline.model.variables import BY_COLUMN, ROUNDINGS, variable_names
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.warehouse.copy import FlatCopy, location_spans
-from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, WEATHER, LocationSpan, locations_where, month_where
+from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, LocationSpan, locations_where, month_where, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -35,17 +36,19 @@ _COMPARED_ROWS = 1 << 24
 
 def _copy_beside(connection: psycopg.Connection[Any], copy: FlatCopy, span: LocationSpan = EVERYWHERE) -> None:
     """Copy the flat month's rows in the span into the session's temporary table, which is empty or not there yet."""
-    connection.execute(sql.SQL("CREATE TEMP TABLE IF NOT EXISTS {} (LIKE {})").format(_NEW_ROWS, WEATHER))
+    connection.execute(sql.SQL("CREATE TEMP TABLE IF NOT EXISTS {} (LIKE {})").format(_NEW_ROWS, table_of(connection)))
     copy(connection, _NEW_ROWS, freeze=False, span=span)
     connection.execute(sql.SQL("ANALYZE {}").format(_NEW_ROWS))
 
 
-def _rows_of_part(flat: FlatMonth, span: LocationSpan = EVERYWHERE) -> sql.Composed:
+def _rows_of_part(
+    connection: psycopg.Connection[Any], flat: FlatMonth, span: LocationSpan = EVERYWHERE
+) -> sql.Composed:
     """The table's rows `o` at the flat month's locations in the span."""
     where = [month_where(flat.month), locations_where(flat.location_ids)]
     where += [] if span.first is None else [sql.SQL("location_id >= {}").format(sql.Literal(span.first))]
     where += [] if span.end is None else [sql.SQL("location_id < {}").format(sql.Literal(span.end))]
-    return sql.SQL("(SELECT * FROM {} WHERE {}) o").format(WEATHER, sql.SQL(" AND ").join(where))
+    return sql.SQL("(SELECT * FROM {} WHERE {}) o").format(table_of(connection), sql.SQL(" AND ").join(where))
 
 
 def _joined(rows: sql.Composed) -> sql.Composed:
@@ -92,7 +95,7 @@ class MergedCopy:
                 own = {*self._flat.column_names}
                 merged = sql.SQL("COPY (SELECT {} FROM {} ORDER BY o.location_id, o.time) TO STDOUT (FORMAT binary)")
                 values = (sql.Identifier("n" if name in own else "o", name) for name in columns)
-                source = merged.format(sql.SQL(", ").join(values), _joined(_rows_of_part(self._flat)))
+                source = merged.format(sql.SQL(", ").join(values), _joined(_rows_of_part(connection, self._flat)))
                 target = sql.SQL("COPY {} ({}) FROM STDIN ({})").format(
                     table, sql.SQL(", ").join(map(sql.Identifier, columns)), options
                 )
@@ -105,13 +108,15 @@ class MergedCopy:
     def _columns(self, connection: psycopg.Connection[Any]) -> list[str]:
         """All writable columns, including those that others added to the table."""
         rows = connection.execute(
-            "SELECT attname FROM pg_attribute WHERE attrelid = 'weather'::regclass AND attnum > 0 "
-            "AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
+            dataset_of(connection).sql(
+                "SELECT attname FROM pg_attribute WHERE attrelid = '{weather}'::regclass AND attnum > 0 "
+                "AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"
+            )
         ).fetchall()
         return [name for (name,) in rows]
 
     def _require_same_rows(self, connection: psycopg.Connection[Any]) -> None:
-        month, old = self._flat.month, _rows_of_part(self._flat)
+        month, old = self._flat.month, _rows_of_part(connection, self._flat)
         # If every place has every hour of the month in both, equal row counts mean the same rows.
         is_whole = self._flat.rows == self._before.rows == self._flat.locations * month.hours
         counted = sql.SQL("SELECT count(*), {} FROM {}").format(
@@ -165,7 +170,7 @@ def beyond_quantum(
             with closing(FlatCopy(flat, (span,), on_rows)) as copy:
                 _copy_beside(session, copy, span)
             query = sql.SQL("SELECT count(*), count(n.location_id), {} FROM {}").format(
-                sql.SQL(", ").join(differ), _joined(_rows_of_part(flat, span))
+                sql.SQL(", ").join(differ), _joined(_rows_of_part(session, flat, span))
             )
             row = session.execute(query).fetchone()
             counts = [sum(both) for both in zip(counts, row or (), strict=True)]

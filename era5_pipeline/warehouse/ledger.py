@@ -20,10 +20,11 @@ from era5_pipeline.model.package_version import __version__
 from era5_pipeline.model.source_kinds import Snapshot, most_doubtful, source_kind, version_of
 from era5_pipeline.model.times import hour_of, hours_of_month
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.warehouse.attempts import with_outcomes
 from era5_pipeline.warehouse.changes import has_same_content, missing_hours_of, revision_by
-from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where, month_where
+from era5_pipeline.warehouse.layouts.layout import locations_where, month_where, table_of
 from era5_pipeline.warehouse.ledger_entry import (
     Addition,
     Attempt,
@@ -60,11 +61,15 @@ def read_ledger(connection: psycopg.Connection[Any]) -> list[MonthContents]:
 
 def read_months(connection: psycopg.Connection[Any]) -> tuple[LedgerMonth, ...]:
     """Read the state of every month in the table or with an attempted load, in order; empty without a ledger."""
-    if connection.execute("SELECT to_regclass('era5.load_attempt')").fetchone() == (None,):
+    if connection.execute(dataset_of(connection).sql("SELECT to_regclass('{schema}.load_attempt')")).fetchone() == (
+        None,
+    ):
         return ()
     return tuple(
         LedgerMonth(_month_of(day), state, rows, is_preliminary, None if attempt[0] is None else Attempt(*attempt))
-        for day, state, rows, is_preliminary, *attempt in connection.execute(with_outcomes("months"))
+        for day, state, rows, is_preliminary, *attempt in connection.execute(
+            with_outcomes("months", dataset_of(connection))
+        )
     )
 
 
@@ -84,7 +89,9 @@ def read_overlapping(
 def sources_of(connection: psycopg.Connection[Any], month: Month) -> tuple[str, ...]:
     """Name the sources of the month's parts."""
     rows = connection.execute(
-        "SELECT DISTINCT source FROM era5.ledger WHERE month = %s AND dropped_at IS NULL ORDER BY source",
+        dataset_of(connection).sql(
+            "SELECT DISTINCT source FROM {schema}.ledger WHERE month = %s AND dropped_at IS NULL ORDER BY source"
+        ),
         (month.start.date(),),
     ).fetchall()
     return tuple(source for (source,) in rows)
@@ -93,8 +100,10 @@ def sources_of(connection: psycopg.Connection[Any], month: Month) -> tuple[str, 
 def count_other_locations(connection: psycopg.Connection[Any], month: Month, locations: LocationSet) -> int:
     """Count the month's other locations in the table."""
     row = connection.execute(
-        "SELECT coalesce(sum(upper(run) - lower(run)), 0) FROM era5.ledger, "
-        "unnest(location_ids - %s::int4multirange) run WHERE month = %s AND dropped_at IS NULL",
+        dataset_of(connection).sql(
+            "SELECT coalesce(sum(upper(run) - lower(run)), 0) FROM {schema}.ledger, "
+            "unnest(location_ids - %s::int4multirange) run WHERE month = %s AND dropped_at IS NULL"
+        ),
         (locations.multirange, month.start.date()),
     ).fetchone()
     return int(row[0]) if row is not None else 0
@@ -157,9 +166,12 @@ def write_entry(
     }
     if before is not None and keeps:
         values |= _with_kept_columns(connection, before, flat)
-    connection.execute("DELETE FROM era5.ledger WHERE month = %s AND part = %s", (month, values["part"]))
     connection.execute(
-        sql.SQL("INSERT INTO era5.ledger ({}) VALUES ({})").format(
+        dataset_of(connection).sql("DELETE FROM {schema}.ledger WHERE month = %s AND part = %s"),
+        (month, values["part"]),
+    )
+    connection.execute(
+        sql.SQL(dataset_of(connection).sql("INSERT INTO {schema}.ledger ({}) VALUES ({})")).format(
             sql.SQL(", ").join(map(sql.Identifier, values)),
             sql.SQL(", ").join(v if isinstance(v, sql.SQL) else sql.Placeholder(name) for name, v in values.items()),
         ),
@@ -248,8 +260,11 @@ def take_out(
         names = [name for name in _columns_of_ledger(connection) if name not in _OF_DROPPED]
         connection.execute(
             sql.SQL(
-                "INSERT INTO era5.ledger ({names}, {own}) SELECT {names}, %(new)s, 'dropped', %(rows)s, %(locations)s, "
-                "%(ids)s::int4multirange, true, now() FROM era5.ledger WHERE month = %(month)s AND part = %(part)s"
+                dataset_of(connection).sql(
+                    "INSERT INTO {schema}.ledger ({names}, {own}) "
+                    "SELECT {names}, %(new)s, 'dropped', %(rows)s, %(locations)s, %(ids)s::int4multirange, true, now() "
+                    "FROM {schema}.ledger WHERE month = %(month)s AND part = %(part)s"
+                )
             ).format(
                 names=sql.SQL(", ").join(map(sql.Identifier, names)),
                 own=sql.SQL(", ").join(map(sql.Identifier, _OF_DROPPED)),
@@ -264,16 +279,23 @@ def take_out(
         )
     elif dropped:
         connection.execute(
-            "UPDATE era5.ledger SET state = 'dropped', dropped_at = now() WHERE month = %(month)s AND part = %(part)s",
+            dataset_of(connection).sql(
+                "UPDATE {schema}.ledger SET state = 'dropped', dropped_at = now() "
+                "WHERE month = %(month)s AND part = %(part)s"
+            ),
             key,
         )
         return
     if not left:
-        connection.execute("DELETE FROM era5.ledger WHERE month = %(month)s AND part = %(part)s", key)
+        connection.execute(
+            dataset_of(connection).sql("DELETE FROM {schema}.ledger WHERE month = %(month)s AND part = %(part)s"), key
+        )
         return
     connection.execute(
-        "UPDATE era5.ledger SET location_ids = %(ids)s::int4multirange, locations = %(locations)s, rows = %(rows)s, "
-        "is_cut = true WHERE month = %(month)s AND part = %(part)s",
+        dataset_of(connection).sql(
+            "UPDATE {schema}.ledger SET location_ids = %(ids)s::int4multirange, locations = %(locations)s, "
+            "rows = %(rows)s, is_cut = true WHERE month = %(month)s AND part = %(part)s"
+        ),
         {**key, "ids": left.multirange, "locations": len(left), "rows": rows_left},
     )
     if entry.state == "incomplete":
@@ -288,7 +310,7 @@ def _rows_of(connection: psycopg.Connection[Any], entry: LedgerEntry, locations:
         return len(locations) * entry.hours
     row = connection.execute(
         sql.SQL("SELECT count(*) FROM {} WHERE {} AND {}").format(
-            WEATHER, month_where(entry.month), locations_where(locations)
+            table_of(connection), month_where(entry.month), locations_where(locations)
         )
     ).fetchone()
     return int(row[0]) if row is not None else 0
@@ -300,7 +322,7 @@ def _count_gaps(connection: psycopg.Connection[Any], entry: LedgerEntry, locatio
     row = connection.execute(
         sql.SQL("SELECT {} FROM {} WHERE {} AND {}").format(
             sql.SQL(", ").join(_values_and_locations(BY_COLUMN[column]) for column in columns),
-            WEATHER,
+            table_of(connection),
             month_where(entry.month),
             locations_where(locations),
         )
@@ -312,7 +334,9 @@ def _count_gaps(connection: psycopg.Connection[Any], entry: LedgerEntry, locatio
         for due, values, places in zip(expected, row[::2], row[1::2], strict=True)
     ):
         connection.execute(
-            "UPDATE era5.ledger SET state = 'loaded', missing_hours = '{}' WHERE month = %s AND part = %s",
+            dataset_of(connection).sql(
+                "UPDATE {schema}.ledger SET state = 'loaded', missing_hours = '{}' WHERE month = %s AND part = %s"
+            ),
             (entry.month.start.date(), entry.part),
         )
 
@@ -328,14 +352,18 @@ def _values_and_locations(variable: Variable) -> sql.Composed:
 
 def _columns_of_ledger(connection: psycopg.Connection[Any]) -> list[str]:
     rows = connection.execute(
-        "SELECT attname FROM pg_attribute WHERE attrelid = 'era5.ledger'::regclass AND attnum > 0 AND NOT attisdropped"
+        dataset_of(connection).sql(
+            "SELECT attname FROM pg_attribute "
+            "WHERE attrelid = '{schema}.ledger'::regclass AND attnum > 0 AND NOT attisdropped"
+        )
     ).fetchall()
     return [name for (name,) in rows]
 
 
 def _next_part(connection: psycopg.Connection[Any], month: Month) -> int:
     row = connection.execute(
-        "SELECT coalesce(max(part), 0) + 1 FROM era5.ledger WHERE month = %s", (month.start.date(),)
+        dataset_of(connection).sql("SELECT coalesce(max(part), 0) + 1 FROM {schema}.ledger WHERE month = %s"),
+        (month.start.date(),),
     ).fetchone()
     return int(row[0]) if row is not None else 1
 
@@ -345,7 +373,10 @@ def _select(
 ) -> list[LedgerEntry]:
     with connection.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(
-            sql.SQL("SELECT * FROM era5.ledger WHERE {} ORDER BY month, part").format(where), parameters
+            sql.SQL(dataset_of(connection).sql("SELECT * FROM {schema}.ledger WHERE {} ORDER BY month, part")).format(
+                where
+            ),
+            parameters,
         ).fetchall()
     return [_entry(row) for row in rows]
 
@@ -353,7 +384,7 @@ def _select(
 def record_check(connection: psycopg.Connection[Any], entry: LedgerEntry) -> None:
     """Record that the source was just asked about the part, and matches the table."""
     connection.execute(
-        "UPDATE era5.ledger SET checked_at = now() WHERE month = %s AND part = %s",
+        dataset_of(connection).sql("UPDATE {schema}.ledger SET checked_at = now() WHERE month = %s AND part = %s"),
         (entry.month.start.date(), entry.part),
     )
 
@@ -380,8 +411,10 @@ def record_confirmation(connection: psycopg.Connection[Any], entry: LedgerEntry,
         preliminary_hours={column: of for column, of in flat.preliminary_hours.items() if column not in final},
     )
     connection.execute(
-        "UPDATE era5.ledger SET confirmed = %s, expver = %s, preliminary_hours = %s, version = %s, checked_at = now() "
-        "WHERE month = %s AND part = %s",
+        dataset_of(connection).sql(
+            "UPDATE {schema}.ledger SET confirmed = %s, expver = %s, preliminary_hours = %s, version = %s, "
+            "checked_at = now() WHERE month = %s AND part = %s"
+        ),
         (
             _as_jsonb(confirmed.confirmed),
             Jsonb(confirmed.expver),
@@ -397,7 +430,7 @@ def record_confirmation(connection: psycopg.Connection[Any], entry: LedgerEntry,
 def record_summaries(connection: psycopg.Connection[Any], entry: LedgerEntry) -> None:
     """Record, within the transaction that writes them, that the part has summaries."""
     connection.execute(
-        "UPDATE era5.ledger SET has_summaries = true WHERE month = %s AND part = %s",
+        dataset_of(connection).sql("UPDATE {schema}.ledger SET has_summaries = true WHERE month = %s AND part = %s"),
         (entry.month.start.date(), entry.part),
     )
 

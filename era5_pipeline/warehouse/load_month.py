@@ -21,6 +21,7 @@ from era5_pipeline.model.errors import (
 )
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.variables import variable_names
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.roles import require_own_code
 from era5_pipeline.postgres.server_errors import LOST_REMEDY, server_errors
 from era5_pipeline.runtime.progress import Counter
@@ -306,7 +307,9 @@ class _Load:
 
             def finish(rows: int) -> None:
                 heartbeat.close()
-                _require_all_rows(flat, rows, self.before.rows if self.before and self.kept else flat.rows)
+                _require_all_rows(
+                    self.connection, flat, rows, self.before.rows if self.before and self.kept else flat.rows
+                )
                 self._write_ledger(
                     attempt,
                     rows,
@@ -417,7 +420,9 @@ def _connect(warehouse: Warehouse, month: Month, lock_timeout_seconds: int, name
         # The load's first connection was there a moment ago: a server that cannot be reached was lost.
         remedy = LOST_REMEDY if isinstance(error, ServerUnreachableError) else error.remedy
         raise TransientError(f"loading {month}: {error.message}", remedy=f"{_WHOLE} {remedy}") from error
-    connection.execute("SELECT set_config('application_name', %s, false)", (f"era5 {month} {name}",))
+    connection.execute(
+        "SELECT set_config('application_name', %s, false)", (f"{warehouse.dataset.name} {month} {name}",)
+    )
     prepare_session(connection, lock_timeout_seconds)
     return connection
 
@@ -472,11 +477,12 @@ def prepare_session(connection: psycopg.Connection[Any], lock_timeout_seconds: i
     connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{max(1, lock_timeout_seconds)}s",))
 
 
-def _require_all_rows(flat: FlatMonth, rows: int, expected: int) -> None:
+def _require_all_rows(connection: psycopg.Connection[Any], flat: FlatMonth, rows: int, expected: int) -> None:
     if rows != expected:
         raise WarehouseError(
             f"{flat.month}: the server took {rows} of {expected} rows",
-            remedy="The month is unchanged. Remove any trigger or rule on weather, then run this again.",
+            remedy=f"The month is unchanged. Remove any trigger or rule on {dataset_of(connection).table}, then run "
+            "this again.",
         )
 
 

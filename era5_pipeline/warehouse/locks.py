@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import errors as pg
 
 from era5_pipeline.model.errors import MonthLockedError
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.runtime.progress import waiting
 
 if TYPE_CHECKING:
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.months import Month
 
-# "ERA5" in ASCII: the first key of every advisory lock of this project.
-LOCK_CLASS = 0x45524135
-# The second key while tables are created; for a month it is the month's number.
+# The second key of an advisory lock while tables are created; for a month it is the month's number. The first is the
+# class of the data set.
 SCHEMA_LOCK = 0
 
 # From weakest to strongest.
@@ -33,6 +33,11 @@ _SESSION = (
     "SELECT a.pid, a.usename, host(a.client_addr), a.backend_start FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
     "WHERE l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
+
+
+def schema_lock_key(connection: psycopg.Connection[Any]) -> tuple[int, int]:
+    """The key of the advisory lock under which the tables of the connection's data set are created."""
+    return dataset_of(connection).lock_class, SCHEMA_LOCK
 
 
 @contextmanager
@@ -48,7 +53,7 @@ def month_lock(
     If another session holds it, `on_wait` is called with a message that names that session, and this one waits up to
     `timeout_seconds`.
     """
-    key = (LOCK_CLASS, month.number)
+    key = (dataset_of(connection).lock_class, month.number)
     row = connection.execute("SELECT pg_try_advisory_lock(%s, %s)", key).fetchone()
     if row != (True,):
         holder = _holder(connection, key)
@@ -77,7 +82,7 @@ def require_no_loads(connection: psycopg.Connection[Any], problem: str) -> None:
     row = connection.execute(
         f"{_SESSION} AND l.locktype = 'advisory' AND l.classid = %s AND l.objid <> %s AND l.objsubid = 2 "
         "AND l.pid <> pg_backend_pid() ORDER BY a.backend_start LIMIT 1",
-        (LOCK_CLASS, SCHEMA_LOCK),
+        schema_lock_key(connection),
     ).fetchone()
     if row is not None:
         raise MonthLockedError(
@@ -102,15 +107,17 @@ def holder_of_tables(connection: psycopg.Connection[Any]) -> str:
     connection.execute("SELECT pg_stat_clear_snapshot()")
     row = connection.execute(
         # Reads catalogues only: functions that open the table would wait for its lock too.
-        "WITH RECURSIVE parts (oid) AS (SELECT to_regclass('weather')::oid "
-        "UNION SELECT inhrelid FROM pg_inherits JOIN parts ON inhparent = oid), "
-        "ours (oid) AS (SELECT oid FROM parts UNION SELECT c.oid FROM pg_class c "
-        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname IN ('era5', 'era5_loads')) "
-        f"{_SESSION} AND l.locktype = 'relation' AND a.pid <> pg_backend_pid() "
-        "AND l.relation IN (SELECT oid FROM ours) "
-        # Autovacuum workers yield by themselves: name one only if no session holds a lock.
-        "ORDER BY a.backend_type IS DISTINCT FROM 'autovacuum worker' DESC, "
-        "array_position(%s, l.mode) DESC, a.xact_start LIMIT 1",
+        dataset_of(connection).sql(
+            "WITH RECURSIVE parts (oid) AS (SELECT to_regclass('{weather}')::oid "
+            "UNION SELECT inhrelid FROM pg_inherits JOIN parts ON inhparent = oid), "
+            "ours (oid) AS (SELECT oid FROM parts UNION SELECT c.oid FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname IN ('{schema}', '{schema}_loads')) "
+            f"{_SESSION} AND l.locktype = 'relation' AND a.pid <> pg_backend_pid() "
+            "AND l.relation IN (SELECT oid FROM ours) "
+            # Autovacuum workers yield by themselves: name one only if no session holds a lock.
+            "ORDER BY a.backend_type IS DISTINCT FROM 'autovacuum worker' DESC, "
+            "array_position(%s, l.mode) DESC, a.xact_start LIMIT 1"
+        ),
         (list(_MODES),),
     ).fetchone()
     return "a session that has just ended" if row is None else describe_session(*row)

@@ -11,17 +11,17 @@ from psycopg import sql
 from era5_pipeline.flat.monthly import KEYS, WIND, WIND_SPEED, has_wind, summary_columns
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.warehouse import ledger
-from era5_pipeline.warehouse.layouts.layout import WEATHER, index_new_pages, locations_where, month_where
+from era5_pipeline.warehouse.layouts.layout import index_new_pages, locations_where, month_where, table_of
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
 from era5_pipeline.warehouse.load_month import prepare_session
 from era5_pipeline.warehouse.locks import month_lock
 from era5_pipeline.warehouse.monthly_rows import analyze_summaries, delete_summaries, month_before
 from era5_pipeline.warehouse.monthly_tables import (
-    LAST_HOURS,
-    SUMMARIES,
     has_year,
     last_hour_name,
+    last_hours_of,
     make_ready,
+    summaries_of,
     year_partition,
 )
 
@@ -89,7 +89,10 @@ def _fill_part(
     with connection.transaction():
         delete_summaries(connection, part.month, part.location_ids)
         year = year_partition(connection, part.month)
-        for table, computed in ((year, _summaries(part, held)), (LAST_HOURS, _last_hours(part, held))):
+        for table, computed in (
+            (year, _summaries(connection, part, held)),
+            (last_hours_of(connection), _last_hours(connection, part, held)),
+        ):
             connection.execute(sql.SQL("INSERT INTO {} ({}) {}").format(table, computed.columns, computed.query))
         index_new_pages(connection, year)
         ledger.record_summaries(connection, part)
@@ -104,7 +107,7 @@ def _held(connection: psycopg.Connection[Any], part: LedgerEntry) -> list[str]:
 def count_other_summaries(connection: psycopg.Connection[Any], part: LedgerEntry) -> int:
     """Count the part's locations whose stored summaries are not those of their hours. Reads the hours once."""
     held = _held(connection, part)
-    year = year_partition(connection, part.month) if has_year(connection, part.month) else SUMMARIES
+    year = year_partition(connection, part.month) if has_year(connection, part.month) else summaries_of(connection)
     others = [
         sql.SQL(
             "SELECT location_id FROM ({query}) c({columns}) FULL JOIN "
@@ -117,7 +120,10 @@ def count_other_summaries(connection: psycopg.Connection[Any], part: LedgerEntry
             locations=locations_where(part.location_ids),
             differ=_differ(computed.names),
         )
-        for table, computed in ((year, _summaries(part, held)), (LAST_HOURS, _last_hours(part, held)))
+        for table, computed in (
+            (year, _summaries(connection, part, held)),
+            (last_hours_of(connection), _last_hours(connection, part, held)),
+        )
     ]
     row = connection.execute(
         sql.SQL("SELECT count(DISTINCT location_id) FROM ({}) AS other").format(sql.SQL(" UNION ALL ").join(others))
@@ -151,7 +157,7 @@ class _Computed:
         return sql.SQL(", ").join(map(sql.Identifier, self.names))
 
 
-def _summaries(part: LedgerEntry, held: Sequence[str]) -> _Computed:
+def _summaries(connection: psycopg.Connection[Any], part: LedgerEntry, held: Sequence[str]) -> _Computed:
     columns = [column for column in summary_columns(held) if column.statistic != "first"]
     month, names = part.month.start.date(), [*KEYS, *(column.name for column in columns)]
     expressions = [
@@ -162,18 +168,21 @@ def _summaries(part: LedgerEntry, held: Sequence[str]) -> _Computed:
         names.append(WIND_SPEED)
         expressions.append(sql.SQL(_WIND_SPEED).format(*map(sql.Identifier, WIND)))
     query = sql.SQL("SELECT {} FROM {} WHERE {} AND {} GROUP BY location_id").format(
-        sql.SQL(", ").join(expressions), WEATHER, month_where(part.month), locations_where(part.location_ids)
+        sql.SQL(", ").join(expressions),
+        table_of(connection),
+        month_where(part.month),
+        locations_where(part.location_ids),
     )
     return _Computed(month, names, query)
 
 
-def _last_hours(part: LedgerEntry, held: Sequence[str]) -> _Computed:
+def _last_hours(connection: psycopg.Connection[Any], part: LedgerEntry, held: Sequence[str]) -> _Computed:
     """The part's first hour, which is the last one of the previous month."""
     columns = [column for column in summary_columns(held) if column.statistic == "first"]
     month, values = month_before(part.month), [_expression(column, part.month) for column in columns]
     query = sql.SQL("SELECT {} FROM {} WHERE time = {} AND {} AND num_nonnulls({}) > 0").format(
         sql.SQL(", ").join([sql.Literal(month), sql.SQL("location_id"), *values]),
-        WEATHER,
+        table_of(connection),
         sql.Literal(part.month.start),
         locations_where(part.location_ids),
         sql.SQL(", ").join(values or [sql.SQL("NULL")]),

@@ -21,11 +21,11 @@ from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.warehouse.binary_copy import binary_copy
 from era5_pipeline.warehouse.layouts.layout import index_new_pages, locations_where
 from era5_pipeline.warehouse.monthly_tables import (
-    LAST_HOURS,
     has_summaries_table,
     has_year,
     is_ready,
     last_hour_name,
+    last_hours_of,
     make_ready,
     year_partition,
 )
@@ -60,7 +60,7 @@ def replace_summaries(connection: psycopg.Connection[Any], flat: FlatMonth, loca
     batches = (last_hours.taken_from(batch).select(own) for batch in _batches(flat.summaries, schema))
     _copy(connection, partition, own, batches)
     index_new_pages(connection, partition)
-    _copy(connection, LAST_HOURS, last_hours.columns, iter(last_hours.batches))
+    _copy(connection, last_hours_of(connection), last_hours.columns, iter(last_hours.batches))
 
 
 def merge_summaries(connection: psycopg.Connection[Any], flat: FlatMonth) -> None:
@@ -91,16 +91,18 @@ def merge_summaries(connection: psycopg.Connection[Any], flat: FlatMonth) -> Non
     columns = [sql.Identifier(name) for name in last_hours.columns]
     connection.execute(
         sql.SQL("UPDATE {} SET {} WHERE {}").format(
-            LAST_HOURS,
+            last_hours_of(connection),
             sql.SQL(", ").join(sql.SQL("{} = NULL").format(value) for value in values),
             _where(month_before(flat.month), flat.location_ids),
         )
     )
-    connection.execute(sql.SQL("CREATE TEMP TABLE {} (LIKE {}) ON COMMIT DROP").format(_MERGED_HOURS, LAST_HOURS))
+    connection.execute(
+        sql.SQL("CREATE TEMP TABLE {} (LIKE {}) ON COMMIT DROP").format(_MERGED_HOURS, last_hours_of(connection))
+    )
     _copy(connection, _MERGED_HOURS, last_hours.columns, iter(last_hours.batches))
     connection.execute(
         sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} ON CONFLICT (month, location_id) DO UPDATE SET {}").format(
-            LAST_HOURS,
+            last_hours_of(connection),
             sql.SQL(", ").join(columns),
             sql.SQL(", ").join(columns),
             _MERGED_HOURS,
@@ -170,7 +172,10 @@ def delete_summaries(connection: psycopg.Connection[Any], month: Month, location
 
 
 def _delete(connection: psycopg.Connection[Any], month: Month, locations: LocationSet | None) -> None:
-    for table, of in ((LAST_HOURS, month_before(month)), (year_partition(connection, month), month.start.date())):
+    for table, of in (
+        (last_hours_of(connection), month_before(month)),
+        (year_partition(connection, month), month.start.date()),
+    ):
         connection.execute(sql.SQL("DELETE FROM {} WHERE {}").format(table, _where(of, locations)))
 
 

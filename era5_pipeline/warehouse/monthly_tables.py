@@ -8,11 +8,12 @@ from psycopg import sql
 
 from era5_pipeline.flat.monthly import is_total, summary_columns
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.roles import grant_to_table_readers, transfer_to_table_owner
 from era5_pipeline.runtime.project_files import read_sql
-from era5_pipeline.warehouse.layouts.layout import LOADS_SCHEMA, loads_schema
+from era5_pipeline.warehouse.layouts.layout import loads_schema
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table, with_short_lock
-from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK
+from era5_pipeline.warehouse.locks import schema_lock_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 # its privileges, and views that others built on it stay.
 
 
-NAME = "weather_monthly"
 # NULL if the month's own load did not bring the variable.
 _HOURS = "s.{sum_hours} + (n.{last} IS NOT NULL)::integer"
 _TOTAL_HOURS = "(" + _HOURS + ")::smallint AS {sum_hours}"
@@ -41,10 +41,10 @@ def create_view(connection: psycopg.Connection[Any]) -> None:
     schema, is_foreign, is_new = _found(connection)
     if is_foreign:
         return
-    view, variables = sql.Identifier(schema, NAME), _variables(connection)
+    view, variables = sql.Identifier(schema, f"{dataset_of(connection).table}_monthly"), _variables(connection)
     expressions = [expression for variable in variables for expression in _expressions(variable)]
     connection.execute(
-        sql.SQL(read_sql("weather_monthly")).format(
+        sql.SQL(read_sql("weather_monthly", dataset_of(connection))).format(
             view=view,
             columns=sql.SQL(",\n       ").join(expressions),
             comments=_comments(view, variables),
@@ -57,12 +57,15 @@ def create_view(connection: psycopg.Connection[Any]) -> None:
 
 def _found(connection: psycopg.Connection[Any]) -> tuple[str, bool, bool]:
     """The schema of `weather`, and whether the view's name there is taken by a foreign relation, or is free."""
+    dataset = dataset_of(connection)
     row = connection.execute(
-        "SELECT n.nspname, v.oid IS NOT NULL AND NOT EXISTS (SELECT FROM pg_rewrite r JOIN pg_depend d "
-        "ON d.objid = r.oid WHERE r.ev_class = v.oid AND d.refobjid = 'era5.monthly_summary'::regclass), v.oid IS NULL "
-        "FROM pg_class w JOIN pg_namespace n ON n.oid = w.relnamespace "
-        "LEFT JOIN pg_class v ON v.relnamespace = n.oid AND v.relname = %s WHERE w.oid = 'weather'::regclass",
-        (NAME,),
+        dataset.sql(
+            "SELECT n.nspname, v.oid IS NOT NULL AND NOT EXISTS (SELECT FROM pg_rewrite r JOIN pg_depend d "
+            "ON d.objid = r.oid WHERE r.ev_class = v.oid AND d.refobjid = '{schema}.monthly_summary'::regclass), "
+            "v.oid IS NULL FROM pg_class w JOIN pg_namespace n ON n.oid = w.relnamespace "
+            "LEFT JOIN pg_class v ON v.relnamespace = n.oid AND v.relname = %s WHERE w.oid = '{weather}'::regclass"
+        ),
+        (f"{dataset.table}_monthly",),
     ).fetchone()
     return row if row is not None else ("public", False, True)
 
@@ -70,8 +73,10 @@ def _found(connection: psycopg.Connection[Any]) -> tuple[str, bool, bool]:
 def _variables(connection: psycopg.Connection[Any]) -> Sequence[Variable]:
     """The variables with summaries in the table, in the order in which they were added."""
     rows = connection.execute(
-        "SELECT left(attname, -5) FROM pg_attribute WHERE attrelid = 'era5.monthly_summary'::regclass "
-        "AND attnum > 0 AND NOT attisdropped AND attname LIKE '%\\_mean' ORDER BY attnum"
+        dataset_of(connection).sql(
+            "SELECT left(attname, -5) FROM pg_attribute WHERE attrelid = '{schema}.monthly_summary'::regclass "
+            "AND attnum > 0 AND NOT attisdropped AND attname LIKE '%\\_mean' ORDER BY attnum"
+        )
     ).fetchall()
     return [BY_COLUMN[name] for (name,) in rows if name in BY_COLUMN]
 
@@ -120,9 +125,7 @@ def _texts(variable: Variable) -> Iterable[tuple[str, str]]:
 # comes with the next month.
 
 
-_SCHEMA, _NAME = "era5", "monthly_summary"
-SUMMARIES = sql.Identifier(_SCHEMA, _NAME)
-LAST_HOURS = sql.Identifier(_SCHEMA, "monthly_last_hour")
+_NAME = "monthly_summary"
 _TYPES: dict[Statistic, str] = {
     "mean": "double precision",
     "sum": "double precision",
@@ -132,7 +135,7 @@ _TYPES: dict[Statistic, str] = {
     "sum_hours": "smallint",
     "first": "real",
 }
-_YEAR_COMMENT = "A year of era5.monthly_summary"
+_YEAR_COMMENT = "A year of {schema}.monthly_summary"
 # Wide types first: eight-byte columns after two-byte ones would be padded.
 _STORED = tuple(_TYPES)
 _COMMENTS: dict[Statistic, str] = {
@@ -146,6 +149,16 @@ _COMMENTS: dict[Statistic, str] = {
 }
 
 
+def summaries_of(connection: psycopg.Connection[Any]) -> sql.Identifier:
+    """The table of summaries of the connection's data set."""
+    return sql.Identifier(dataset_of(connection).schema, _NAME)
+
+
+def last_hours_of(connection: psycopg.Connection[Any]) -> sql.Identifier:
+    """The table of months' last hours of the connection's data set."""
+    return sql.Identifier(dataset_of(connection).schema, "monthly_last_hour")
+
+
 def create_summaries(connection: psycopg.Connection[Any]) -> None:
     """Create missing tables and the view, with comments, within a transaction.
 
@@ -154,12 +167,12 @@ def create_summaries(connection: psycopg.Connection[Any]) -> None:
     variables = variables_in_table(connection)
     columns, last_hours = _columns(variables)
     connection.execute(
-        sql.SQL(read_sql("monthly_summary")).format(
+        sql.SQL(read_sql("monthly_summary", dataset_of(connection))).format(
             columns=sql.SQL(",\n    ").join(one.definition for one in columns),
             last_hours=sql.SQL(",\n    ").join(one.definition for one in last_hours),
         )
     )
-    for table, its_columns in ((SUMMARIES, columns), (LAST_HOURS, last_hours)):
+    for table, its_columns in ((summaries_of(connection), columns), (last_hours_of(connection), last_hours)):
         transfer_to_table_owner(connection, table, "TABLE")
         _comment(connection, table, its_columns)
     _comment_years(connection)
@@ -177,12 +190,14 @@ def year_partition(connection: psycopg.Connection[Any], month: Month) -> sql.Ide
     Older databases have them in the schema `era5`.
     """
     row = connection.execute(
-        "SELECT nspname FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid "
-        "JOIN pg_namespace n ON n.oid = relnamespace "
-        "WHERE inhparent = 'era5.monthly_summary'::regclass AND relname = %s",
+        dataset_of(connection).sql(
+            "SELECT nspname FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid "
+            "JOIN pg_namespace n ON n.oid = relnamespace "
+            "WHERE inhparent = '{schema}.monthly_summary'::regclass AND relname = %s"
+        ),
         (_year_name(month),),
     ).fetchone()
-    return sql.Identifier(str(row[0]) if row is not None else _SCHEMA, _year_name(month))
+    return sql.Identifier(str(row[0]) if row is not None else dataset_of(connection).schema, _year_name(month))
 
 
 def has_year(connection: psycopg.Connection[Any], month: Month) -> bool:
@@ -208,14 +223,14 @@ def make_ready(
     Each uses its own short transaction before the load, so that loads of other months do not wait for it. The
     connection must be in autocommit mode.
     """
-    lacking = _lacking(connection, _NAME, columns)
+    lacking, view = _lacking(connection, _NAME, columns), f"{dataset_of(connection).table}_monthly"
     if lacking:
         names = ", ".join(variable.column for variable in lacking)
         with_short_lock(
             connection,
             lambda: _add_columns(connection, lacking),
-            ready=f"columns of weather_monthly are to be added ({names})",
-            refused=f"columns of weather_monthly ({names}) cannot be added",
+            ready=f"columns of {view} are to be added ({names})",
+            refused=f"columns of {view} ({names}) cannot be added",
             timeout_seconds=timeout_seconds,
             on_wait=on_wait,
         )
@@ -223,8 +238,8 @@ def make_ready(
         with_short_lock(
             connection,
             lambda: _make_year(connection, month),
-            ready=f"weather_monthly is to get the year {month.year}",
-            refused=f"weather_monthly cannot get the year {month.year}",
+            ready=f"{view} is to get the year {month.year}",
+            refused=f"{view} cannot get the year {month.year}",
             timeout_seconds=timeout_seconds,
             on_wait=on_wait,
         )
@@ -232,10 +247,11 @@ def make_ready(
 
 def _lacking(connection: psycopg.Connection[Any], table: str, columns: Iterable[str]) -> tuple[Variable, ...]:
     """The variables of these columns that are not in the table, if it exists."""
+    dataset = dataset_of(connection)
     rows = connection.execute(
         "SELECT attname FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped AND attrelid = "
         "(SELECT oid FROM pg_class WHERE relname = %s AND relnamespace IN (to_regnamespace(%s), to_regnamespace(%s)))",
-        (table, _SCHEMA, LOADS_SCHEMA),
+        (table, dataset.schema, dataset.loads_schema),
     ).fetchall()
     held = {name for (name,) in rows}
     return tuple(variable for variable in in_table_order(columns) if f"{variable.column}_mean" not in held)
@@ -243,7 +259,7 @@ def _lacking(connection: psycopg.Connection[Any], table: str, columns: Iterable[
 
 def _add_columns(connection: psycopg.Connection[Any], variables: Sequence[Variable]) -> None:
     columns, last_hours = _columns(variables)
-    for table, its_columns in ((SUMMARIES, columns), (LAST_HOURS, last_hours)):
+    for table, its_columns in ((summaries_of(connection), columns), (last_hours_of(connection), last_hours)):
         # Another load may have added them in the meantime.
         added = [sql.SQL("ADD COLUMN IF NOT EXISTS {}").format(one.definition) for one in its_columns]
         if added:
@@ -255,24 +271,27 @@ def _add_columns(connection: psycopg.Connection[Any], variables: Sequence[Variab
 
 def _comment_years(connection: psycopg.Connection[Any], columns: Sequence[str] | None = None) -> None:
     """Copy the table's comments to the partitions, for all columns or these."""
-    parameters = {"columns": columns, "comment": _YEAR_COMMENT}
-    rows = connection.execute(read_sql("monthly_year_comments"), parameters).fetchall()
+    dataset = dataset_of(connection)
+    parameters = {"columns": columns, "comment": dataset.sql(_YEAR_COMMENT)}
+    rows = connection.execute(read_sql("monthly_year_comments", dataset), parameters).fetchall()
     if rows:
         connection.execute("; ".join(statement for (statement,) in rows).encode())
 
 
 def _make_year(connection: psycopg.Connection[Any], month: Month) -> None:
-    connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCK_CLASS, SCHEMA_LOCK))
+    connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", schema_lock_key(connection))
     if has_year(connection, month):  # another load created it in the meantime
         return
     partition = sql.Identifier(loads_schema(connection), _year_name(month))
     # Create it separately and attach it: CREATE TABLE ... PARTITION OF would wait for every reader.
-    connection.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(partition, SUMMARIES))
-    connection.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(partition, sql.Literal(_YEAR_COMMENT)))
+    connection.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(partition, summaries_of(connection)))
+    connection.execute(
+        sql.SQL("COMMENT ON TABLE {} IS {}").format(partition, sql.Literal(dataset_of(connection).sql(_YEAR_COMMENT)))
+    )
     transfer_to_table_owner(connection, partition, "TABLE")
     connection.execute(
         sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
-            SUMMARIES,
+            summaries_of(connection),
             partition,
             sql.Literal(f"{month.year:04d}-01-01"),
             sql.Literal(f"{month.year + 1:04d}-01-01"),
@@ -323,9 +342,10 @@ def _year_name(month: Month) -> str:
 
 
 def _exists(connection: psycopg.Connection[Any], name: str) -> bool:
+    dataset = dataset_of(connection)
     # Not by to_regclass, which may cache within a transaction that the table did not exist.
     return connection.execute(
         "SELECT EXISTS (SELECT FROM pg_class WHERE relname = %s "
         "AND relnamespace IN (to_regnamespace(%s), to_regnamespace(%s)))",
-        (name, _SCHEMA, LOADS_SCHEMA),
+        (name, dataset.schema, dataset.loads_schema),
     ).fetchone() == (True,)

@@ -13,6 +13,7 @@ from psycopg import sql
 from era5_pipeline.flat.formats import KEYS
 from era5_pipeline.model.errors import SchemaVersionError, ServerUnsuitableError
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.roles import require_own_code
 from era5_pipeline.postgres.schema_version import STEPS, require_usable, schema_version, take_step
 from era5_pipeline.postgres.server_errors import server_errors
@@ -21,10 +22,10 @@ from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts import LAYOUTS, Layout, layout_for
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 from era5_pipeline.warehouse.layouts.hypertable import CALENDAR_HYPERTABLE, CHUNKED_HYPERTABLE
-from era5_pipeline.warehouse.layouts.layout import LOADS_SCHEMA, create_loads_schema
+from era5_pipeline.warehouse.layouts.layout import create_loads_schema
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
 from era5_pipeline.warehouse.layouts.variable_columns import comments_on, table_columns
-from era5_pipeline.warehouse.locks import LOCK_CLASS, SCHEMA_LOCK, require_no_loads
+from era5_pipeline.warehouse.locks import require_no_loads, schema_lock_key
 from era5_pipeline.warehouse.monthly_tables import create_summaries
 from era5_pipeline.warehouse.views import MAY_FAIL, brief_attempt, ensure_locations, ensure_views
 
@@ -32,9 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.postgres.schema_version import Step
-
-_ANOTHER_TABLE = "Use another database, or rename that table: ALTER TABLE weather RENAME TO ...;"
 
 # Upgrades change tables that others use: give up after this time, so that they do not wait behind it.
 _UPGRADE_LOCK_MS = 10_000
@@ -76,12 +76,12 @@ def upgrade_schema(connection: psycopg.Connection[Any], *, steps: Sequence[Step]
 def _schema_lock(connection: psycopg.Connection[Any]) -> Iterator[None]:
     """Serialize first loads and upgrades: the second waits here, then finds everything done."""
     with server_errors("setting up the database"):
-        connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, SCHEMA_LOCK))
+        connection.execute("SELECT pg_advisory_lock(%s, %s)", schema_lock_key(connection))
         try:
             yield
         finally:
             if not connection.closed:
-                connection.execute("SELECT pg_advisory_unlock(%s, %s)", (LOCK_CLASS, SCHEMA_LOCK))
+                connection.execute("SELECT pg_advisory_unlock(%s, %s)", schema_lock_key(connection))
 
 
 def _take_steps(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> None:
@@ -89,7 +89,7 @@ def _take_steps(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> N
 
     All of a new database are one transaction: a session that connects meanwhile never finds an older version.
     """
-    found = schema_version(connection)
+    schema, found = dataset_of(connection).schema, schema_version(connection)
     require_usable(connection, found, known=len(steps), upgrades=True)
     if found == 0:
         with connection.transaction():
@@ -97,9 +97,9 @@ def _take_steps(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> N
                 take_step(connection, step, number)
         return
     for number, step in enumerate(steps[found:], start=found + 1):
-        require_no_loads(connection, f"the schema era5 cannot be upgraded from version {number - 1} to {number}")
+        require_no_loads(connection, f"the schema {schema} cannot be upgraded from version {number - 1} to {number}")
         unchanged = f"The database is as it was, at schema version {number - 1}."
-        with server_errors(f"upgrading the schema era5 to version {number}", afterwards=unchanged):
+        with server_errors(f"upgrading the schema {schema} to version {number}", afterwards=unchanged):
             try:
                 with connection.transaction():
                     connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_UPGRADE_LOCK_MS}ms",))
@@ -108,17 +108,17 @@ def _take_steps(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> N
                 raise SchemaVersionError(
                     f"the database {connection.info.dbname} has schema version {number - 1}, this era5-pipeline needs "
                     f"version {len(steps)}, and the user {connection.info.user} may not upgrade it",
-                    remedy=f"Let the owner of the schema era5 run era5 db init. {unchanged}",
+                    remedy=f"Let the owner of the schema {schema} run era5 db init. {unchanged}",
                 ) from error
 
 
 def require_may_load(connection: psycopg.Connection[Any]) -> None:
     """Raise, before starting a month, if this user may read the warehouse but not load into it."""
     with server_errors("looking at this user's privileges"):
-        if not _exists(connection, "era5.ledger"):
+        if not _exists(connection, f"{dataset_of(connection).schema}.ledger"):
             return
         user, may_load = connection.execute(
-            "SELECT current_user::text, has_table_privilege('era5.ledger', 'INSERT')"
+            dataset_of(connection).sql("SELECT current_user::text, has_table_privilege('{schema}.ledger', 'INSERT')")
         ).fetchone() or ("?", False)
     if not may_load:
         raise ServerUnsuitableError(
@@ -130,8 +130,9 @@ def require_may_load(connection: psycopg.Connection[Any]) -> None:
 
 def existing_layout(connection: psycopg.Connection[Any]) -> Layout | None:
     """Recognize the layout of the table `weather`; None if it does not exist. Creates nothing."""
-    with server_errors("looking at the table weather"):
-        if not _exists(connection, "weather"):
+    table = dataset_of(connection).table
+    with server_errors(f"looking at the table {table}"):
+        if not _exists(connection, table):
             return None
         return _existing_layout(connection, describe_server(connection))
 
@@ -140,10 +141,11 @@ def _ensure(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> Schem
     _ensure_timescaledb(connection)
     server = describe_server(connection)
     _take_steps(connection, steps)
-    if not _exists(connection, "weather"):
+    dataset = dataset_of(connection)
+    if not _exists(connection, dataset.table):
         layout_for(server).create(connection)
     schema = Schema(server, _existing_layout(connection, server))
-    if connection.execute("SELECT to_regnamespace(%s)", (LOADS_SCHEMA,)).fetchone() == (None,):
+    if connection.execute("SELECT to_regnamespace(%s)", (dataset.loads_schema,)).fetchone() == (None,):
         with brief_attempt(connection):
             create_loads_schema(connection)
     _describe(connection)
@@ -156,24 +158,24 @@ def _ensure(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> Schem
 
 def _describe(connection: psycopg.Connection[Any]) -> None:
     """Add missing comments, functions and summaries; usually a single query."""
-    row = connection.execute(read_sql("missing_objects")).fetchone()
+    row = connection.execute(read_sql("missing_objects", dataset_of(connection))).fetchone()
     functions_are_missing, summaries_are_missing, uncommented = row or (False, False, [])
     # Others may have added columns to the table.
     weather_lacks_some = not {"", *_COLUMNS}.isdisjoint(uncommented)
     if functions_are_missing or weather_lacks_some:
         with brief_attempt(connection):
             if functions_are_missing:
-                connection.execute(read_sql("functions"))
+                connection.execute(read_sql("functions", dataset_of(connection)))
             if weather_lacks_some:
-                connection.execute(weather_comments())
+                connection.execute(weather_comments(dataset_of(connection)))
     if summaries_are_missing:
         with brief_attempt(connection):
             create_summaries(connection)
 
 
-def weather_comments() -> sql.Composed:
+def weather_comments(dataset: Dataset) -> sql.Composed:
     """Compose the statements that comment on the table and its initial columns."""
-    return sql.SQL(read_sql("weather_comments")).format(variables=comments_on(DEFAULT_VARIABLES))
+    return sql.SQL(read_sql("weather_comments", dataset)).format(variables=comments_on(dataset, DEFAULT_VARIABLES))
 
 
 def _exists(connection: psycopg.Connection[Any], name: str) -> bool:
@@ -187,7 +189,7 @@ def _ensure_timescaledb(connection: psycopg.Connection[Any]) -> None:
         "SELECT FROM pg_available_extensions WHERE name = 'timescaledb' AND installed_version IS NULL "
         "AND EXISTS (SELECT FROM pg_settings WHERE name LIKE 'timescaledb.%')"
     ).fetchone()
-    if row is None or _exists(connection, "weather"):
+    if row is None or _exists(connection, dataset_of(connection).table):
         return
     try:
         connection.execute("CREATE EXTENSION timescaledb")
@@ -199,38 +201,48 @@ def _ensure_timescaledb(connection: psycopg.Connection[Any]) -> None:
 
 
 def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Layout:
+    table = dataset_of(connection).table
     row = connection.execute(
         # Reads catalogues only, so as not to wait for a locked table.
-        "SELECT relkind, "
-        "(SELECT partstrat = 'r' AND partattrs::text = a.attnum::text FROM pg_partitioned_table p "
-        "JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attname = 'time' WHERE p.partrelid = c.oid) "
-        "FROM pg_class c WHERE oid = 'weather'::regclass"
+        dataset_of(connection).sql(
+            "SELECT relkind, "
+            "(SELECT partstrat = 'r' AND partattrs::text = a.attnum::text FROM pg_partitioned_table p "
+            "JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attname = 'time' WHERE p.partrelid = c.oid) "
+            "FROM pg_class c WHERE oid = '{weather}'::regclass"
+        )
     ).fetchone()
     kind, is_by_time = row if row is not None else ("", None)
-    _require_own_columns({name: column.type for name, column in table_columns(connection).items()})
+    _require_own_columns(table, {name: column.type for name, column in table_columns(connection).items()})
     if kind == "p" and is_by_time:
         return LAYOUTS[MonthPartitions.name]
     if server.timescaledb is not None:
         found = connection.execute(
-            "SELECT compression_enabled FROM timescaledb_information.hypertables "
-            "WHERE (hypertable_schema, hypertable_name) = (SELECT n.nspname, c.relname FROM pg_class c "
-            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = 'weather'::regclass)"
+            dataset_of(connection).sql(
+                "SELECT compression_enabled FROM timescaledb_information.hypertables "
+                "WHERE (hypertable_schema, hypertable_name) = (SELECT n.nspname, c.relname FROM pg_class c "
+                "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = '{weather}'::regclass)"
+            )
         ).fetchone()
         if found is not None:
             if server.license != "timescale":
                 return CHUNKED_HYPERTABLE
             return LAYOUTS[Columnstore.name] if found == (True,) else CALENDAR_HYPERTABLE
     raise ServerUnsuitableError(
-        "this database has a table weather that is neither partitioned by time nor a hypertable", remedy=_ANOTHER_TABLE
+        f"this database has a table {table} that is neither partitioned by time nor a hypertable",
+        remedy=_another_table(table),
     )
 
 
-def _require_own_columns(found: dict[str, str]) -> None:
+def _require_own_columns(table: str, found: dict[str, str]) -> None:
     """Refuse a table of another project, whose rows must not be replaced."""
     for column, kind in _TYPES.items():
         if found.get(column) != kind:
             raise ServerUnsuitableError(
-                "this database has another table weather: its column "
+                f"this database has another table {table}: its column "
                 + (f"{column} is {found[column]}, not {kind}" if column in found else f"{column} is missing"),
-                remedy=_ANOTHER_TABLE,
+                remedy=_another_table(table),
             )
+
+
+def _another_table(table: str) -> str:
+    return f"Use another database, or rename that table: ALTER TABLE {table} RENAME TO ...;"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.model.months import Month
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
@@ -90,13 +91,13 @@ class Space:
 
 def read_space(connection: psycopg.Connection[Any]) -> Space:
     """Measure the table, with no more privileges than reading the ledger needs; creates nothing."""
-    with server_errors("measuring the table weather"), connection.transaction():
+    with server_errors(f"measuring the table {dataset_of(connection).table}"), connection.transaction():
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (_LOCK_TIMEOUT,))
         layout = existing_layout(connection)
         if layout is None:
             return Space()
         query = "space_partitions" if layout.name == MonthPartitions.name else "space_chunks"
-        chunks = [Chunk(*row) for row in connection.execute(read_sql(query))]
+        chunks = [Chunk(*row) for row in connection.execute(read_sql(query, dataset_of(connection)))]
         in_columnstore = sum(chunk.in_columnstore for chunk in chunks)
         before, after = _conversion_bytes(connection) if in_columnstore else (None, None)
         rows = _ledger_rows(connection)
@@ -140,9 +141,11 @@ def share_out(chunks: Iterable[Chunk], rows: Mapping[Month, int]) -> dict[Month,
 
 def _own_and_summary_bytes(connection: psycopg.Connection[Any]) -> tuple[int, int]:
     row = connection.execute(
-        "SELECT pg_total_relation_size('weather'), coalesce(sum(pg_total_relation_size(relid)), 0)::bigint "
-        "+ coalesce(pg_total_relation_size(to_regclass('era5.monthly_last_hour')), 0) "
-        "FROM pg_partition_tree(to_regclass('era5.monthly_summary'))"
+        dataset_of(connection).sql(
+            "SELECT pg_total_relation_size('{weather}'), coalesce(sum(pg_total_relation_size(relid)), 0)::bigint "
+            "+ coalesce(pg_total_relation_size(to_regclass('{schema}.monthly_last_hour')), 0) "
+            "FROM pg_partition_tree(to_regclass('{schema}.monthly_summary'))"
+        )
     ).fetchone()
     return row if row is not None else (0, 0)
 
@@ -151,17 +154,22 @@ def _conversion_bytes(connection: psycopg.Connection[Any]) -> tuple[int | None, 
     """Bytes, before and after, of the chunks converted to the columnstore after loading."""
     # Since TimescaleDB 2.18 also named hypertable_columnstore_stats, but not in older versions.
     row = connection.execute(
-        "SELECT before_compression_total_bytes, after_compression_total_bytes "
-        "FROM hypertable_compression_stats('weather')"
+        dataset_of(connection).sql(
+            "SELECT before_compression_total_bytes, after_compression_total_bytes "
+            "FROM hypertable_compression_stats('{weather}')"
+        )
     ).fetchone()
     return (None, None) if row is None else (row[0], row[1])
 
 
 def _ledger_rows(connection: psycopg.Connection[Any]) -> dict[Month, int]:
-    if connection.execute("SELECT to_regclass('era5.ledger')").fetchone() == (None,):
+    if connection.execute(dataset_of(connection).sql("SELECT to_regclass('{schema}.ledger')")).fetchone() == (None,):
         return {}
     found = connection.execute(
-        "SELECT month, sum(rows)::bigint FROM era5.ledger WHERE dropped_at IS NULL GROUP BY month ORDER BY month"
+        dataset_of(connection).sql(
+            "SELECT month, sum(rows)::bigint FROM {schema}.ledger WHERE dropped_at IS NULL "
+            "GROUP BY month ORDER BY month"
+        )
     )
     return {Month(day.year, day.month): rows for day, rows in found}
 

@@ -18,8 +18,9 @@ from era5_pipeline.flat.checks import Difference
 from era5_pipeline.flat.flat_month import FLAT_FORM
 from era5_pipeline.flat.statistics import digest_of_rows, digest_text
 from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.server_errors import server_errors
-from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where, month_where
+from era5_pipeline.warehouse.layouts.layout import locations_where, month_where, table_of
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
 from era5_pipeline.warehouse.ledger import count_other_locations, read_overlapping
 from era5_pipeline.warehouse.monthly_rows import count_summaries
@@ -82,7 +83,9 @@ def verify_month(
 
 def _part_of(connection: psycopg.Connection[Any], flat: FlatMonth) -> LedgerEntry | None:
     """The ledger's part with exactly the flat month's locations."""
-    if connection.execute("SELECT to_regclass('era5.ledger') IS NOT NULL").fetchone() != (True,):
+    if connection.execute(
+        dataset_of(connection).sql("SELECT to_regclass('{schema}.ledger') IS NOT NULL")
+    ).fetchone() != (True,):
         return None
     parts = read_overlapping(connection, flat.month, flat.location_ids)
     return next((part for part in parts if part.location_ids == flat.location_ids), None)
@@ -134,12 +137,16 @@ def _measures_of_table(
             "coalesce(sum(CASE WHEN abs({0}) < {2} THEN floor({0}::float8 * {1})::bigint END), 0)::numeric"
         ).format(column, sql.Literal(scale), sql.Literal(_BIGINT_LIMIT / scale))
     where = month_where(flat.month)
-    has_ledger = connection.execute("SELECT to_regclass('era5.ledger') IS NOT NULL").fetchone() == (True,)
+    has_ledger = connection.execute(
+        dataset_of(connection).sql("SELECT to_regclass('{schema}.ledger') IS NOT NULL")
+    ).fetchone() == (True,)
     if has_ledger and count_other_locations(connection, flat.month, flat.location_ids):
         where += sql.SQL(" AND ") + locations_where(flat.location_ids)
     # Binary results, because text would round float4 to fewer digits than it has.
     row = connection.execute(
-        sql.SQL("SELECT {} FROM {} WHERE {}").format(sql.SQL(", ").join(aggregates.values()), WEATHER, where),
+        sql.SQL("SELECT {} FROM {} WHERE {}").format(
+            sql.SQL(", ").join(aggregates.values()), table_of(connection), where
+        ),
         binary=True,
     ).fetchone()
     return dict(zip(aggregates, row or (), strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from psycopg import errors as pg
@@ -11,7 +12,9 @@ from psycopg.types.json import Jsonb
 
 from era5_pipeline.flat.monthly import WIND
 from era5_pipeline.model.cf_names import STANDARD_NAMES, cell_method, cf_unit
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.roles import grant_to_table_readers, transfer_to_table_owner, weather_schema
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.layouts.variable_columns import variables_in_table
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.variables import StepType, Variable
 
 # --- The view `weather_daily`, and the function of that name, which returns its rows for a period ---
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
 # day is computed from its hours: the view reads all months of a place, the function only those of the period.
 
 
-DAILY_VIEW = "weather_daily"
 # For values of the hour that ends at the valid time, by step type: the aggregate of the day's hours from 01:00 to
 # 23:00, and how the last hour, which ends at 00:00 of the next day, joins it. `n` is the number of hours.
 _PARTS: Mapping[StepType, str] = {
@@ -52,15 +55,15 @@ _HOURLY = (
     "\n          AND time <= (last_day + 1)::timestamp AT TIME ZONE 'UTC'"
 )
 DAILY_COMMENT = (
-    "ERA5 by day (UTC): one row for each location and day, computed from the hours when it is read. The value of "
+    "{dataset} by day (UTC): one row for each location and day, computed from the hours when it is read. The value of "
     "00:00 for the hour before it, such as precipitation, counts to the day that ended then. Give a location; "
-    "for a period: weather_daily('2023-07-01', '2023-07-31')"
+    "for a period: {weather}_daily('2023-07-01', '2023-07-31')"
 )
 _PERIOD_COMMENT = (
-    "The rows of the view weather_daily from the first day to the last: reads only the hours of this period"
+    "The rows of the view {weather}_daily from the first day to the last: reads only the hours of this period"
 )
 _COMMENTS = {
-    "location_id": "Number of the grid point, as in weather: era5.at(latitude, longitude)",
+    "location_id": "Number of the grid point, as in {weather}: {schema}.at(latitude, longitude)",
     "latitude": "Degrees north. To find a place, location_id is faster",
     "longitude": "Degrees east. To find a place, location_id is faster",
     "day": "The day, in UTC",
@@ -79,15 +82,16 @@ def create_daily_view(connection: psycopg.Connection[Any]) -> None:
 
     Columns keep their order, and other variables follow, as in `weather`, so the view is replaced in place.
     """
-    schema, variables = weather_schema(connection), _in_order_of_table(connection)
-    view, weather = sql.Identifier(schema, DAILY_VIEW), sql.Identifier(schema, "weather")
-    connection.execute(sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(view, _select(weather, variables)))
+    dataset, schema, variables = dataset_of(connection), weather_schema(connection), _in_order_of_table(connection)
+    view = sql.Identifier(schema, f"{dataset.table}_daily")
+    select = partial(_select, dataset, sql.Identifier(schema, dataset.table), variables)
+    connection.execute(sql.SQL("CREATE OR REPLACE VIEW {} AS {}").format(view, select()))
     function = sql.SQL("{}(date, date)").format(view)
     connection.execute(
         sql.SQL(
             "CREATE OR REPLACE FUNCTION {view}(first_day date, last_day date) RETURNS SETOF {view} "
             "LANGUAGE sql STABLE PARALLEL SAFE AS {body}"
-        ).format(view=view, body=sql.Literal(_select(weather, variables, is_period=True).as_string(connection)))
+        ).format(view=view, body=sql.Literal(select(is_period=True).as_string(connection)))
     )
     comments = [
         (sql.SQL("VIEW {}").format(view), DAILY_COMMENT),
@@ -97,7 +101,7 @@ def create_daily_view(connection: psycopg.Connection[Any]) -> None:
         (sql.SQL("COLUMN {}.{}").format(view, sql.Identifier(name)), text)
         for name, text in (_COMMENTS | dict(_column_comments(variables))).items()
     ]
-    statements = (sql.SQL("COMMENT ON {} IS {};").format(of, sql.Literal(text)) for of, text in comments)
+    statements = (sql.SQL("COMMENT ON {} IS {};").format(of, sql.Literal(dataset.sql(text))) for of, text in comments)
     connection.execute(sql.SQL("\n").join(statements))
     transfer_to_table_owner(connection, view, "VIEW")
     transfer_to_table_owner(connection, function, "FUNCTION")
@@ -112,17 +116,21 @@ def daily_columns(variables: Iterable[Variable]) -> frozenset[str]:
 def _in_order_of_table(connection: psycopg.Connection[Any]) -> Sequence[Variable]:
     """The variables of the table in the order in which their columns were added."""
     rows = connection.execute(
-        "SELECT attname, attnum FROM pg_attribute WHERE attrelid = 'weather'::regclass AND NOT attisdropped"
+        dataset_of(connection).sql(
+            "SELECT attname, attnum FROM pg_attribute WHERE attrelid = '{weather}'::regclass AND NOT attisdropped"
+        )
     ).fetchall()
     positions = dict(rows)
     return sorted(variables_in_table(connection), key=lambda variable: positions[variable.column])
 
 
-def _select(weather: sql.Identifier, variables: Sequence[Variable], *, is_period: bool = False) -> sql.Composed:
+def _select(
+    dataset: Dataset, weather: sql.Identifier, variables: Sequence[Variable], *, is_period: bool = False
+) -> sql.Composed:
     of_hours = [variable for variable in variables if variable.step_type != "instant"]
     lines = sql.SQL(",\n               ")
-    return sql.SQL(read_sql("weather_daily")).format(
-        weather=weather,
+    return sql.SQL(read_sql("weather_daily", dataset)).format(
+        weather_table=weather,
         speed=sql.SQL("sqrt({0}::float8 * {0} + {1}::float8 * {1})").format(*map(sql.Identifier, WIND)),
         columns=lines.join(column for variable in variables for column in _columns(variable)),
         with_last_hours=lines.join(
@@ -210,32 +218,32 @@ def _texts(variable: Variable) -> Iterable[tuple[str, str]]:
 # For mapping programs: a month of it is a layer, with `location_id` as its key.
 
 
-MAP_VIEW = "weather_monthly_map"
 _KEYS = ("location_id", "month")
 # Half a grid step. Polar cells end at the pole.
 _VIEW = """CREATE OR REPLACE VIEW {view} AS
 SELECT {keys},
        {postgis}.ST_MakeEnvelope(
-           longitude - 0.125, greatest(latitude - 0.125, -90), longitude + 0.125, least(latitude + 0.125, 90), 4326
+           longitude - {half_step}, greatest(latitude - {half_step}, -90), longitude + {half_step}, least(latitude + {half_step}, 90), 4326
        )::{postgis}.geometry(Polygon, 4326) AS cell,
        {columns}
-FROM {monthly}"""
+FROM {monthly}"""  # noqa: E501
 MAP_COMMENT = (
-    "ERA5 by month, as weather_monthly, with the cell of each location, for maps: a layer is one month of it, and "
-    "its key is location_id"
+    "{dataset} by month, as {weather}_monthly, with the cell of each location, for maps: a layer is one month of it, "
+    "and its key is location_id"
 )
-_CELL = "The cell of 0.25 degrees around the point (EPSG:4326), a geometry of PostGIS"
+_CELL = "The cell of {step} degrees around the point (EPSG:4326), a geometry of PostGIS"
 
 
 def create_map_view(connection: psycopg.Connection[Any], postgis: str) -> None:
     """Create or replace the view, with comments, within a transaction; `postgis` is the extension's schema."""
-    schema, columns = weather_schema(connection), monthly_columns(connection)
-    view, monthly = sql.Identifier(schema, MAP_VIEW), sql.Identifier(schema, "weather_monthly")
+    dataset, schema, columns = dataset_of(connection), weather_schema(connection), monthly_columns(connection)
+    view = sql.Identifier(schema, f"{dataset.table}_monthly_map")
+    monthly = sql.Identifier(schema, f"{dataset.table}_monthly")
     if not set(_KEYS) <= set(columns):
         return
     comma = sql.SQL(", ")
     connection.execute(
-        sql.SQL(_VIEW).format(
+        sql.SQL(dataset.sql(_VIEW)).format(
             view=view,
             monthly=monthly,
             postgis=sql.Identifier(postgis),
@@ -245,7 +253,7 @@ def create_map_view(connection: psycopg.Connection[Any], postgis: str) -> None:
     )
     connection.execute(
         sql.SQL("COMMENT ON VIEW {0} IS {1}; COMMENT ON COLUMN {0}.cell IS {2}").format(
-            view, sql.Literal(MAP_COMMENT), sql.Literal(_CELL)
+            view, sql.Literal(dataset.sql(MAP_COMMENT)), sql.Literal(dataset.sql(_CELL))
         )
     )
     for (statement,) in connection.execute(
@@ -261,9 +269,12 @@ def create_map_view(connection: psycopg.Connection[Any], postgis: str) -> None:
 def monthly_columns(connection: psycopg.Connection[Any]) -> Sequence[str]:
     """The columns of `weather_monthly` in order; empty if the view does not exist."""
     rows = connection.execute(
-        "SELECT attname FROM pg_attribute JOIN pg_class AS c ON c.oid = attrelid WHERE relname = 'weather_monthly' "
-        "AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'weather'::regclass) "
-        "AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+        dataset_of(connection).sql(
+            "SELECT attname FROM pg_attribute JOIN pg_class AS c ON c.oid = attrelid "
+            "WHERE relname = '{weather}_monthly' "
+            "AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = '{weather}'::regclass) "
+            "AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+        )
     ).fetchall()
     return [name for (name,) in rows]
 
@@ -279,7 +290,7 @@ _FIELDS = (
     *("column_name", "unit", "cf_unit", "short_name", "param_id", "cds_name", "long_name", "standard_name"),
     *("cell_method", "extent", "description"),
 )
-_OURS = "SELECT {fields} FROM jsonb_populate_recordset(NULL::era5.catalogue, %s)"
+_OURS = "SELECT {fields} FROM jsonb_populate_recordset(NULL::{schema}.catalogue, %s)"
 
 
 def catalogue_rows() -> Sequence[Mapping[str, Any]]:
@@ -289,24 +300,25 @@ def catalogue_rows() -> Sequence[Mapping[str, Any]]:
 
 def create_variable_views(connection: psycopg.Connection[Any]) -> None:
     """Create or replace the table and the views, with comments, and fill the table; within a transaction."""
-    weather = sql.Identifier(weather_schema(connection), "weather").as_string(connection)
-    connection.execute(sql.SQL(read_sql("variable_views")).format(weather=sql.Literal(weather)))
-    connection.execute(read_sql("hour_views"))
-    grant_to_table_readers(connection, *(sql.Identifier("era5", name) for name in RELATIONS))
+    dataset = dataset_of(connection)
+    weather = sql.Identifier(weather_schema(connection), dataset.table).as_string(connection)
+    connection.execute(sql.SQL(read_sql("variable_views", dataset)).format(weather_table=sql.Literal(weather)))
+    connection.execute(read_sql("hour_views", dataset))
+    grant_to_table_readers(connection, *(sql.Identifier(dataset.schema, name) for name in RELATIONS))
 
 
 def fill_catalogue(connection: psycopg.Connection[Any]) -> None:
     """Write the variables that this version knows, if the table has them differently or not at all."""
-    fields = sql.SQL(", ").join(map(sql.Identifier, _FIELDS))
-    ours = sql.SQL(_OURS).format(fields=fields)
+    dataset, fields = dataset_of(connection), sql.SQL(", ").join(map(sql.Identifier, _FIELDS))
+    ours = sql.SQL(dataset.sql(_OURS)).format(fields=fields)
     changes = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in _FIELDS[1:])
     rows = Jsonb(catalogue_rows())
-    differs = sql.SQL("SELECT EXISTS ({} EXCEPT SELECT {} FROM era5.catalogue)").format(ours, fields)
+    differs = sql.SQL(dataset.sql("SELECT EXISTS ({} EXCEPT SELECT {} FROM {schema}.catalogue)")).format(ours, fields)
     if connection.execute(differs, (rows,)).fetchone() == (True,):
         connection.execute(
-            sql.SQL("INSERT INTO era5.catalogue ({}) {} ON CONFLICT (column_name) DO UPDATE SET {}").format(
-                fields, ours, changes
-            ),
+            sql.SQL(
+                dataset.sql("INSERT INTO {schema}.catalogue ({}) {} ON CONFLICT (column_name) DO UPDATE SET {}")
+            ).format(fields, ours, changes),
             (rows,),
         )
 
@@ -336,12 +348,16 @@ def ensure_views(connection: psycopg.Connection[Any]) -> None:
 
     Foreign relations of such names are left alone. The connection must be in autocommit mode.
     """
-    names = {"in_era5": list(RELATIONS), "beside_weather": [DAILY_VIEW, MAP_VIEW]}
-    row = connection.execute(read_sql("described_columns"), names).fetchone()
+    dataset = dataset_of(connection)
+    daily, map_view = f"{dataset.table}_daily", f"{dataset.table}_monthly_map"
+    names = {"in_era5": list(RELATIONS), "beside_weather": [daily, map_view]}
+    row = connection.execute(read_sql("described_columns", dataset), names).fetchone()
     comments, columns, postgis = row if row is not None else ({}, {}, None)
 
     def is_to_be_made(name: str, comment: str, wanted: Iterable[str]) -> bool:
-        return name not in comments or (comments[name] == comment and not set(wanted) <= set(columns[name]))
+        return name not in comments or (
+            comments[name] == dataset.sql(comment) and not set(wanted) <= set(columns[name])
+        )
 
     if not all(comments.get(name) and columns[name] for name in RELATIONS):
         with brief_attempt(connection, *_OF_VIEWS):
@@ -350,10 +366,10 @@ def ensure_views(connection: psycopg.Connection[Any]) -> None:
     else:
         with brief_attempt(connection, *_OF_VIEWS):
             fill_catalogue(connection)
-    if is_to_be_made(DAILY_VIEW, DAILY_COMMENT, daily_columns(variables_in_table(connection))):
+    if is_to_be_made(daily, DAILY_COMMENT, daily_columns(variables_in_table(connection))):
         with brief_attempt(connection, *_OF_VIEWS):
             create_daily_view(connection)
-    if postgis is not None and is_to_be_made(MAP_VIEW, MAP_COMMENT, ["cell", *monthly_columns(connection)]):
+    if postgis is not None and is_to_be_made(map_view, MAP_COMMENT, ["cell", *monthly_columns(connection)]):
         with brief_attempt(connection, *_OF_VIEWS):
             create_map_view(connection, postgis)
 
@@ -376,19 +392,21 @@ def ensure_locations(connection: psycopg.Connection[Any]) -> None:
 
     If PostGIS was installed after the view was created, the view gains these columns.
     """
-    row = connection.execute(read_sql("missing_locations")).fetchone()
+    row = connection.execute(read_sql("missing_locations", dataset_of(connection))).fetchone()
     is_complete, postgis = row if row is not None else (True, None)
     if is_complete:
         return
     with connection.transaction():
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_LOCK_MS}ms",))
-        connection.execute(_statements(postgis))
-        _fill_land(connection)
+        dataset = dataset_of(connection)
+        connection.execute(_statements(dataset, postgis))
+        if dataset.grid == ERA5_GRID:  # the land shares are of its cells
+            _fill_land(connection)
 
 
-def _statements(postgis: str | None) -> sql.Composed:
+def _statements(dataset: Dataset, postgis: str | None) -> sql.Composed:
     """The statements that create the objects; `postgis` is the extension's schema, if installed."""
-    statements = sql.SQL(read_sql("locations"))
+    statements = sql.SQL(read_sql("locations", dataset))
     if postgis is None:
         return statements.format(geography=sql.SQL(""), describe_geography=sql.SQL(""))
     column = sql.SQL(
@@ -397,13 +415,19 @@ def _statements(postgis: str | None) -> sql.Composed:
     )
     schema = sql.Identifier(postgis)
     point = sql.SQL(
-        "{0}.ST_SetSRID({0}.ST_MakePoint((id - 1) % 1440 * 0.25 - 179.75, land.latitude_index * 0.25 - 90), 4326)"
+        dataset.sql(
+            "{0}.ST_SetSRID({0}.ST_MakePoint((id - 1) % {grid_columns} * {step} - {west}, "
+            "land.latitude_index * {step} - 90), 4326)"
+        )
     ).format(schema)
     return statements.format(
         geography=column.format(postgis=schema, point=point),
         describe_geography=sql.SQL(
-            "COMMENT ON COLUMN era5.location.geography IS 'The point, for PostGIS: ST_DWithin, ST_Distance'; "
-            "COMMENT ON COLUMN era5.location.geom IS 'The point as a geometry (EPSG:4326), for maps: QGIS reads it';"
+            dataset.sql(
+                "COMMENT ON COLUMN {schema}.location.geography IS 'The point, for PostGIS: ST_DWithin, ST_Distance'; "
+                "COMMENT ON COLUMN {schema}.location.geom IS "
+                "'The point as a geometry (EPSG:4326), for maps: QGIS reads it';"
+            )
         ),
     )
 
@@ -414,8 +438,11 @@ def _fill_land(connection: psycopg.Connection[Any]) -> None:
     from era5_pipeline.model.cells import land_percent  # noqa: PLC0415
 
     connection.execute(
-        "INSERT INTO era5.land SELECT row, substring(%b::bytea FROM row * 1440 + 1 FOR 1440) "
-        "FROM generate_series(0, 720) AS row "
-        "ON CONFLICT (latitude_index) DO UPDATE SET percent = excluded.percent",
+        dataset_of(connection).sql(
+            "INSERT INTO {schema}.land "
+            "SELECT row, substring(%b::bytea FROM row * {grid_columns} + 1 FOR {grid_columns}) "
+            "FROM generate_series(0, {last_row}) AS row "
+            "ON CONFLICT (latitude_index) DO UPDATE SET percent = excluded.percent"
+        ),
         (land_percent().tobytes(),),
     )

@@ -18,8 +18,8 @@ import psycopg
 import pytest
 from rich.filesize import decimal
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.months import Month
-from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests.arco_store import served
 from era5_pipeline_tests.commands import (
     Home,
@@ -379,7 +379,7 @@ def test_month_locked_by_another_load(
     on_server.run("load", "--from", "2020-02", *SMALL_SAMPLE)
     on_server.set(ERA5_LOCK_TIMEOUT_SECONDS="1")
     with psycopg.connect(embedded_warehouse.url, autocommit=True) as other:
-        other.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_CLASS, 2020 * 12 + 1))
+        other.execute("SELECT pg_advisory_lock(%s, %s)", (ERA5.lock_class, 2020 * 12 + 1))
         began = time.monotonic()
         printed = on_server.run("load", "--from", "2020-02", *SMALL_SAMPLE, "--force", code=5)
         assert time.monotonic() - began > 1.0

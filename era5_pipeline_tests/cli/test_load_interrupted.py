@@ -12,8 +12,8 @@ from itertools import cycle
 import psycopg
 import pytest
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.months import Month
-from era5_pipeline.warehouse.locks import LOCK_CLASS
 from era5_pipeline_tests import era5_files
 from era5_pipeline_tests.commands import Home, InProcess, assert_explained, ended, environment
 from era5_pipeline_tests.warehouse.loads import wait_until
@@ -182,7 +182,7 @@ def test_a_load_whose_session_is_ended_as_it_looks_at_the_warehouse_goes_on(home
 
 # Held by another session while a load is interrupted that waits for it.
 LOCKS = {
-    "the month's lock": f"SELECT pg_advisory_lock({LOCK_CLASS}, {Month(2020, 3).number})",
+    "the month's lock": f"SELECT pg_advisory_lock({ERA5.lock_class}, {Month(2020, 3).number})",
     "its ledger": "LOCK TABLE era5.ledger IN ACCESS EXCLUSIVE MODE",
     "the record of its attempts": "LOCK TABLE era5.load_attempt IN ACCESS EXCLUSIVE MODE",
     "the table": "LOCK TABLE weather IN ACCESS EXCLUSIVE MODE",

@@ -249,7 +249,7 @@ def many_tasks(loaded: Loaded) -> list[LakeTask]:
 
 def test_a_worker_of_another_version_is_refused(loaded: Loaded) -> None:
     (task, *_) = many_tasks(loaded)
-    old = LakeTask(task.question, task.address, task.ids, task.files, version="0.0.1")
+    old = LakeTask(task.question, task.place, task.ids, task.files, version="0.0.1")
     with pytest.raises(UsageError, match=r"this process 0\.0\.1"):
         compute(old)
 

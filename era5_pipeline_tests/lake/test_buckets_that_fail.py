@@ -199,7 +199,7 @@ def test_a_server_whose_certificate_is_of_an_own_authority(
                 (contents,) = read_ledger(connection)
                 assert LakeVerifier(lake, lake.open(connection)).differences(contents) == ()
                 files = list_files(lake, connection)
-            read = read_rows(lake.place.address, files, 1, 1_038_240, ["temperature_2m"])
+            read = read_rows(lake.place, files, 1, 1_038_240, ["temperature_2m"])
             assert sum(rows.num_rows for _, rows in read) == flat_months().rows
     finally:
         server.stop()

@@ -12,7 +12,6 @@ from psycopg import sql
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 
 from era5_pipeline.lake.catalog import (
-    IDENTIFIER,
     LakePlace,
     WarehouseCatalog,
     lake_errors,
@@ -60,7 +59,7 @@ def test_without_a_catalog_there_is_no_table(embedded_warehouse: Warehouse, plac
         catalog = WarehouseCatalog(connection, place)
         assert catalog.location_of_metadata() is None
         with pytest.raises(NoSuchTableError):
-            catalog.load_table(IDENTIFIER)
+            catalog.load_table(("era5", "weather"))
 
 
 def test_a_table_is_made_once_and_columns_are_added(embedded_warehouse: Warehouse, place: LakePlace) -> None:
@@ -85,7 +84,7 @@ def test_a_commit_based_on_an_older_state_is_refused(embedded_warehouse: Warehou
         catalog = WarehouseCatalog(connection, place)
         with connection.transaction():
             table = catalog.open_table(["temperature_2m"])
-        older = catalog.load_table(IDENTIFIER)
+        older = catalog.load_table(("era5", "weather"))
         with table.transaction() as change:
             change.set_properties(by="one")
         connection.execute("UPDATE iceberg_tables SET metadata_location = %s", (older.metadata_location,))
@@ -165,13 +164,19 @@ def test_two_sessions_prepare_at_once(embedded_warehouse: Warehouse) -> None:
 
 
 def test_errors_of_a_folder_name_it() -> None:
-    with pytest.raises(StoreError, match="the lake /data/lake: Permission denied") as caught, lake_errors("/data/lake"):
+    with (
+        pytest.raises(StoreError, match="the lake /data/lake: Permission denied") as caught,
+        lake_errors(LakePlace("/data/lake")),
+    ):
         raise PermissionError(13, "Permission denied", "/data/lake/weather")
     assert "ERA5_LAKE" in caught.value.remedy
 
 
 def test_errors_of_a_bucket_keep_their_kind() -> None:
-    with pytest.raises(TransientError, match="the lake s3://bucket/lake") as caught, lake_errors("s3://bucket/lake"):
+    with (
+        pytest.raises(TransientError, match="the lake s3://bucket/lake") as caught,
+        lake_errors(LakePlace("s3://bucket/lake")),
+    ):
         raise OSError("When reading information for key: AWS Error SLOW_DOWN during HeadObject operation")
     assert "ERA5_LAKE" in caught.value.remedy
 

@@ -15,7 +15,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.expressions import AlwaysTrue
 
 from benchmarks.engines import QUESTIONS, Duckdb, Engine, OfWarehouse, Polars, PyArrow, Subject, open_duckdb
-from era5_pipeline.lake.catalog import CATALOG
+from era5_pipeline.lake.pointer import CATALOG
 from era5_pipeline.model.months import Month
 from era5_pipeline_tests.lake.decades import HOURS, PLACES
 from era5_pipeline_tests.lake.test_months import lake_at, load, table_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -12,11 +12,13 @@ import pytest
 from psycopg import errors as pg
 
 from era5_pipeline.climate.everywhere import ensure_table
+from era5_pipeline.model.dataset import ERA5, ERA5_LAND
 from era5_pipeline.model.errors import MonthLockedError, ServerUnsuitableError
 from era5_pipeline.postgres.connect import Warehouse
-from era5_pipeline.postgres.roles import Roles, ensure_roles, next_statements
+from era5_pipeline.postgres.roles import Roles, ensure_roles, next_statements, user_who_may_write
 from era5_pipeline.postgres.urls import database_of, with_database, with_user
-from era5_pipeline.warehouse.schema import ensure_schema
+from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline.warehouse.schema import ensure_schema, require_may_load
 from era5_pipeline_tests.commands import ROOT, InProcess, assert_explained
 from era5_pipeline_tests.servers import fresh_database, fresh_role, fresh_warehouse
 from era5_pipeline_tests.warehouse.loads import ask
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from era5_pipeline_tests.flat_months import FlatMonths
     from era5_pipeline_tests.servers import Host
 
 PREFIX = f"e5t{os.getpid()}"
@@ -579,3 +582,25 @@ def test_a_user_without_the_roles_is_told(server_url: str, here: InProcess) -> N
         assert_explained(here.run("status", code=5), "permission denied", "era5 db init --roles makes these roles")
         other = with_database(url, "postgres")
         assert ask(other, "SELECT count(*) FROM pg_roles WHERE rolname = 'e5_nobody'") == 0
+
+
+def test_the_roles_load_and_read_every_data_set_of_the_database(roled: RoledWarehouse, flat_months: FlatMonths) -> None:
+    second = replace(ERA5, name="test", table="weather_test", schema="era5_test", lock_class=0x54455354)
+    for dataset in (ERA5_LAND, second):
+        with Warehouse(roled.url, dataset=dataset).connect() as connection:
+            ensure_schema(connection)
+    with Warehouse(roled.url, dataset=second).connect() as connection:
+        assert ensure_roles(connection, ROLES) == ()
+    roled.init()
+    # ERA5-Land's were given by the command, those of the other by itself.
+    load_month(Warehouse(roled.as_user("alice"), dataset=second), flat_months())
+    for dataset in (ERA5, ERA5_LAND, second):
+        with Warehouse(roled.as_user("ann"), dataset=dataset).connect() as connection:
+            rows = connection.execute(dataset.sql("SELECT count(*) FROM {weather}")).fetchone()
+            assert rows == (flat_months().rows if dataset == second else 0,)
+            for name in ("{schema}.ledger", "{schema}.location", "{weather}_monthly", "{weather}_daily"):
+                connection.execute(dataset.sql(f"SELECT count(*) FROM {name}"))
+            connection.execute(dataset.sql("SELECT {schema}.at(-6, 106), {schema}.nearest(-6, 106)"))
+        with Warehouse(roled.as_user("alice"), dataset=dataset).connect() as connection:
+            require_may_load(connection)
+            assert user_who_may_write(connection) == login("alice")

@@ -12,10 +12,12 @@ import pytest
 from psycopg import sql
 
 from era5_pipeline.model import grid
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.derived_variables import find_columns
 from era5_pipeline.model.errors import NoDataError, UsageError
 from era5_pipeline.model.grid import nearest_location
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES
+from era5_pipeline.postgres.dataset_connection import connect_for
 from era5_pipeline.postgres.urls import with_user
 from era5_pipeline.read import hours
 from era5_pipeline.read.fetch import packed
@@ -38,6 +40,7 @@ from era5_pipeline_tests.weather_table import (
 )
 
 if TYPE_CHECKING:
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.read.hours import Hours
     from era5_pipeline_tests.flat_months import FlatMonths
@@ -74,13 +77,13 @@ def assert_same(one: Hours, other: Hours) -> None:
 def test_two_sessions_read_what_one_reads(packed_months: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[psycopg.Connection] = []
 
-    def connect(url: str, *, autocommit: bool) -> psycopg.Connection:
-        opened.append(psycopg.Connection.connect(url, autocommit=autocommit))
+    def connect(dataset: Dataset, url: str, *, autocommit: bool) -> psycopg.Connection:
+        opened.append(connect_for(dataset, url, autocommit=autocommit))
         return opened[-1]
 
     with packed_months.connect() as connection:
         expected = read_packed(connection, PACKED_PLACE, PACKED_COLUMNS, None, None)
-        monkeypatch.setattr(psycopg, "connect", connect)
+        monkeypatch.setattr(hours, "connect_for", connect)
         assert_same(read_hours(connection, PACKED_PLACE, PACKED_COLUMNS, None, None), expected)
     assert expected[0].size == PACKED_HOURS
     assert np.isnan(expected[1]["temperature_2m"]).any()
@@ -103,7 +106,7 @@ def test_a_range_with_few_months_is_read_by_one_session(
     packed_months: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with packed_months.connect() as connection:
-        monkeypatch.setattr(psycopg, "connect", pytest.fail)
+        monkeypatch.setattr(hours, "connect_for", pytest.fail)
         times, _ = read_hours(connection, PACKED_PLACE, PACKED_COLUMNS, datetime(2023, 7, 5, tzinfo=UTC), None)
     assert times.size == PACKED_HOURS - 24 * (30 + 4)
 
@@ -192,7 +195,7 @@ def test_without_a_component_there_is_no_wind(weather_table: Connection) -> None
 
 def test_series_reads_only_partitions_of_its_range(weather_table: Connection) -> None:
     columns = packed("temperature_2m")
-    statement = psycopg.sql.SQL("EXPLAIN " + read_sql("series")).format(columns=columns)
+    statement = psycopg.sql.SQL("EXPLAIN " + read_sql("series", ERA5)).format(columns=columns)
     parameters = {"location_id": 1, "start": START, "end": START + HOUR}
     plan = str(weather_table.execute(statement, parameters).fetchall())
     assert "weather_01" in plan

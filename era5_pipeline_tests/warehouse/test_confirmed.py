@@ -15,6 +15,7 @@ import pytest
 from psycopg import sql
 
 from era5_pipeline.flat.checks import table_outcomes
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import RefusedError, WarehouseError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
@@ -253,10 +254,10 @@ def test_answers_say_who_confirmed_the_values(embedded_warehouse: Warehouse, mon
     load_month(warehouse, month_of(PRELIMINARY))
     load_month(warehouse, month_of(PRELIMINARY, month="2024-11"))
     with warehouse.connect() as connection:
-        tag = connection.execute(read_sql("answer_version"), everything).fetchone()
+        tag = connection.execute(read_sql("answer_version", ERA5), everything).fetchone()
         assert "confirmed_by" not in read_origin(connection, None, None).attributes
         load_month(warehouse, of_store(month_of(change=LITTLE)))
-        assert connection.execute(read_sql("answer_version"), everything).fetchone() != tag
+        assert connection.execute(read_sql("answer_version", ERA5), everything).fetchone() != tag
         for columns in (None, ["temperature_2m"]):
             origin = read_origin(connection, None, None, None, columns)
             said = "earthmover, snapshot T9H8SG2PVXWNY0QNJPJG of 2026-06-15: 2024-12"

@@ -22,6 +22,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import (
     Era5Error,
     MonthLockedError,
@@ -34,7 +35,7 @@ from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.urls import database_of, url_parameters, with_database
 from era5_pipeline.warehouse.drop_month import drop_month
 from era5_pipeline.warehouse.load_month import load_month
-from era5_pipeline.warehouse.locks import LOCK_CLASS, month_lock
+from era5_pipeline.warehouse.locks import month_lock
 from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.monthly import assert_monthly
 from era5_pipeline_tests.warehouse.loads import (
@@ -179,7 +180,7 @@ def holders_of_months(warehouse: Warehouse) -> list[int]:
             for row in connection.execute(
                 "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND granted "
                 "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-                (LOCK_CLASS,),
+                (ERA5.lock_class,),
             )
         ]
 

@@ -13,6 +13,7 @@ from psycopg import sql
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.held import NO_LEDGER, months_held, require_columns
 from era5_pipeline.read.hours import read_packed
 from era5_pipeline.read.missing import no_series
@@ -49,7 +50,7 @@ class PointHours:
 
 _GEOPOTENTIAL = "surface_geopotential"
 _GRAVITY = 9.80665
-_IN_THE_TABLE = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('weather') AND attname = %s)"
+_IN_THE_TABLE = "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('{weather}') AND attname = %s)"
 
 
 def read_elevations(connection: psycopg.Connection[Any], locations: Sequence[Location]) -> list[float | None]:
@@ -57,7 +58,7 @@ def read_elevations(connection: psycopg.Connection[Any], locations: Sequence[Loc
 
     None if no month does; the connection is in autocommit mode.
     """
-    row = connection.execute(_IN_THE_TABLE, (_GEOPOTENTIAL,)).fetchone()
+    row = connection.execute(dataset_of(connection).sql(_IN_THE_TABLE), (_GEOPOTENTIAL,)).fetchone()
     if row is None or not row[0]:
         return [None] * len(locations)
     found: dict[int, float | None] = {}
@@ -70,15 +71,17 @@ def read_elevations(connection: psycopg.Connection[Any], locations: Sequence[Loc
 def _elevation(connection: psycopg.Connection[Any], location_id: int) -> float | None:
     parameters = {"location_id": location_id, "column": _GEOPOTENTIAL}
     try:
-        held = connection.execute(read_sql("month_with_column"), parameters).fetchone()
+        held = connection.execute(read_sql("month_with_column", dataset_of(connection)), parameters).fetchone()
     except NO_LEDGER:
         return None
     if held is None:
         return None
     month = Month(held[0].year, held[0].month)
     query = sql.SQL(
-        "SELECT {column} FROM weather "
-        "WHERE location_id = %s AND time >= %s AND time < %s AND {column} IS NOT NULL LIMIT 1"
+        dataset_of(connection).sql(
+            "SELECT {column} FROM {weather} "
+            "WHERE location_id = %s AND time >= %s AND time < %s AND {column} IS NOT NULL LIMIT 1"
+        )
     ).format(column=sql.Identifier(_GEOPOTENTIAL))
     row = connection.execute(query, (location_id, month.start, month.end)).fetchone()
     return None if row is None else round(row[0] / _GRAVITY, 1)

@@ -15,13 +15,14 @@ from psycopg import sql
 
 from era5_pipeline.flat.formats import KEYS, schema_of
 from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.runtime.project_files import read_sql
 from era5_pipeline.warehouse.binary_copy import CopyData, binary_copy
 from era5_pipeline.warehouse.layouts.batch_codec import BATCH_COLUMNS
 from era5_pipeline.warehouse.layouts.batches import BatchError, BatchReader, MonthEncoder
 from era5_pipeline.warehouse.layouts.columnstore import apply_settings
 from era5_pipeline.warehouse.layouts.hypertable import chunks_of
-from era5_pipeline.warehouse.layouts.layout import WEATHER, locations_where
+from era5_pipeline.warehouse.layouts.layout import locations_where, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -130,7 +131,9 @@ def batch_table(connection: psycopg.Connection[Any], month: Month) -> BatchTable
     chunks = chunks_of(connection, month)
     if len(chunks) != 1:
         raise BatchError(f"the month has {len(chunks)} chunks")
-    row = connection.execute(read_sql("batch_table"), {"chunk": chunks[0].as_string(connection)}).fetchone()
+    row = connection.execute(
+        read_sql("batch_table", dataset_of(connection)), {"chunk": chunks[0].as_string(connection)}
+    ).fetchone()
     if row is None:
         raise BatchError("its chunk is gone")
     schema, name, status, columns, segment_by, order_by, descends, starts, ends, obstacles = row
@@ -156,7 +159,7 @@ def copy_rows(connection: psycopg.Connection[Any], columns: Sequence[str], locat
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)")
     with (
         connection.cursor() as cursor,
-        cursor.copy(statement.format(WEATHER, _names((*KEYS, *columns)))) as copy,
+        cursor.copy(statement.format(table_of(connection), _names((*KEYS, *columns)))) as copy,
     ):
         for chunk in binary_copy(schema_of(columns), (rows.to_arrow(columns) for rows in locations)):
             copy.write(chunk)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from psycopg import errors as pg
 from psycopg import sql
 
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.warehouse.layouts.hypertable import (
     chunks_of,
     create_hypertable,
@@ -24,7 +25,7 @@ from era5_pipeline.warehouse.layouts.hypertable import (
     tables_of,
     vacuum_failed_loads,
 )
-from era5_pipeline.warehouse.layouts.layout import WEATHER, delete_rows, month_where, vacuum
+from era5_pipeline.warehouse.layouts.layout import delete_rows, month_where, table_of, vacuum
 
 if TYPE_CHECKING:
     import psycopg
@@ -73,7 +74,11 @@ class Columnstore:
         with connection.transaction():
             create_hypertable(connection)
             connection.execute(
-                sql.SQL("ALTER TABLE weather SET (timescaledb.{}, timescaledb.{} = {}, timescaledb.{} = {})").format(
+                sql.SQL(
+                    dataset_of(connection).sql(
+                        "ALTER TABLE {weather} SET (timescaledb.{}, timescaledb.{} = {}, timescaledb.{} = {})"
+                    )
+                ).format(
                     *(sql.SQL(names[0]), sql.SQL(names[1]), sql.Literal(_SEGMENT_BY)),
                     *(sql.SQL(names[2]), sql.Literal(_ORDER_BY)),
                 )
@@ -95,7 +100,7 @@ class Columnstore:
             if self.direct and replacement.batches:
                 rows = replacement.batches(connection, replacement.locations)
             if rows is None:
-                rows = replacement.copy(connection, WEATHER, freeze=False)  # hypertables refuse FREEZE
+                rows = replacement.copy(connection, table_of(connection), freeze=False)  # hypertables refuse FREEZE
             replacement.summarise()
             replacement.finish(rows)
         return rows
@@ -118,10 +123,15 @@ class Columnstore:
         with suppress(pg.Error), connection.transaction():
             self.compress_directly(connection)
             # It has no location, which distinguishes it from all others of the month.
-            with connection.cursor() as cursor, cursor.copy("COPY weather (time) FROM STDIN") as copy:
+            with (
+                connection.cursor() as cursor,
+                cursor.copy(dataset_of(connection).sql("COPY {weather} (time) FROM STDIN")) as copy,
+            ):
                 copy.write_row((month.start,))
             connection.execute(
-                sql.SQL("DELETE FROM {} WHERE location_id IS NULL AND {}").format(WEATHER, month_where(month))
+                sql.SQL("DELETE FROM {} WHERE location_id IS NULL AND {}").format(
+                    table_of(connection), month_where(month)
+                )
             )
 
     @staticmethod
@@ -180,8 +190,10 @@ def _version(connection: psycopg.Connection[Any]) -> tuple[int, ...]:
 def _compact(connection: psycopg.Connection[Any], chunk: sql.Identifier) -> bool:
     """Free the chunk's unused space unless readers would wait long; return whether it was done."""
     row = connection.execute(
-        "SELECT total_bytes FROM chunks_detailed_size('weather') "
-        "WHERE format('%%I.%%I', chunk_schema, chunk_name)::regclass = %s::regclass",
+        dataset_of(connection).sql(
+            "SELECT total_bytes FROM chunks_detailed_size('{weather}') "
+            "WHERE format('%%I.%%I', chunk_schema, chunk_name)::regclass = %s::regclass"
+        ),
         (chunk.as_string(connection),),
     ).fetchone()
     if row is None or row[0] > _MAX_COMPACTED_BYTES:

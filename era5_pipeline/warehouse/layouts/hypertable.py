@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from psycopg import sql
 
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.warehouse.layouts.layout import (
-    WEATHER,
     create_location_index,
     create_weather,
     delete_rows,
     index_new_pages,
     month_where,
+    table_of,
     vacuum,
 )
 
@@ -73,7 +74,8 @@ def make_calendar_chunk(connection: psycopg.Connection[Any], month: Month) -> No
         return
     span = {"time": [_microseconds(month.start), _microseconds(month.end)]}
     connection.execute(
-        "SELECT _timescaledb_functions.create_chunk('weather'::regclass, %s::jsonb)", (json.dumps(span),)
+        dataset_of(connection).sql("SELECT _timescaledb_functions.create_chunk('{weather}'::regclass, %s::jsonb)"),
+        (json.dumps(span),),
     )
 
 
@@ -89,9 +91,11 @@ def make_chunks_by_rows(connection: psycopg.Connection[Any], month: Month) -> No
     with connection.transaction():
         for time in ends:
             # These rows have no location, which distinguishes them from all others of the month.
-            connection.execute(sql.SQL("INSERT INTO {} (time) VALUES ({})").format(WEATHER, sql.Literal(time)))
+            connection.execute(
+                sql.SQL("INSERT INTO {} (time) VALUES ({})").format(table_of(connection), sql.Literal(time))
+            )
         connection.execute(
-            sql.SQL("DELETE FROM {} WHERE location_id IS NULL AND {}").format(WEATHER, month_where(month))
+            sql.SQL("DELETE FROM {} WHERE location_id IS NULL AND {}").format(table_of(connection), month_where(month))
         )
 
 
@@ -101,10 +105,12 @@ def _microseconds(time: datetime) -> int:
 
 def _chunks_between(connection: psycopg.Connection[Any], start: datetime, end: datetime) -> list[sql.Identifier]:
     rows = connection.execute(
-        "SELECT chunk_schema, chunk_name FROM timescaledb_information.chunks "
-        "WHERE (hypertable_schema, hypertable_name) = (SELECT n.nspname, c.relname FROM pg_class c "
-        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = 'weather'::regclass) "
-        "AND range_start < %(end)s AND range_end > %(start)s ORDER BY range_start",
+        dataset_of(connection).sql(
+            "SELECT chunk_schema, chunk_name FROM timescaledb_information.chunks "
+            "WHERE (hypertable_schema, hypertable_name) = (SELECT n.nspname, c.relname FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = '{weather}'::regclass) "
+            "AND range_start < %(end)s AND range_end > %(start)s ORDER BY range_start"
+        ),
         {"start": start, "end": end},
     ).fetchall()
     return [sql.Identifier(schema, name) for schema, name in rows]
@@ -128,7 +134,10 @@ def create_hypertable(connection: psycopg.Connection[Any]) -> None:
     """
     create_weather(connection, sql.SQL(""))
     connection.execute(
-        "SELECT create_hypertable('weather', by_range('time', INTERVAL '31 days'), create_default_indexes => false)"
+        dataset_of(connection).sql(
+            "SELECT create_hypertable('{weather}', by_range('time', INTERVAL '31 days'), "
+            "create_default_indexes => false)"
+        )
     )
 
 
@@ -156,7 +165,7 @@ class HeapHypertable:
         """Create the hypertable and its index."""
         with connection.transaction():
             create_hypertable(connection)
-            create_location_index(connection, WEATHER)
+            create_location_index(connection, table_of(connection))
 
     def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
         """DELETE the old rows and COPY the new ones in one transaction."""
@@ -165,7 +174,7 @@ class HeapHypertable:
         vacuum_failed_loads(connection, month)
         with connection.transaction():
             delete_rows(connection, month, replacement.locations)
-            rows = replacement.copy(connection, WEATHER, freeze=False)  # hypertables refuse FREEZE
+            rows = replacement.copy(connection, table_of(connection), freeze=False)  # hypertables refuse FREEZE
             for chunk in chunks_of(connection, month):
                 index_new_pages(connection, chunk)
             replacement.summarise()

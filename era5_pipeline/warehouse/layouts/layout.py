@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import psycopg
 from psycopg import sql
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.grid import longitudes_of
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.location_set import Rectangle
     from era5_pipeline.model.months import Month
 
-WEATHER = sql.Identifier("weather")
-# Where loads create tables: staging tables of months, and the years of the monthly summaries. Loaders may create there,
-# but not in `era5`, where programs and owners call functions by name.
-LOADS_SCHEMA = "era5_loads"
 # More rectangles than this are deleted differently: see `delete_rows`.
 _MOST_RECTANGLES = 64
 _IDS = 1000
@@ -156,16 +155,26 @@ class Layout(Protocol):
         ...
 
 
+def table_of(connection: psycopg.Connection[Any]) -> sql.Identifier:
+    """The table of the connection's data set: `weather` of ERA5."""
+    return sql.Identifier(dataset_of(connection).table)
+
+
 def create_loads_schema(connection: psycopg.Connection[Any]) -> None:
     """Create the schema for tables of loads, within a transaction; the owner of `weather` may create tables there."""
-    schema = sql.Identifier(LOADS_SCHEMA)
-    comment = "Tables that loads create: months on their way into weather, and the years of era5.monthly_summary"
+    dataset = dataset_of(connection)
+    schema = sql.Identifier(dataset.loads_schema)
+    comment = dataset.sql(
+        "Tables that loads create: months on their way into {weather}, and the years of {schema}.monthly_summary"
+    )
     connection.execute(
         sql.SQL("CREATE SCHEMA IF NOT EXISTS {0}; COMMENT ON SCHEMA {0} IS {1}").format(schema, sql.Literal(comment))
     )
     row = connection.execute(
-        "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = 'weather'::regclass "
-        "AND relowner <> current_user::regrole"
+        dataset.sql(
+            "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = '{weather}'::regclass "
+            "AND relowner <> current_user::regrole"
+        )
     ).fetchone()
     if row is not None:
         connection.execute(sql.SQL("GRANT USAGE, CREATE ON SCHEMA {} TO {}").format(schema, sql.Identifier(row[0])))
@@ -173,21 +182,25 @@ def create_loads_schema(connection: psycopg.Connection[Any]) -> None:
 
 def loads_schema(connection: psycopg.Connection[Any]) -> str:
     """The schema in which this user's loads create tables: `era5` in a database that has no other for it yet."""
+    dataset = dataset_of(connection)
     row = connection.execute(
-        "SELECT nspname FROM pg_namespace WHERE nspname = %s AND has_schema_privilege(oid, 'CREATE')", (LOADS_SCHEMA,)
+        "SELECT nspname FROM pg_namespace WHERE nspname = %s AND has_schema_privilege(oid, 'CREATE')",
+        (dataset.loads_schema,),
     ).fetchone()
-    return "era5" if row is None else str(row[0])
+    return dataset.schema if row is None else str(row[0])
 
 
 def create_weather(connection: psycopg.Connection[Any], partitioning: sql.Composable) -> None:
     """Create the table itself, with the layout's partitioning clause."""
-    connection.execute(weather_table(partitioning))
+    connection.execute(weather_table(partitioning, dataset_of(connection)))
 
 
-def weather_table(partitioning: sql.Composable) -> sql.Composed:
+def weather_table(partitioning: sql.Composable, dataset: Dataset = ERA5) -> sql.Composed:
     """Compose the statement that creates the table with a column per default variable."""
     columns = [sql.SQL("{} real").format(sql.Identifier(variable.column)) for variable in DEFAULT_VARIABLES]
-    return sql.SQL(read_sql("weather")).format(variables=sql.SQL(",\n    ").join(columns), partitioning=partitioning)
+    return sql.SQL(read_sql("weather", dataset)).format(
+        variables=sql.SQL(",\n    ").join(columns), partitioning=partitioning
+    )
 
 
 def create_location_index(connection: psycopg.Connection[Any], table: sql.Identifier) -> None:
@@ -209,11 +222,13 @@ def _index_columns(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
     A partition needs its table's index: if missing, attaching would build it while readers wait.
     """
     row = connection.execute(
-        "SELECT array_agg(a.attname::text ORDER BY a.attnum) FROM pg_index i "
-        "JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam "
-        "JOIN pg_attribute a ON a.attrelid = i.indexrelid WHERE i.indrelid = 'weather'::regclass "
-        "AND m.amname = 'brin' AND i.indexprs IS NULL GROUP BY i.indexrelid "
-        "HAVING bool_or(a.attname = 'location_id') ORDER BY count(*) DESC LIMIT 1"
+        dataset_of(connection).sql(
+            "SELECT array_agg(a.attname::text ORDER BY a.attnum) FROM pg_index i "
+            "JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam "
+            "JOIN pg_attribute a ON a.attrelid = i.indexrelid WHERE i.indrelid = '{weather}'::regclass "
+            "AND m.amname = 'brin' AND i.indexprs IS NULL GROUP BY i.indexrelid "
+            "HAVING bool_or(a.attname = 'location_id') ORDER BY count(*) DESC LIMIT 1"
+        )
     ).fetchone()
     return _INDEX_COLUMNS if row is None else tuple(row[0])
 
@@ -239,7 +254,9 @@ def delete_rows(
     else:
         conditions = (locations_where(locations),)
     for condition in conditions:
-        connection.execute(sql.SQL("DELETE FROM {} WHERE {} AND {}").format(WEATHER, month_where(month), condition))
+        connection.execute(
+            sql.SQL("DELETE FROM {} WHERE {} AND {}").format(table_of(connection), month_where(month), condition)
+        )
 
 
 def locations_where(locations: LocationSet) -> sql.Composed:

@@ -10,11 +10,10 @@ import psycopg
 from psycopg import sql
 
 from era5_pipeline.model.errors import WarehouseError
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.roles import transfer_to_table_owner, weather_schema
 from era5_pipeline.warehouse.layouts.layout import (
     EVERYWHERE,
-    LOADS_SCHEMA,
-    WEATHER,
     LocationSpan,
     create_location_index,
     create_weather,
@@ -22,6 +21,7 @@ from era5_pipeline.warehouse.layouts.layout import (
     index_new_pages,
     loads_schema,
     month_where,
+    table_of,
     vacuum,
 )
 from era5_pipeline.warehouse.layouts.variable_columns import with_short_lock
@@ -40,25 +40,25 @@ if TYPE_CHECKING:
 # see the month as a whole.
 
 
-# Loads of older versions left theirs in the first.
-_SCHEMAS = ("era5", LOADS_SCHEMA)
 # Suffix of the constraint that saves ATTACH PARTITION a scan of all rows; dropped once attached.
 _BOUNDS = "bounds"
 # These commits need not be synced: that of the exchange is, which includes all before it.
 _NO_WAIT = sql.SQL("SET LOCAL synchronous_commit = off")
 
 
-def partition_of(month: Month) -> str:
+def partition_of(connection: psycopg.Connection[Any], month: Month) -> str:
     """Name the month's partition, such as `weather_2023_07`; its shares are `weather_2023_07_1` and so on."""
-    return f"weather_{month.year:04d}_{month.month:02d}"
+    return f"{dataset_of(connection).table}_{month.year:04d}_{month.month:02d}"
 
 
 def drop_staging(connection: psycopg.Connection[Any], month: Month) -> None:
     """Drop the month's staging tables, left behind by loads that are killed before attaching them."""
+    dataset = dataset_of(connection)
     rows = connection.execute(
         "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "WHERE n.nspname = ANY(%s) AND c.relkind IN ('r', 'p') AND c.relname ~ %s",
-        (list(_SCHEMAS), f"^{partition_of(month)}(_[0-9]+)?$"),
+        # Loads of older versions left theirs in the first.
+        ([dataset.schema, dataset.loads_schema], f"^{partition_of(connection, month)}(_[0-9]+)?$"),
     ).fetchall()
     for names in rows:
         # Dropping the month's table drops its shares.
@@ -69,17 +69,17 @@ def fill_staging(connection: psycopg.Connection[Any], replacement: Replacement, 
     """Copy the month into staging tables in `schema` and commit them; return the number of rows."""
     month = replacement.month
     if replacement.shares is None:
-        whole = sql.Identifier(schema, partition_of(month))
+        whole = sql.Identifier(schema, partition_of(connection, month))
         _create_table(connection, month, whole, EVERYWHERE)
         return _fill(connection, replacement, whole, EVERYWHERE)
     spans = [
-        (sql.Identifier(schema, f"{partition_of(month)}_{n}"), span)
+        (sql.Identifier(schema, f"{partition_of(connection, month)}_{n}"), span)
         for n, span in enumerate(replacement.shares.spans, start=1)
     ]
     for share, span in spans:
         _create_table(connection, month, share, span)
     rows = _fill_shares(replacement, replacement.shares, spans)
-    _join_shares(connection, sql.Identifier(schema, partition_of(month)), spans)
+    _join_shares(connection, sql.Identifier(schema, partition_of(connection, month)), spans)
     return rows
 
 
@@ -89,9 +89,12 @@ def _add_missing_columns(connection: psycopg.Connection[Any], table: sql.Identif
     Another month's load may have introduced a variable; a partition needs all columns.
     """
     rows = connection.execute(
-        "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute a WHERE attrelid = 'weather'::regclass "
-        "AND attnum > 0 AND NOT attisdropped AND NOT EXISTS (SELECT FROM pg_attribute s "
-        "WHERE s.attrelid = %s::regclass AND s.attname = a.attname AND NOT s.attisdropped) ORDER BY attnum",
+        dataset_of(connection).sql(
+            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute a "
+            "WHERE attrelid = '{weather}'::regclass AND attnum > 0 AND NOT attisdropped "
+            "AND NOT EXISTS (SELECT FROM pg_attribute s "
+            "WHERE s.attrelid = %s::regclass AND s.attname = a.attname AND NOT s.attisdropped) ORDER BY attnum"
+        ),
         (table.as_string(connection),),
     ).fetchall()
     for name, kind in rows:
@@ -123,14 +126,14 @@ def _members(connection: psycopg.Connection[Any], schema: str, month: Month) -> 
     """List the month's table, then its shares."""
     rows = connection.execute(
         "SELECT relname FROM pg_partition_tree(%s::regclass) t JOIN pg_class c ON c.oid = t.relid ORDER BY level, 1",
-        (sql.Identifier(schema, partition_of(month)).as_string(connection),),
+        (sql.Identifier(schema, partition_of(connection, month)).as_string(connection),),
     ).fetchall()
     # The tree of a table that is not a partition and has no partitions is empty.
-    return [name for (name,) in rows] or [partition_of(month)]
+    return [name for (name,) in rows] or [partition_of(connection, month)]
 
 
-def _like_weather() -> sql.Composable:
-    return sql.SQL("LIKE {} INCLUDING ALL EXCLUDING INDEXES EXCLUDING IDENTITY").format(WEATHER)
+def _like_weather(connection: psycopg.Connection[Any]) -> sql.Composable:
+    return sql.SQL("LIKE {} INCLUDING ALL EXCLUDING INDEXES EXCLUDING IDENTITY").format(table_of(connection))
 
 
 def _create_table(connection: psycopg.Connection[Any], month: Month, table: sql.Identifier, span: LocationSpan) -> None:
@@ -141,7 +144,7 @@ def _create_table(connection: psycopg.Connection[Any], month: Month, table: sql.
         connection.execute(
             sql.SQL("CREATE TABLE {} ({}, CONSTRAINT {} CHECK ({}))").format(
                 table,
-                _like_weather(),
+                _like_weather(connection),
                 sql.Identifier(f"{_name_of(table)}_{_BOUNDS}"),
                 sql.SQL(" AND ").join([month_where(month), *_span_where(span)]),
             )
@@ -197,7 +200,7 @@ def _join_shares(
     """Make the filled tables partitions of one staging table of the month."""
     with connection.transaction():
         connection.execute(
-            sql.SQL("CREATE TABLE {} ({}) PARTITION BY RANGE (location_id)").format(whole, _like_weather())
+            sql.SQL("CREATE TABLE {} ({}) PARTITION BY RANGE (location_id)").format(whole, _like_weather(connection))
         )
         transfer_to_table_owner(connection, whole, "TABLE")
         create_location_index(connection, whole)
@@ -230,7 +233,7 @@ class MonthPartitions:
         """Create the partitioned table and its index, which every partition inherits."""
         with connection.transaction():
             create_weather(connection, sql.SQL("PARTITION BY RANGE (time)"))
-            create_location_index(connection, WEATHER)
+            create_location_index(connection, table_of(connection))
 
     def replace(self, connection: psycopg.Connection[Any], replacement: Replacement) -> int:
         """Exchange the month's partition for a filled staging table; if other locations stay, add to it instead."""
@@ -315,12 +318,12 @@ def _when_unused(
 def _exchange(connection: psycopg.Connection[Any], month: Month, staging: str) -> None:
     schema = weather_schema(connection)
     _drop_partition(connection, month, schema)
-    _add_missing_columns(connection, sql.Identifier(staging, partition_of(month)))
+    _add_missing_columns(connection, sql.Identifier(staging, partition_of(connection, month)))
     move_staging_to(connection, month, staging, schema)
     connection.execute(
         sql.SQL("ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})").format(
-            WEATHER,
-            sql.Identifier(schema, partition_of(month)),
+            table_of(connection),
+            sql.Identifier(schema, partition_of(connection, month)),
             sql.Literal(month.start),
             sql.Literal(month.end),
         )
@@ -329,12 +332,15 @@ def _exchange(connection: psycopg.Connection[Any], month: Month, staging: str) -
 
 
 def _partition(connection: psycopg.Connection[Any], month: Month) -> sql.Identifier:
-    return sql.Identifier(weather_schema(connection), partition_of(month))
+    return sql.Identifier(weather_schema(connection), partition_of(connection, month))
 
 
 def _has_partition(connection: psycopg.Connection[Any], month: Month) -> bool:
     row = connection.execute(
-        "SELECT EXISTS (SELECT FROM pg_inherits WHERE inhparent = 'weather'::regclass AND inhrelid = to_regclass(%s))",
+        dataset_of(connection).sql(
+            "SELECT EXISTS (SELECT FROM pg_inherits "
+            "WHERE inhparent = '{weather}'::regclass AND inhrelid = to_regclass(%s))"
+        ),
         (_partition(connection, month).as_string(connection),),
     ).fetchone()
     return row == (True,)
@@ -342,15 +348,18 @@ def _has_partition(connection: psycopg.Connection[Any], month: Month) -> bool:
 
 def _drop_partition(connection: psycopg.Connection[Any], month: Month, schema: str) -> None:
     """Drop the month's partition, if any; raise if the table of that name is not a partition of weather."""
-    partition = partition_of(month)
+    partition = partition_of(connection, month)
     found = connection.execute(
-        "SELECT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = c.oid AND inhparent = 'weather'::regclass) "
-        "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = %s AND n.nspname = %s",
+        dataset_of(connection).sql(
+            "SELECT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = c.oid AND inhparent = '{weather}'::regclass) "
+            "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = %s AND n.nspname = %s"
+        ),
         (partition, schema),
     ).fetchone()
     if found == (False,):
         raise WarehouseError(
-            f"{month} cannot be loaded: there is a table {partition} that is not a partition of weather",
+            f"{month} cannot be loaded: there is a table {partition} that is not a partition of "
+            f"{dataset_of(connection).table}",
             remedy=f"Rename it: ALTER TABLE {partition} RENAME TO ...; then run this again. The month is unchanged.",
         )
     if found is not None:

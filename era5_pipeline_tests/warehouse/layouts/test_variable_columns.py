@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import MonthLockedError, ServerUnsuitableError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES, find_variables
@@ -85,7 +86,7 @@ def test_columns_are_added_by_the_load_that_brings_them_and_months_loaded_before
     assert verify_month(warehouse, july) == verify_month(warehouse, paris) == ()
     with warehouse.connect() as connection:
         assert variables_in_table(connection) == (*DEFAULT_VARIABLES, *find_variables("d2m,sp"))
-        assert table_columns(connection)["dewpoint_2m"].comment == comment_on(BY_COLUMN["dewpoint_2m"])
+        assert table_columns(connection)["dewpoint_2m"].comment == comment_on(ERA5, BY_COLUMN["dewpoint_2m"])
     # A month of fewer variables goes on loading as before.
     load_month(warehouse, flat_months("2023-08"))
     assert rows_of_table(warehouse, Month(2023, 8)) == rows_of_file(flat_months("2023-08"))
