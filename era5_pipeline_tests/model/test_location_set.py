@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from era5_pipeline.model.grid import N_LOCATIONS, N_LONGITUDES, Area, nearest_location
+from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.location_set import LocationSet
 
 GLOBAL = LocationSet.of_area(Area.parse("global"))
 # Near each other, across the ends of rows, and at both ends of the grid, so that runs meet and rows end.
 IDS = st.one_of(
     st.integers(1, 12),
-    st.integers(N_LONGITUDES - 4, N_LONGITUDES + 6),
-    st.integers(5 * N_LONGITUDES - 4, 5 * N_LONGITUDES + 6),
-    st.integers(N_LOCATIONS - 5, N_LOCATIONS),
+    st.integers(ERA5_GRID.columns - 4, ERA5_GRID.columns + 6),
+    st.integers(5 * ERA5_GRID.columns - 4, 5 * ERA5_GRID.columns + 6),
+    st.integers(ERA5_GRID.locations - 5, ERA5_GRID.locations),
 )
 SETS = st.sets(IDS, max_size=25)
 
@@ -51,7 +51,7 @@ def test_runs_are_as_few_as_possible(ids: set[int]) -> None:
 @given(SETS)
 def test_rectangles_hold_each_location_once(ids: set[int]) -> None:
     found = [
-        row * N_LONGITUDES + column + 1
+        row * ERA5_GRID.columns + column + 1
         for one in make(ids).rectangles
         for row in range(one.first_row, one.last_row + 1)
         for column in range(one.first_column, one.last_column + 1)
@@ -80,17 +80,17 @@ def test_names() -> None:
     gulf = LocationSet.of_area(Area.parse("14.75/41/12.5/43"))
     assert str(gulf) == "14.75/41/12.5/43"
     assert str(GLOBAL) == "global"
-    assert str(LocationSet.of_ids([nearest_location(51.5, 0).location_id])) == "51.5/0"
+    assert str(LocationSet.of_ids([ERA5_GRID.nearest_location(51.5, 0).location_id])) == "51.5/0"
     assert str(gulf - LocationSet.of_area(Area.parse("14/42/14/42"))) == "89 places within 14.75/41/12.5/43"
     assert str(LocationSet()) == "no location"
 
 
 def test_a_coverage_of_the_grid_becomes_a_set() -> None:
-    coverage = np.zeros((721, N_LONGITUDES), dtype=np.bool_)
+    coverage = np.zeros((721, ERA5_GRID.columns), dtype=np.bool_)
     coverage[480, 719] = True
     assert LocationSet.of_coverage(coverage).runs == ((480 * 1440 + 720, 480 * 1440 + 721),)
-    assert len(GLOBAL) == N_LOCATIONS
-    assert GLOBAL.runs == ((1, N_LOCATIONS + 1),)
+    assert len(GLOBAL) == ERA5_GRID.locations
+    assert GLOBAL.runs == ((1, ERA5_GRID.locations + 1),)
 
 
 def test_a_set_is_written_as_postgresql_does() -> None:

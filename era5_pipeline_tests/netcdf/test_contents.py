@@ -10,7 +10,7 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from era5_pipeline.model.grid import Shift, latitude_indices, longitude_indices
+from era5_pipeline.model.grid import ERA5_GRID, Shift
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.netcdf.archive import NetcdfFile
 from era5_pipeline.netcdf.contents import Contents, Problem, expver_text, inspect
@@ -241,8 +241,8 @@ def test_points_beside_those_of_the_grid_are_fields_and_a_problem_with_its_remed
     )
     for field in contents.fields:
         assert field.shift == problem.shift
-        assert field.latitude_index.tolist() == latitude_indices([29.0, 28.75]).tolist()
-        assert field.longitude_index.tolist() == longitude_indices([179.75, 180.0]).tolist()
+        assert field.latitude_index.tolist() == ERA5_GRID.latitude_indices([29.0, 28.75]).tolist()
+        assert field.longitude_index.tolist() == ERA5_GRID.longitude_indices([179.75, 180.0]).tolist()
 
 
 @settings(max_examples=25, deadline=None)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.planning.fetches import FetchFolder, PlaceFetch, announced_months, announcement
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PLACE = nearest_location(50.1, -1.1)
+PLACE = ERA5_GRID.nearest_location(50.1, -1.1)
 ASKED = PlaceFetch(PLACE.location_id, asked_at=1000.0)
 
 
