@@ -38,7 +38,7 @@ _PREFIX = "ERA5_"
 _ENV_FILE = ".env"
 # Similarity from which a name counts as misspelt: it includes ERA5_AERA and ERA5_SOURC, but not a user's own ERA5_DATA
 # or ERA5_URL.
-_SIMILARITY = 0.85
+_SIMILARITY = 0.86
 
 
 def _absolute(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zoneinfo
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -10,9 +11,18 @@ import numpy as np
 import pytest
 
 from era5_pipeline.draw.outlines import polygons_within, read_shores
-from era5_pipeline.model.cells import Cell, CellChoice, cell_of, land_percent, last_full_year, standard_offset, zone_of
+from era5_pipeline.model.cells import (
+    Cell,
+    CellChoice,
+    cell_of,
+    land_percent,
+    last_full_year,
+    sea_cell_of,
+    standard_offset,
+    zone_of,
+)
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import ERA5_GRID, Location, distances_km
+from era5_pipeline.model.grid import ERA5_GRID, ERA5_LAND_GRID, Grid, Location, distances_km
 from era5_pipeline.model.places import find_place
 from era5_pipeline_tests import make_land
 
@@ -263,3 +273,14 @@ def test_an_unknown_zone_is_refused(zone: str) -> None:
     with pytest.raises(UsageError, match="is not a time zone") as caught:
         standard_offset(zone, 1991, 2020)
     assert "Asia/Jakarta" in caught.value.remedy
+
+
+@pytest.mark.parametrize("grid", [Grid("made up", 1.0, 181, 360), ERA5_LAND_GRID])
+def test_a_cell_of_another_grid_is_the_nearest_and_its_share_of_land_is_not_known(grid: Grid) -> None:
+    found = cell_of(9.918, -179.97, grid=grid)
+    assert found.location == grid.nearest_location(9.918, -179.97)
+    assert (found.land_share, found.land_words) == (None, None)
+    with pytest.raises(UsageError, match=re.escape(f"which cells of {grid} are land is not known")):
+        cell_of(9.918, 9.918, "land", grid)
+    with pytest.raises(UsageError, match="is not known"):
+        sea_cell_of(9.918, 9.918, grid)

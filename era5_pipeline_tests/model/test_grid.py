@@ -9,7 +9,7 @@ from hypothesis import example, given, reject
 from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import ERA5_GRID, Area, Shift, is_same_shift, points_text
+from era5_pipeline.model.grid import ERA5_GRID, ERA5_LAND_GRID, Area, Grid, Location, Shift, is_same_shift, points_text
 from era5_pipeline_tests.era5_files import location_id
 
 latitude_numbers = st.integers(0, ERA5_GRID.rows - 1)
@@ -235,3 +235,82 @@ def test_a_location_is_found_by_its_number(number: int) -> None:
     assert point == ERA5_GRID.location(number) == ERA5_GRID.nearest_location(point.latitude, point.longitude)
     assert point.location_id == number
     assert ERA5_GRID.parse_points(str(point)) == (point,)
+
+
+GRIDS = (Grid("made up", 1.0, 181, 360), ERA5_LAND_GRID, ERA5_GRID)
+places = st.sampled_from(GRIDS).flatmap(lambda grid: st.integers(1, grid.locations).map(lambda number: (grid, number)))
+corners = st.sampled_from(GRIDS).flatmap(
+    lambda grid: st.tuples(st.just(grid), *[st.integers(0, end - 1) for end in (grid.rows, grid.columns) * 2])
+)
+
+
+@given(places)
+def test_any_grid_converts_ids_indices_and_degrees_into_each_other(place: tuple[Grid, int]) -> None:
+    grid, number = place
+    row, column = divmod(number - 1, grid.columns)
+    found = grid.location(number)
+    assert (found.location_id, found.grid) == (number, grid)
+    assert int(grid.location_ids(row, column)) == number
+    assert grid.latitude_indices([found.latitude]).tolist() == [row]
+    for turn in (0.0, 360.0):
+        if found.longitude + turn <= 360.0:
+            assert grid.longitude_indices([found.longitude + turn]).tolist() == [column]
+    # As the table has them, which float32 need not hold exactly.
+    assert grid.latitude_indices(grid.latitudes_of([row])).tolist() == [row]
+    assert grid.longitude_indices(grid.longitudes_of([column])).tolist() == [column]
+    assert grid.nearest_location(found.latitude, found.longitude) == found
+    assert grid.parse_points(str(found)) == (found,)
+
+
+@given(places)
+def test_degrees_of_any_grid_are_shown_with_its_digits(place: tuple[Grid, int]) -> None:
+    grid, number = place
+    found = grid.location(number)
+    for degrees in (found.latitude, found.longitude):
+        assert degrees == round(degrees / grid.step_degrees) / round(1 / grid.step_degrees)
+        assert len(str(abs(degrees)).partition(".")[2]) <= max(grid.decimals, 1)
+
+
+def test_a_tenth_of_a_degree_is_shown_as_one() -> None:
+    north, east = ERA5_LAND_GRID.latitudes_of(999), ERA5_LAND_GRID.longitudes_of(1898)
+    assert (float(north), float(east)) == (9.899999618530273, 9.899999618530273)
+    assert str(ERA5_LAND_GRID.location(int(ERA5_LAND_GRID.location_ids(999, 1898)))) == "9.9/9.9"
+    assert str(ERA5_LAND_GRID.area_around([9.918], [9.918])) == "10/9.9/9.9/10"
+
+
+@given(corners)
+def test_an_area_of_any_grid_has_the_points_between_its_corners(
+    corner: tuple[Grid, int, int, int, int],
+) -> None:
+    grid, one, first, other, last = corner
+    south, north = sorted((one, other))
+    columns = np.arange(first, last + 1 + (grid.columns if last < first else 0)) % grid.columns
+    area = Area(
+        *(
+            round(degrees, grid.decimals)
+            for degrees in (
+                float(grid.latitudes_of(north)),
+                float(grid.longitudes_of(first)),
+                float(grid.latitudes_of(south)),
+                float(grid.longitudes_of(last)),
+            )
+        ),
+        grid=grid,
+    )
+    assert area.latitude_indices().tolist() == list(range(south, north + 1))
+    assert area.longitude_indices().tolist() == sorted(columns.tolist())
+    assert Area.parse(str(area), grid) == area
+    assert Area.parse("global", grid).meets(area)
+
+
+def test_places_of_two_grids_are_not_equal_and_do_not_meet() -> None:
+    one, other = (Location(1, -90.0, grid.location(1).longitude, grid=grid) for grid in GRIDS[:2])
+    assert one != other
+    assert Area.parse("10/0/0/10", GRIDS[0]) != Area.parse("10/0/0/10", GRIDS[1])
+    with pytest.raises(ValueError, match=re.escape("places of made up's 1 degree grid are none of ERA5-Land's 0.1")):
+        Area.parse("10/0/0/10", GRIDS[0]).meets(Area.parse("10/0/0/10", GRIDS[1]))
+
+
+def test_points_of_a_grid_lie_at_its_step() -> None:
+    with pytest.raises(ValueError, match=re.escape("721 x 1440 points do not lie 0.1 degrees apart")):
+        Grid("wrong", 0.1, 721, 1440)
