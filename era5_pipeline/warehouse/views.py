@@ -219,7 +219,7 @@ def _texts(variable: Variable) -> Iterable[tuple[str, str]]:
 
 
 _KEYS = ("location_id", "month")
-# Half a grid step. Polar cells end at the pole.
+# Polar cells end at the pole.
 _VIEW = """CREATE OR REPLACE VIEW {view} AS
 SELECT {keys},
        {postgis}.ST_MakeEnvelope(

@@ -9,7 +9,7 @@ import pytest
 
 from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.derived_variables import find_columns
-from era5_pipeline.model.grid import location_of
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import find_variables
 from era5_pipeline.monitor.activity import watch
@@ -128,7 +128,7 @@ def test_functions_and_views_answer_from_their_own_table(
     assert one(second, named) == ("weather_test weather_test_daily weather_test_monthly",)
     comment = "SELECT obj_description('{weather}'::regclass), obj_description('{weather}_monthly'::regclass)"
     assert [text.partition(",")[0].partition(" by")[0] for text in one(second, comment)] == ["Test", "Test"]
-    place = location_of(one(second, "SELECT min(location_id) FROM {weather}")[0])
+    place = ERA5_GRID.location(one(second, "SELECT min(location_id) FROM {weather}")[0])
     with second.connect() as connection:
         assert len(read_series(connection, place, find_columns("temperature_2m"), None, None).times) == 100
 
