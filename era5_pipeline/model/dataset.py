@@ -31,8 +31,8 @@ class Dataset:
     `name` is what users write; `table` and `schema` are its own in the database, the latter for ledger, views and
     functions. `variables` is the name of its catalogue, so that a data set is small where it is copied, written or sent
     to another process. `is_land_only`: at sea it has no values, and the table no rows. `lock_class` is the first number
-    of its advisory locks. `cds_name` and `cds_series_name` are its data sets of hours and of point series at the Climate
-    Data Store, each with its DOI.
+    of its advisory locks. `cds_name` and `cds_series_name` are its data sets of hours and of point series at the
+    Climate Data Store, each with its DOI.
     """
 
     name: str
