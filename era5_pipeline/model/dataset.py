@@ -1,22 +1,25 @@
 """Data sets: ERA5 and ERA5-Land, each by its grid, variables, names and the rule of its accumulations.
 
-To add a data set, add an entry. What depends on one takes it from here: no other module knows a table's name, a grid's
-numbers or a first hour.
+To add a data set, add an entry, with its catalogue in `variables`. What depends on one takes it from here: no other
+module knows a table's name or a grid's numbers.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import ERA5_GRID, ERA5_LAND_GRID, Grid
+from era5_pipeline.model.variables import CATALOGUES, ERA5_CATALOGUE, ERA5_LAND_CATALOGUE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
+
+    from era5_pipeline.model.variables import Catalogue
 
 # Whether an accumulation in files covers the hour that ends at the valid time, or the day since 00 UTC: then the value
 # at 00 UTC covers all of the day before.
@@ -30,17 +33,17 @@ class Dataset:
     """One data set of the warehouse.
 
     `name` is what users write; `table` and `schema` are its own in the database, the latter for ledger, views and
-    functions. `first_valid` is its first valid time by the kind of field. `is_land_only`: at sea it has no values, and
-    the table no rows. `lock_class` is the first number of its advisory locks.
-    `cds_name` and `cds_series_name` are its data sets of hours and of point series at the Climate Data Store, each with
-    its DOI.
+    functions. `variables` is the name of its catalogue, so that a data set is small where it is copied, written or sent
+    to another process. `is_land_only`: at sea it has no values, and the table no rows. `lock_class` is the first number
+    of its advisory locks. `cds_name` and `cds_series_name` are its data sets of hours and of point series at the
+    Climate Data Store, each with its DOI.
     """
 
     name: str
     title: str
     grid: Grid
     accumulation: Accumulation
-    first_valid: Mapping[str, datetime] = field(hash=False)
+    variables: str
     table: str
     schema: str
     cds_name: str
@@ -54,6 +57,16 @@ class Dataset:
     def short_title(self) -> str:
         """The title's first word, such as ERA5: what comments in the database call it."""
         return self.title.partition(" ")[0]
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Its variables, and how each is found."""
+        return CATALOGUES[self.variables]
+
+    @property
+    def first_valid(self) -> Mapping[str, datetime]:
+        """Its first valid time by the kind of field, `analysis` or `forecast`."""
+        return self.catalogue.first_valid
 
     @property
     def loads_schema(self) -> str:
@@ -94,14 +107,12 @@ class Dataset:
         }
 
 
-# Forecasts of ERA5 start with the run of 1940-01-01 06:00, whose first step ends at 07:00; of ERA5-Land, with that of
-# 1950-01-01 00:00. All accumulations, means and extremes come from forecasts, and some instant variables.
 ERA5 = Dataset(
     name="era5",
     title="ERA5 hourly data on single levels from 1940 to present",
     grid=ERA5_GRID,
     accumulation="hour",
-    first_valid={"analysis": datetime(1940, 1, 1, tzinfo=UTC), "forecast": datetime(1940, 1, 1, 7, tzinfo=UTC)},
+    variables=ERA5_CATALOGUE.name,
     table="weather",
     schema="era5",
     cds_name="reanalysis-era5-single-levels",
@@ -116,7 +127,7 @@ ERA5_LAND = Dataset(
     title="ERA5-Land hourly data from 1950 to present",
     grid=ERA5_LAND_GRID,
     accumulation="day",
-    first_valid={"analysis": datetime(1950, 1, 1, tzinfo=UTC), "forecast": datetime(1950, 1, 1, 1, tzinfo=UTC)},
+    variables=ERA5_LAND_CATALOGUE.name,
     table="weather_land",
     schema="era5_land",
     cds_name="reanalysis-era5-land",

@@ -1,13 +1,13 @@
-"""Variables: the catalogue (`variables.csv`), their names, units, step types and bounds, and the order of columns."""
+"""Variables: the catalogue of each data set, their names, units, step types and bounds, and the order of columns."""
 
 from __future__ import annotations
 
 import csv
 import difflib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
@@ -20,13 +20,10 @@ if TYPE_CHECKING:
 StepType = Literal["instant", "accum", "avg", "max", "min"]
 STEP_TYPES: tuple[StepType, ...] = get_args(StepType)
 
-# Where ERA5 has values: at every grid point; over the sea only, at the same points at all hours; or only where and when
-# the thing exists (a cloud has a base), so that a missing value means something.
-Extent = Literal["everywhere", "sea", "sometimes"]
-
-# Forecasts start with the run of 1940-01-01 06:00, whose first step ends at 07:00. All accumulations, means and
-# extremes come from forecasts, and some instant variables.
-_FIRST_VALID = {"analysis": datetime(1940, 1, 1, tzinfo=UTC), "forecast": datetime(1940, 1, 1, 7, tzinfo=UTC)}
+# Where the data set has values: at every grid point; over the sea only, at the same points at all hours; only where and
+# when the thing exists (a cloud has a base), so that a missing value means something; or over land only, at the same
+# points at all hours, and its table has rows for no others.
+Extent = Literal["everywhere", "sea", "sometimes", "land"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class Variable:
     current files of the Climate Data Store (ecCodes' cfVarName), `long_name` ECMWF's, as in files, and `param_id` its
     number in ECMWF's parameter database. `other_names` are names in files from other services or earlier versions of
     the Climate Data Store; `ncar_name` is the name in monthly files of NSF NCAR's archive (dataset d633000), which has
-    no hourly accumulations. `description` is in the table's comments. `first_valid` is the first valid time in ERA5.
+    no hourly accumulations. `description` is in the table's comments. `first_valid` is its first valid time.
     `quantum` is how far two decodings of one value may differ, in the table's unit and beyond the rounding to float32;
     0: none is known, so they are the same number.
     """
@@ -108,17 +105,18 @@ class Variable:
         return 2.0**20 if 1 <= greatest <= 512 else 2.0 ** (29 - math.ceil(math.log2(greatest)))
 
 
-# --- The catalogue of variables: `variables.csv`, one line each ---
+# --- The catalogues: `variables.csv` for ERA5, `variables_land.csv` for ERA5-Land, a line for each variable ---
 #
-# Requests, DDL, checks, plots and docs are all derived from it.
+# Requests, DDL, checks, plots and docs are all derived from them.
 #
 # To add a variable, add a line; its position there is its position in every list. Source: ECMWF's parameter database
 # (names, numbers, units, as in ecCodes 2.50) and the documentation of ERA5 (request names, first times, grids). Bounds
 # include every value of ERA5 (2 m temperature from about -90 to +58 degC), and half a step of 16-bit packing beyond
 # zero.
+#
+# A line of ERA5-Land's without `param_id` is a variable of ERA5, by its column; it says what differs. Which of its
+# variables begin with the analysis is what the Climate Data Store offers of 1950-01-01 00:00: 21 of the 50.
 
-
-_FILE = Path(__file__).with_name("variables.csv")
 
 # ERA5 is archived as GRIB, whose packed numbers have steps. Decoded in two ways, a temperature differed by up to half a
 # step, 2**-10 K: seen by others between Earthmover's store and ARCO-ERA5, of 2 m temperature (2026-11-27); the other
@@ -138,6 +136,7 @@ QUANTITIES: dict[str, Quantity] = {
     "mass_flux": Quantity(("kg m**-2 s**-1", "kg m-2 s-1", "kg/m2/s", "kg/m^2/s"), "kg/m2/s"),
     "momentum": Quantity(("N m**-2 s", "N m-2 s", "N s m-2"), "N s/m2"),
     "number": Quantity(("Numeric", "~", "1", "dimensionless"), "1"),
+    "percentage": Quantity(("%",), "%"),
     "pressure": Quantity(("Pa",), "hPa", scale=0.01),
     "soil_water": Quantity(("m**3 m**-3", "m3 m-3", "m3/m3", "m^3/m^3"), "m3/m3"),
     "specific_energy": Quantity(("J kg**-1", "J kg-1", "J/kg"), "J/kg"),
@@ -152,99 +151,12 @@ QUANTITIES: dict[str, Quantity] = {
 }
 
 
-def read_catalogue(path: Path) -> tuple[Variable, ...]:
-    """Read a table of variables, in file order."""
-    with path.open(encoding="utf-8", newline="") as lines:
-        return tuple(map(_variable, csv.DictReader(lines)))
-
-
-def _variable(line: Mapping[str, str]) -> Variable:
-    """The variable of a line; `first_of` says whether its values begin with the analysis or the forecast."""
-    column, quantity = line["column"], QUANTITIES[line["quantity"]]
-    for name, known in (("step_type", STEP_TYPES), ("extent", get_args(Extent)), ("first_of", tuple(_FIRST_VALID))):
-        if line[name] not in known:
-            raise ValueError(f"{column}: {line[name]!r} is not one of {', '.join(known)}")
-    return Variable(
-        column=column,
-        cds_name=line["cds_name"],
-        short_name=line["short_name"],
-        param_id=int(line["param_id"]),
-        long_name=line["long_name"],
-        file_units=quantity.file_units,
-        step_type=cast("StepType", line["step_type"]),
-        unit=quantity.unit,
-        scale=quantity.scale,
-        offset=quantity.offset,
-        minimum=float(line["minimum"]),
-        maximum=float(line["maximum"]),
-        description=line["description"],
-        extent=cast("Extent", line["extent"]),
-        first_valid=_FIRST_VALID[line["first_of"]],
-        ncar_name=line["ncar_name"] or None,
-        other_names=tuple(line["other_names"].split()),
-        quantum=quantity.quantum * quantity.scale,
-    )
-
-
-# A value is rounded to float32 in its file and in the table, each time by up to 2**-24 of it; of two values, both are.
-ROUNDINGS = 2.0**-22
-
-VARIABLES = read_catalogue(_FILE)
-
-
-# The variables of the study: columns of every table, and loaded by default.
-DEFAULT_VARIABLES = VARIABLES[:6]
-DEFAULT_COLUMNS = tuple(variable.column for variable in DEFAULT_VARIABLES)
 # In a list of variables, stands for all default ones: `default,d2m`.
 DEFAULT_NAME = "default"
 # Stands for every catalogue variable that the user's files hold.
 ALL_NAME = "all"
-
-BY_COLUMN = {variable.column: variable for variable in VARIABLES}
-BY_SHORT_NAME = {variable.short_name: variable for variable in VARIABLES}
-BY_LONG_NAME = {variable.long_name.casefold(): variable for variable in VARIABLES}
-BY_PARAM_ID = {variable.param_id: variable for variable in VARIABLES}
-BY_NAME_IN_FILE = {name: variable for variable in VARIABLES for name in variable.names_in_files}
-_BY_ANY_NAME = {name.casefold(): variable for name, variable in BY_NAME_IN_FILE.items()} | BY_COLUMN
 _SHOWN_NAMES = 5
 _SHOWN_COLUMNS = 6
-
-# Why the table cannot hold other variables of ERA5; `unsupported_variables.csv` has their names. Sources: the pages of
-# reanalysis-era5-single-levels (ocean waves are on a grid of 0.5 degrees) and reanalysis-era5-pressure-levels.
-_REASONS = {
-    "waves": "describes ocean waves, which ERA5 has on another grid, of 0.5 degrees: the table holds the grid of 0.25 "
-    "degrees of all other single-level variables",
-    "pressure_levels": "is at pressure levels (dataset reanalysis-era5-pressure-levels): the table holds single "
-    "levels, one value for each place and hour",
-}
-
-
-def find_variable(name: str) -> Variable:
-    """Find a variable by its column or any of its names in files, that of requests among them."""
-    wanted = name.strip().casefold()
-    try:
-        return _BY_ANY_NAME[wanted]
-    except KeyError:
-        pass
-    if (why := why_unsupported(wanted)) is not None:
-        meant = _meant(_named(variable) for variable in _with_words(_written(wanted)))
-        raise UsageError(f"{name!r} {why}", remedy=f"{meant}era5 variables lists those that can be loaded.")
-    meant = _meant(_nearest(wanted))
-    raise UsageError(
-        f"{name!r} is not in the catalogue of variables",
-        remedy=f"{meant}era5 variables lists all {len(VARIABLES)}; CONTRIBUTING.md says how to add one.",
-    ) from None
-
-
-def find_variables(names: str) -> tuple[Variable, ...]:
-    """Parse a comma-separated list of variables, in table order; `default` stands for the default ones."""
-    columns: list[str] = []
-    for name in (part.strip() for part in names.split(",")):
-        if name == DEFAULT_NAME:
-            columns += DEFAULT_COLUMNS
-        elif name:
-            columns.append(find_variable(name).column)
-    return in_table_order(columns)
 
 
 @dataclass(frozen=True)
@@ -260,60 +172,198 @@ class VariableChoice:
     is_open: bool = False
 
 
-def choose_variables(names: str | None, *, strict: bool = False) -> VariableChoice | None:
-    """Parse a requested list of variables; return None if nothing in particular is requested.
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """The variables of a data set, in the order of the table's columns, and how each is found.
 
-    With `strict`, no list is open, and no list means the default variables.
+    The first `defaults` of them are columns of every table, and loaded by default. `first_valid` is the data set's
+    first valid time by the kind of field. `base` is the catalogue that it shares variables with.
     """
-    parts = [part for part in map(str.strip, (names or "").split(",")) if part]
-    if not parts:
-        return VariableChoice(DEFAULT_VARIABLES) if strict else None
-    sets = {DEFAULT_NAME, ALL_NAME} & set(parts)
-    listed = find_variables(",".join(part for part in parts if part not in sets))
-    variables = listed
-    if sets:
-        columns = BY_COLUMN if ALL_NAME in sets else DEFAULT_COLUMNS
-        variables = in_table_order([*columns, *(variable.column for variable in listed)])
-    return VariableChoice(variables, frozenset(v.column for v in listed), is_open=bool(sets) and not strict)
+
+    name: str
+    variables: tuple[Variable, ...] = field(repr=False)
+    defaults: int
+    first_valid: Mapping[str, datetime]
+    base: Catalogue | None = None
+
+    @property
+    def default_variables(self) -> tuple[Variable, ...]:
+        """The variables that are loaded unless others are named."""
+        return self.variables[: self.defaults]
+
+    @cached_property
+    def default_columns(self) -> tuple[str, ...]:
+        """Their columns."""
+        return tuple(variable.column for variable in self.default_variables)
+
+    @cached_property
+    def by_column(self) -> dict[str, Variable]:
+        """Every variable by its column of the table."""
+        return {variable.column: variable for variable in self.variables}
+
+    @cached_property
+    def by_short_name(self) -> dict[str, Variable]:
+        """Every variable by its name in current files."""
+        return {variable.short_name: variable for variable in self.variables}
+
+    @cached_property
+    def by_long_name(self) -> dict[str, Variable]:
+        """Variables by ECMWF's name in lower case, without those that share one: it does not tell them apart."""
+        names = [variable.long_name.casefold() for variable in self.variables]
+        return {name: variable for name, variable in zip(names, self.variables, strict=True) if names.count(name) == 1}
+
+    @cached_property
+    def by_param_id(self) -> dict[int, Variable]:
+        """Every variable by ECMWF's number."""
+        return {variable.param_id: variable for variable in self.variables}
+
+    @cached_property
+    def by_name_in_file(self) -> dict[str, Variable]:
+        """Every variable by each of its names in files."""
+        return {name: variable for variable in self.variables for name in variable.names_in_files}
+
+    @cached_property
+    def _by_any_name(self) -> dict[str, Variable]:
+        return {name.casefold(): variable for name, variable in self.by_name_in_file.items()} | self.by_column
+
+    def find(self, name: str) -> Variable:
+        """Find a variable by its column or any of its names in files, that of requests among them."""
+        wanted = name.strip().casefold()
+        if (found := self._by_any_name.get(wanted)) is not None:
+            return found
+        if self.base is None and (why := why_unsupported(wanted)) is not None:
+            meant = _meant(_named(variable) for variable in self._with_words(_written(wanted)))
+            raise UsageError(f"{name!r} {why}", remedy=f"{meant}era5 variables lists those that can be loaded.")
+        if self.base is not None and wanted in self.base._by_any_name:
+            raise UsageError(
+                f"{self.name} has no {name!r}, a variable of {self.base.name}",
+                remedy=f"Leave it out, or load it from {self.base.name}.",
+            )
+        meant = _meant(self._nearest(wanted))
+        of = "" if self.base is None else f" of {self.name}"
+        raise UsageError(
+            f"{name!r} is not in the catalogue of variables{of}",
+            remedy=f"{meant}era5 variables lists all {len(self.variables)}; CONTRIBUTING.md says how to add one.",
+        )
+
+    def find_all(self, names: str) -> tuple[Variable, ...]:
+        """Parse a comma-separated list of variables, in table order; `default` stands for the default ones."""
+        columns: list[str] = []
+        for name in (part.strip() for part in names.split(",")):
+            if name == DEFAULT_NAME:
+                columns += self.default_columns
+            elif name:
+                columns.append(self.find(name).column)
+        return self.in_table_order(columns)
+
+    def choose(self, names: str | None, *, strict: bool = False) -> VariableChoice | None:
+        """Parse a requested list of variables; return None if nothing in particular is requested.
+
+        With `strict`, no list is open, and no list means the default variables.
+        """
+        parts = [part for part in map(str.strip, (names or "").split(",")) if part]
+        if not parts:
+            return VariableChoice(self.default_variables) if strict else None
+        sets = {DEFAULT_NAME, ALL_NAME} & set(parts)
+        listed = self.find_all(",".join(part for part in parts if part not in sets))
+        variables = listed
+        if sets:
+            columns = self.by_column if ALL_NAME in sets else self.default_columns
+            variables = self.in_table_order([*columns, *(variable.column for variable in listed)])
+        return VariableChoice(variables, frozenset(v.column for v in listed), is_open=bool(sets) and not strict)
+
+    def in_table_order(self, columns: Iterable[str]) -> tuple[Variable, ...]:
+        """The variables of these columns, in catalogue order."""
+        wanted = set(columns)
+        return tuple(variable for variable in self.variables if variable.column in wanted)
+
+    def named_columns(self, columns: Iterable[str]) -> str:
+        """Name columns briefly; if all default ones are included, as a list of variables: `default, d2m`."""
+        names = list(columns)
+        if set(self.default_columns) <= set(names):
+            others = (column for column in names if column not in self.default_columns)
+            known = self.by_column
+            names = [DEFAULT_NAME, *(known[one].short_name if one in known else one for one in others)]
+        more = [f"{len(names) - _SHOWN_COLUMNS} more"] if len(names) > _SHOWN_COLUMNS + 1 else []
+        return ", ".join([*(names[:_SHOWN_COLUMNS] if more else names), *more])
+
+    def variable_names(self, columns: Iterable[str]) -> str:
+        """Write these columns as a list of variables that `find_all` reads: `default,d2m`."""
+        wanted = self.in_table_order(columns)
+        defaults = self.default_variables
+        has_default = set(defaults) <= set(wanted)
+        others = (variable.short_name for variable in wanted if not (has_default and variable in defaults))
+        return ",".join([*([DEFAULT_NAME] if has_default else []), *others])
+
+    def _nearest(self, wanted: str) -> list[str]:
+        """Variables with a name similar to `wanted`, or its words in name or description: `dewpoint_2m (d2m)`."""
+        written = _written(wanted)
+        close = difflib.get_close_matches(written, self._by_any_name, n=3 * _SHOWN_NAMES, cutoff=0.6)
+        found = dict.fromkeys((*(self._by_any_name[name] for name in close), *self._with_words(written)))
+        return [_named(variable) for variable in found]
+
+    def _with_words(self, written: str) -> list[Variable]:
+        """Variables with all words of the text in name or description."""
+        words = [word for word in written.split("_") if len(word) > 2]
+        described = {one: f"{' '.join(_names(one))} {one.description}".casefold() for one in self.variables}
+        return [variable for variable, text in described.items() if words and all(word in text for word in words)]
 
 
-def in_table_order(columns: Iterable[str]) -> tuple[Variable, ...]:
-    """The variables of these columns, in catalogue order."""
-    wanted = set(columns)
-    return tuple(variable for variable in VARIABLES if variable.column in wanted)
+def read_catalogue(
+    name: str, path: Path, defaults: int, first_valid: Mapping[str, datetime], base: Catalogue | None = None
+) -> Catalogue:
+    """Read the table of a data set's variables; in that of a data set with a `base`, lines may be of its variables."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        variables = tuple(_variable(line, first_valid, base) for line in csv.DictReader(lines))
+    return Catalogue(name, variables, defaults, first_valid, base)
 
 
-def named_columns(columns: Iterable[str]) -> str:
-    """Name columns briefly; if all default ones are included, as a list of variables: `default, d2m`."""
-    names = list(columns)
-    if set(DEFAULT_COLUMNS) <= set(names):
-        others = (column for column in names if column not in DEFAULT_COLUMNS)
-        names = [DEFAULT_NAME, *(BY_COLUMN[one].short_name if one in BY_COLUMN else one for one in others)]
-    more = [f"{len(names) - _SHOWN_COLUMNS} more"] if len(names) > _SHOWN_COLUMNS + 1 else []
-    return ", ".join([*(names[:_SHOWN_COLUMNS] if more else names), *more])
+def _variable(line: Mapping[str, str], first_valid: Mapping[str, datetime], base: Catalogue | None) -> Variable:
+    """The variable of a line; `first_of` says whether its values begin with the analysis or the forecast."""
+    column, is_own = line["column"], base is None or bool(line["param_id"])
+    known: tuple[tuple[str, Iterable[str]], ...] = (("extent", get_args(Extent)), ("first_of", tuple(first_valid)))
+    for name, words in (("step_type", STEP_TYPES), *known) if is_own else known:
+        if line[name] not in words:
+            raise ValueError(f"{column}: {line[name]!r} is not one of {', '.join(words)}")
+    extent, first = cast("Extent", line["extent"]), first_valid[line["first_of"]]
+    if base is not None and not is_own:
+        shared = base.by_column[column]
+        name = line["cds_name"] or shared.cds_name
+        return replace(shared, cds_name=name, extent=extent, first_valid=first, ncar_name=None)
+    quantity = QUANTITIES[line["quantity"]]
+    return Variable(
+        column=column,
+        cds_name=line["cds_name"],
+        short_name=line["short_name"],
+        param_id=int(line["param_id"]),
+        long_name=line["long_name"],
+        file_units=quantity.file_units,
+        step_type=cast("StepType", line["step_type"]),
+        unit=quantity.unit,
+        scale=quantity.scale,
+        offset=quantity.offset,
+        minimum=float(line["minimum"]),
+        maximum=float(line["maximum"]),
+        description=line["description"],
+        extent=extent,
+        first_valid=first,
+        ncar_name=line.get("ncar_name") or None,
+        other_names=tuple(line["other_names"].split()),
+        quantum=quantity.quantum * quantity.scale,
+    )
 
 
-def variable_names(columns: Iterable[str]) -> str:
-    """Write these columns as a list of variables that `find_variables` reads: `default,d2m`."""
-    wanted = in_table_order(columns)
-    has_default = set(DEFAULT_VARIABLES) <= set(wanted)
-    others = (variable.short_name for variable in wanted if not (has_default and variable in DEFAULT_VARIABLES))
-    return ",".join([*([DEFAULT_NAME] if has_default else []), *others])
+# A value is rounded to float32 in its file and in the table, each time by up to 2**-24 of it; of two values, both are.
+ROUNDINGS = 2.0**-22
 
-
-def _nearest(wanted: str) -> list[str]:
-    """Variables with a name similar to `wanted`, or with its words in name or description: `dewpoint_2m (d2m)`."""
-    written = _written(wanted)
-    close = difflib.get_close_matches(written, _BY_ANY_NAME, n=3 * _SHOWN_NAMES, cutoff=0.6)
-    found = dict.fromkeys((*(_BY_ANY_NAME[name] for name in close), *_with_words(written)))
-    return [_named(variable) for variable in found]
-
-
-def _with_words(written: str) -> list[Variable]:
-    """Variables with all words of the text in name or description."""
-    words = [word for word in written.split("_") if len(word) > 2]
-    described = {variable: f"{' '.join(_names(variable))} {variable.description}".casefold() for variable in VARIABLES}
-    return [variable for variable, text in described.items() if words and all(word in text for word in words)]
+# Why the table cannot hold other variables of ERA5; `unsupported_variables.csv` has their names. Sources: the pages of
+# reanalysis-era5-single-levels (ocean waves are on a grid of 0.5 degrees) and reanalysis-era5-pressure-levels.
+_REASONS = {
+    "waves": "describes ocean waves, which ERA5 has on another grid, of 0.5 degrees: the table holds the grid of 0.25 "
+    "degrees of all other single-level variables",
+    "pressure_levels": "is at pressure levels (dataset reanalysis-era5-pressure-levels): the table holds single "
+    "levels, one value for each place and hour",
+}
 
 
 def _named(variable: Variable) -> str:
@@ -344,3 +394,31 @@ def _unsupported_kinds() -> dict[str, str]:
 
 def _written(name: str) -> str:
     return name.strip().casefold().replace(" ", "_").replace("-", "_")
+
+
+# Forecasts of ERA5 start with the run of 1940-01-01 06:00, whose first step ends at 07:00; of ERA5-Land, with that of
+# 1950-01-01 00:00. All accumulations, means and extremes come from forecasts, and some instant variables.
+ERA5_CATALOGUE = read_catalogue(
+    "ERA5",
+    Path(__file__).with_name("variables.csv"),
+    defaults=6,
+    first_valid={"analysis": datetime(1940, 1, 1, tzinfo=UTC), "forecast": datetime(1940, 1, 1, 7, tzinfo=UTC)},
+)
+ERA5_LAND_CATALOGUE = read_catalogue(
+    "ERA5-Land",
+    Path(__file__).with_name("variables_land.csv"),
+    defaults=5,  # those of ERA5 without the total cloud cover, which ERA5-Land lacks
+    first_valid={"analysis": datetime(1950, 1, 1, tzinfo=UTC), "forecast": datetime(1950, 1, 1, 1, tzinfo=UTC)},
+    base=ERA5_CATALOGUE,
+)
+CATALOGUES = {catalogue.name: catalogue for catalogue in (ERA5_CATALOGUE, ERA5_LAND_CATALOGUE)}
+
+# Of ERA5 alone, until their callers take a catalogue. The default variables are those of the study.
+VARIABLES, DEFAULT_VARIABLES = ERA5_CATALOGUE.variables, ERA5_CATALOGUE.default_variables
+DEFAULT_COLUMNS = ERA5_CATALOGUE.default_columns
+BY_COLUMN, BY_SHORT_NAME = ERA5_CATALOGUE.by_column, ERA5_CATALOGUE.by_short_name
+BY_LONG_NAME, BY_PARAM_ID = ERA5_CATALOGUE.by_long_name, ERA5_CATALOGUE.by_param_id
+BY_NAME_IN_FILE = ERA5_CATALOGUE.by_name_in_file
+find_variable, find_variables = ERA5_CATALOGUE.find, ERA5_CATALOGUE.find_all
+choose_variables, in_table_order = ERA5_CATALOGUE.choose, ERA5_CATALOGUE.in_table_order
+named_columns, variable_names = ERA5_CATALOGUE.named_columns, ERA5_CATALOGUE.variable_names

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 import netCDF4
 import numpy as np
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.grid import TOLERANCE_DEGREES
 from era5_pipeline.netcdf.axes import GET_HOURS, GRIDS, ProblemError
 from era5_pipeline.netcdf.heaps import require_readable_heaps, require_texts_within
+from era5_pipeline.netcdf.signs import GRID_STEPS, named_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -276,7 +278,6 @@ _CLASSES = {
 }
 _CLASS = re.compile(rf"\bclass[\"']?\s*[=:]\s*[\[\"']*({'|'.join(_CLASSES)})(?![a-z0-9])")
 _DATASET = re.compile(r"era5[\w-]*?-(monthly-means|daily-statistics)")
-_LAND = re.compile(r"reanalysis-era5-land")
 _CENTRE, _CENTRES = "GRIB_centre", ("ecmf", "98")
 _CLASS_OF_ERA5 = "ea"
 # ERA5's types: analyses, and forecasts for what analyses do not have.
@@ -304,9 +305,6 @@ _REGRIDDED_TITLE = re.compile(r"\bregridded\b", re.IGNORECASE)
 # Programs of those who serve ERA5, by which a file is known as theirs: the Climate Data Store's until 2024, NCI's and
 # NCAR's.
 _STORE_PROGRAMS = re.compile(r"/opt/ecmwf/|adaptor\.mars|era5_replication_tools|CISL RDA: Conversion from ECMWF GRIB")
-# The data set's id, or its DOI.
-_ERA5 = re.compile(r"reanalysis-era5-(single-levels|complete)(?!-monthly)|10\.24381/cds\.adbb2d47")
-_STEPS = ("GRIB_iDirectionIncrementInDegrees", "GRIB_jDirectionIncrementInDegrees")
 # Whole words only: a part of a path says nothing about the processing.
 _DAILY = re.compile(
     r"(?<![\w/-])((daily|monthly)_(?:reduce|mean|median|max[a-z]*|min[a-z]*|sum|std[a-z]*))(?![\w/-]|\.\w)"
@@ -370,8 +368,8 @@ def aggregates_stated_by(attributes: Mapping[str, Any]) -> tuple[Aggregate, ...]
     for name, text in texts:
         if match := _DATASET.search(text):
             found.append(Aggregate(f"values of {match[0]}", "time", f"in its {name}"))
-        elif match := _LAND.search(text):
-            found.append(Aggregate("values of ERA5-Land", "data set", f"{match[0]} in its {name}"))
+        elif (sign := named_in(text)) is not None and sign.dataset != ERA5:
+            found.append(Aggregate(f"values of {sign.dataset.grid.name}", "data set", f"{sign.evidence} in its {name}"))
         if match := _CLASS.search(text):
             found.append(Aggregate(f"values of {_CLASSES[match[1]]}", "data set", f"{match[0]} in its {name}"))
         if match := _MONTHLY.search(text):
@@ -410,7 +408,11 @@ def states_era5(attributes: Mapping[str, Any], shown: str) -> bool:
     The id may be in its name, as that of a series in CSV is. What single variables state: `variable_states_era5`.
     """
     texts = [str(text) for text in attributes.values() if isinstance(text, str)]
-    return any(_STORE_PROGRAMS.search(text) or _ERA5.search(text) for text in texts) or bool(_ERA5.search(shown))
+    return any(map(_STORE_PROGRAMS.search, texts)) or any(_names_era5(text) for text in (*texts, shown))
+
+
+def _names_era5(text: str) -> bool:
+    return (sign := named_in(text)) is not None and sign.dataset == ERA5
 
 
 def variable_states_era5(attributes: Mapping[str, Any]) -> bool:
@@ -520,12 +522,12 @@ def _of_stream(stream: str, evidence: str) -> Aggregate:
 
 def is_stated_era5(attributes: Mapping[str, Any]) -> bool:
     """Return True if a variable's attributes show that it is from ERA5, not from ERA5-Land, and none contradicts."""
-    return any(name in attributes for name in _STEPS) or attributes.get("GRIB_class") == "ea"
+    return any(name in attributes for name in GRID_STEPS) or attributes.get("GRIB_class") == "ea"
 
 
 def _other_grids(attributes: Mapping[str, Any], grid: Grid) -> Iterator[Aggregate]:
     """A step between grid points that the file states and the grid does not have; some such points are also its own."""
-    for name in _STEPS:
+    for name in GRID_STEPS:
         try:
             step = float(attributes.get(name, grid.step_degrees))
         except (TypeError, ValueError):

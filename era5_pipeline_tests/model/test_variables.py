@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections import Counter
 from datetime import UTC, datetime
@@ -10,14 +11,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline.flat.formats import KEYS
+from era5_pipeline.model.dataset import ERA5, ERA5_LAND
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.variables import (
     BY_COLUMN,
     BY_NAME_IN_FILE,
     DEFAULT_COLUMNS,
     DEFAULT_VARIABLES,
+    ERA5_CATALOGUE,
+    ERA5_LAND_CATALOGUE,
     QUANTITIES,
     VARIABLES,
+    Catalogue,
     Variable,
     find_variable,
     find_variables,
@@ -33,6 +38,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TABLE = ROOT / "era5_pipeline" / "model" / "variables.csv"
+LAND_TABLE = TABLE.with_name("variables_land.csv")
+LAND = ERA5_LAND_CATALOGUE
+EVERY_VARIABLE = [*VARIABLES, *(one for one in LAND.variables if one.column not in BY_COLUMN)]
 
 
 def test_there_are_more_than_forty_and_the_default_ones_come_first() -> None:
@@ -40,7 +48,7 @@ def test_there_are_more_than_forty_and_the_default_ones_come_first() -> None:
     assert [variable.short_name for variable in VARIABLES[:6]] == ["t2m", "u10", "v10", "tcc", "tp", "sf"]
 
 
-@pytest.mark.parametrize("variable", VARIABLES, ids=lambda v: v.short_name)
+@pytest.mark.parametrize("variable", EVERY_VARIABLE, ids=lambda v: v.short_name)
 def test_every_entry_is_possible(variable: Variable) -> None:
     assert re.fullmatch(r"[a-z][a-z0-9_]{2,62}", variable.column)
     assert variable.column not in KEYS
@@ -58,18 +66,23 @@ def test_every_entry_is_possible(variable: Variable) -> None:
         assert "accumulated over the hour that ends at the time" in variable.description
     elif variable.step_type != "instant":
         assert "of the hour that ends at the time" in variable.description
-    assert variable.step_type == "instant" or variable.first_valid.hour == 7
+    assert variable.step_type == "instant" or variable.first_valid.hour == (7 if variable in VARIABLES else 1)
 
 
-def test_columns_names_and_numbers_are_there_once() -> None:
-    for of in (
-        [variable.column for variable in VARIABLES],
-        [variable.cds_name for variable in VARIABLES],
-        [variable.param_id for variable in VARIABLES],
-        [variable.long_name.casefold() for variable in VARIABLES],
-        [name for variable in VARIABLES for name in variable.names_in_files if name.islower()],
+@pytest.mark.parametrize(
+    ("catalogue", "shared_long_names"), [(ERA5_CATALOGUE, []), (LAND, ["snow depth"])], ids=lambda one: str(one)[:30]
+)
+def test_columns_names_and_numbers_are_there_once(catalogue: Catalogue, shared_long_names: list[str]) -> None:
+    variables = catalogue.variables
+    for of, shared in (
+        ([variable.column for variable in variables], []),
+        ([variable.cds_name for variable in variables], []),
+        ([variable.param_id for variable in variables], []),
+        ([variable.long_name.casefold() for variable in variables], shared_long_names),
+        ([name for variable in variables for name in variable.names_in_files if name.islower()], []),
     ):
-        assert [one for one, count in Counter(of).items() if count > 1] == []
+        assert [one for one, count in Counter(of).items() if count > 1] == shared
+    assert not set(shared_long_names) & set(catalogue.by_long_name)
 
 
 def test_totals_and_rates_keep_their_convention() -> None:
@@ -102,7 +115,7 @@ def test_values_are_rounded_for_reading_by_their_size(name: str, value: float, t
 
 
 def test_every_quantity_is_used() -> None:
-    lines = TABLE.read_text(encoding="utf-8").splitlines()[1:]
+    lines = [line for table in (TABLE, LAND_TABLE) for line in table.read_text(encoding="utf-8").splitlines()[1:]]
     assert {name for name in QUANTITIES if any(f",{name}," in line for line in lines)} == set(QUANTITIES)
 
 
@@ -118,7 +131,7 @@ def test_a_line_with_an_unknown_word_is_refused(tmp_path: Path, was: str, is_: s
     lines = TABLE.read_text(encoding="utf-8").splitlines()[:2]
     (tmp_path / "variables.csv").write_text("\n".join(line.replace(was, is_) for line in lines) + "\n")
     with pytest.raises(ValueError, match=said):
-        read_catalogue(tmp_path / "variables.csv")
+        read_catalogue("ERA5", tmp_path / "variables.csv", 1, ERA5_CATALOGUE.first_valid)
 
 
 @pytest.mark.parametrize("variable", DEFAULT_VARIABLES, ids=lambda v: v.short_name)
@@ -129,10 +142,13 @@ def test_names_units_and_conversions_are_those_of_the_documentation(variable: Va
     assert unit in variable.file_units
 
 
-def test_every_variable_is_found_by_each_of_its_names() -> None:
-    for variable in VARIABLES:
+@pytest.mark.parametrize("catalogue", [ERA5_CATALOGUE, LAND], ids=lambda catalogue: catalogue.name)
+def test_every_variable_is_found_by_each_of_its_names(catalogue: Catalogue) -> None:
+    for variable in catalogue.variables:
         for name in (variable.column, variable.cds_name, f" {variable.column.upper()} ", *variable.names_in_files):
-            assert find_variable(name) is variable
+            assert catalogue.find(name) is variable
+        assert catalogue.by_param_id[variable.param_id] is variable
+        assert catalogue.by_short_name[variable.short_name] is variable
 
 
 @pytest.mark.parametrize(
@@ -225,3 +241,79 @@ def test_names_in_files_tell_variables_apart() -> None:
     assert len({name.casefold() for name in names}) == len({name.casefold() for name in BY_NAME_IN_FILE})
     for name, variable in BY_NAME_IN_FILE.items():
         assert BY_NAME_IN_FILE[name.casefold() if name.casefold() in BY_NAME_IN_FILE else name] is variable
+
+
+# --- The variables of ERA5-Land ---
+
+
+def test_each_data_set_has_its_catalogue_and_is_the_same_in_another_process() -> None:
+    for dataset, catalogue in ((ERA5, ERA5_CATALOGUE), (ERA5_LAND, LAND)):
+        assert dataset.catalogue is catalogue
+        assert dataset.first_valid == catalogue.first_valid
+        sent = pickle.dumps(dataset)
+        assert pickle.loads(sent) == dataset
+        assert len(sent) < 2000
+
+
+def test_era5_land_has_forty_variables_of_era5_in_the_same_columns_and_ten_more() -> None:
+    shared = [variable for variable in LAND.variables if variable.column in BY_COLUMN]
+    assert (len(shared), len(LAND.variables)) == (40, 50)
+    for variable in shared:
+        other = BY_COLUMN[variable.column]
+        assert variable.param_id == other.param_id
+        assert (variable.short_name, variable.unit, variable.file_units) == (
+            *(other.short_name, other.unit),
+            other.file_units,
+        )
+    assert {variable.param_id for variable in LAND.variables if variable not in shared} == {
+        *(260038, 3066, 228100, 228101, 228102, 228103),
+        *(228009, 228010, 228011, 228012),
+    }
+    # As in its table of ERA5, so that rows of both can be read alike.
+    assert [v.column for v in shared] == [v.column for v in VARIABLES if v in map(BY_COLUMN.get, LAND.by_column)]
+    assert {variable.extent for variable in LAND.variables} == {"land"}
+
+
+def test_default_variables_of_era5_land_are_those_of_era5_that_it_has() -> None:
+    assert LAND.default_columns == tuple(column for column in DEFAULT_COLUMNS if column != "total_cloud_cover")
+    assert LAND.find_all("default") == LAND.default_variables
+    assert LAND.named_columns(LAND.default_columns) == "default"
+    assert LAND.variable_names([*LAND.default_columns, "snow_depth"]) == "default,sde"
+
+
+def test_a_name_of_both_data_sets_stands_for_what_each_calls_by_it() -> None:
+    assert (find_variable("snow_depth").param_id, LAND.find("snow_depth").param_id) == (141, 3066)
+    assert (find_variable("snow_depth").unit, LAND.find("snow_depth").unit) == ("mm", "m")
+    assert LAND.find("snow_depth_water_equivalent").param_id == 141
+    assert (find_variable("e").cds_name, LAND.find("e").cds_name) == ("evaporation", "total_evaporation")
+
+
+def test_a_variable_that_only_era5_has_is_refused_for_era5_land() -> None:
+    with pytest.raises(UsageError, match="ERA5-Land has no 'tcc', a variable of ERA5"):
+        LAND.find("tcc")
+    with pytest.raises(UsageError, match="'swh' is not in the catalogue of variables of ERA5-Land"):
+        LAND.find("swh")
+    with pytest.raises(UsageError, match="lake_shape_factor") as raised:
+        LAND.find("lake_shap_factor")
+    assert "lake_shape_factor (lshf)" in raised.value.remedy
+
+
+def test_nineteen_variables_of_era5_land_accumulate() -> None:
+    accumulated = {variable.short_name for variable in LAND.variables if variable.step_type == "accum"}
+    names = "tp sf smlt e es evabs evaow evatc evavt pev ro sro ssro ssr str ssrd strd slhf sshf"
+    assert accumulated == set(names.split())
+
+
+def test_soil_snow_and_lakes_begin_with_the_analysis_of_1950() -> None:
+    by_hour = Counter(variable.first_valid for variable in LAND.variables)
+    assert by_hour == {datetime(1950, 1, 1, tzinfo=UTC): 21, datetime(1950, 1, 1, 1, tzinfo=UTC): 29}
+    at_zero = {variable.short_name for variable in LAND.variables if variable.first_valid.hour == 0}
+    assert {"stl1", "swvl4", "sd", "lblt", "skt"} <= at_zero
+    assert not {"t2m", "d2m", "u10", "v10", "sp", "tp", "sde", "fal", "lai_hv"} & at_zero
+
+
+def test_a_shared_line_of_era5_land_may_not_name_a_variable_that_era5_lacks(tmp_path: Path) -> None:
+    header, first, *_ = LAND_TABLE.read_text(encoding="utf-8").splitlines()
+    (tmp_path / "land.csv").write_text(f"{header}\n{first.replace('temperature_2m', 'temperature_3m')}\n")
+    with pytest.raises(KeyError, match="temperature_3m"):
+        read_catalogue("ERA5-Land", tmp_path / "land.csv", 1, LAND.first_valid, ERA5_CATALOGUE)

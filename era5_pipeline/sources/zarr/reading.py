@@ -397,8 +397,8 @@ def missing_hours(values: Floats, variable: Variable, hours: range) -> tuple[int
     missing = np.isnan(values).reshape(len(hours), -1)
     if variable.extent == "everywhere":
         found = missing.any(axis=1)
-    elif variable.extent == "sea":
-        # At sea, the same places have values at all hours.
+    elif variable.extent in ("sea", "land"):
+        # At sea, or on land, the same places have values at all hours.
         found = (missing & ~missing.all(axis=0)).any(axis=1)
     else:
         return ()

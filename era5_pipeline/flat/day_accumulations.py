@@ -1,0 +1,142 @@
+"""Amounts that files accumulate since 00 UTC, as ERA5-Land's do, to amounts of hours; and checks of both.
+
+The value at an hour is the sum since 00 UTC, that at 00 UTC all of the day before. The amount of an hour is therefore
+the value less that of the hour before; that of 01 UTC is the value itself. The first hour of a month needs the last one
+of the month before. An hour without the one before it has no amount: it is missing, never guessed.
+
+Stored values are rounded, so that amounts of dry hours are a little above or below zero. They stay: setting them to
+zero would add water, and the hours of a day would no longer sum to the day's value.
+
+Arrays are (hour, ...), with hours since 1970-01-01 UTC that ascend and may have gaps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from era5_pipeline.model.variables import Variable
+
+    Hours = npt.NDArray[np.int64]
+    Doubles = npt.NDArray[np.float64]
+
+# Steps of a file's packing by which a sum may fall: each of two values is up to half a step off, and the store packs a
+# second time what it has interpolated.
+_STEPS = 2
+# The first hour of each sum, UTC.
+_FIRST = 1
+# Of what values change within a day, the part that falls: of sums nearly nothing; of amounts of hours, which rise and
+# fall, half over whole days.
+_MOST_OF_SUMS, _LEAST_OF_HOURS = 0.01, 0.1
+# Values below this part of the greatest are the packing's.
+_NOISE = 2.0**-14
+
+
+def hourly_amounts(values: npt.NDArray[np.floating[Any]], hours: Hours) -> Doubles:
+    """The amount of each hour, float64, from sums since 00 UTC; NaN where that before is missing or has no value."""
+    amounts = np.array(values, dtype=np.float64)
+    is_first = hours % 24 == _FIRST
+    follows = np.diff(hours) == 1
+    before = values[:-1].astype(np.float64)
+    before[is_first[1:]] = 0.0
+    before[~(follows | is_first[1:])] = np.nan
+    amounts[1:] -= before
+    if hours.size and not is_first[0]:
+        amounts[0] = np.nan
+    return amounts
+
+
+def lower_bound(variable: Variable, step: float) -> float:
+    """The least possible amount of an hour, from sums packed in these steps; both in the table's unit.
+
+    `step` is 0 if the file does not state it. It cannot be told from the values: the store has interpolated them, and
+    their sums fall by more than float32 or the packing of the file explain. The bounds of variables allow for that.
+    """
+    return min(variable.minimum, -_STEPS * step)
+
+
+@dataclass(frozen=True)
+class Falls:
+    """Sums since 00 UTC that fall within their day: how many, by how much at most, and where that is.
+
+    `hour` is since 1970-01-01 UTC, `place` the index on the other axes.
+    """
+
+    count: int
+    by: float
+    hour: int
+    place: tuple[int, ...]
+
+
+def falls(amounts: Doubles, hours: Hours, bound: float) -> Falls | None:
+    """Find amounts of hours below the bound, where a sum has fallen between 01 and 00 UTC; None if there are none."""
+    with np.errstate(invalid="ignore"):
+        fallen = amounts < bound
+    if not fallen.any():
+        return None
+    hour, *place = map(int, np.unravel_index(np.nanargmin(amounts), amounts.shape))
+    return Falls(int(fallen.sum()), -float(amounts[hour, *place]), int(hours[hour]), tuple(place))
+
+
+@dataclass(frozen=True)
+class DaySum:
+    """A day whose hours sum to `summed` and not to its value at 00 UTC, `stated`; `end` is that hour since 1970."""
+
+    end: int
+    place: tuple[int, ...]
+    summed: float
+    stated: float
+
+
+def wrong_day_sum(
+    amounts: npt.NDArray[np.float32], values: npt.NDArray[np.floating[Any]], hours: Hours
+) -> DaySum | None:
+    """Find a day whose 24 amounts, as they are stored, do not sum to its value at 00 UTC; None if all do.
+
+    Each amount is rounded to float32, by up to 2**-24 of it. Days that lack an hour are not compared.
+    """
+    for end in np.flatnonzero(hours % 24 == 0):
+        first = end - 23
+        if first < 0 or hours[end] - hours[first] != 23:
+            continue
+        of_day = amounts[first : end + 1].astype(np.float64)
+        stated, summed = values[end].astype(np.float64), of_day.sum(axis=0)
+        # The first part is for the sum itself, in float64.
+        allowed = (2.0**-24 + 2.0**-45) * np.abs(of_day).sum(axis=0)
+        with np.errstate(invalid="ignore"):
+            wrong = np.abs(summed - stated) > allowed
+        if wrong.any():
+            place = tuple(int(axis[0]) for axis in np.nonzero(wrong))
+            return DaySum(int(hours[end]), place, float(summed[place]), float(stated[place]))
+    return None
+
+
+def seems_accumulated(values: npt.NDArray[np.floating[Any]], hours: Hours) -> bool | None:
+    """Tell from the numbers alone whether values are sums since 00 UTC (True) or amounts of hours (False); or None.
+
+    Sums never fall from 01 to 00 UTC, and then fall; amounts of hours rise and fall within the day. Values of both
+    signs tell nothing, nor do those that hardly change.
+    """
+    found = np.asarray(values, dtype=np.float64)
+    greatest, least = np.nanmax(found, initial=0.0), np.nanmin(found, initial=0.0)
+    if min(greatest, -least) > _NOISE * max(greatest, -least):
+        return None
+    found = np.abs(found)
+    changes = np.diff(found, axis=0)
+    changes[~(np.abs(changes) > _NOISE * np.nanmax(found, initial=0.0))] = 0.0
+    days = (hours - _FIRST) // 24
+    is_within = np.diff(days) == 0
+    rises, falls_ = np.maximum(changes, 0.0), np.maximum(-changes, 0.0)
+    within = float(rises[is_within].sum() + falls_[is_within].sum())
+    if not within:
+        return None
+    part = float(falls_[is_within].sum()) / within
+    if part > _LEAST_OF_HOURS:
+        return False
+    starts_again = falls_[~is_within].sum() > rises[~is_within].sum()
+    return True if part < _MOST_OF_SUMS and starts_again else None
