@@ -97,6 +97,7 @@ TOPICS = {
     "sources": {"test_ncar"},
     "sources/cds": {"test_months_together"},
     "warehouse": {
+        "test_datasets",  # two data sets in one database
         "test_confirmed",
         "test_load_faults",
         "test_load_interrupted",
