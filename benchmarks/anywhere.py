@@ -26,7 +26,7 @@ from benchmarks.cells import CannotRunError, Laps, Measured, missing_library, pl
 from benchmarks.generated import fresh_folder
 from benchmarks.processes import ERA5, free_port, own_environment, require_soon, running
 from benchmarks.suite import BenchContext, Suite, disk
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.postgres.connect import open_warehouse
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _HOURS, _PLACES = 8736, 12
 _NORTH, _WEST = -6.0, 105.0
 # Jakarta; the tile around it; and as much as a small country.
-_PLACE = nearest_location(-6.25, 106.75)
+_PLACE = ERA5_GRID.nearest_location(-6.25, 106.75)
 _BOX = "-6/105/-11.75/110.75"
 _FIRST, _LAST = np.datetime64("1940-01-01T00", "h"), Month(2026, 3)
 # The tile and the box have months of this share of the place's hours: 14 of 1,035.

@@ -15,7 +15,7 @@ from benchmarks.generated import LAST, STEP, area_of, flattened, generated_files
 from benchmarks.others import unpack
 from benchmarks.processes import ERA5, own_environment
 from benchmarks.suite import BenchContext, Suite, disk
-from era5_pipeline.model.grid import Location, location_ids, location_of, nearest_location
+from era5_pipeline.model.grid import ERA5_GRID, Location
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.read.hours import read_place_hours
@@ -60,7 +60,7 @@ class AskedTable:
         self.target = target
         self.months = last_months(count)
         side = max(1, round(math.sqrt(rows / _HOURS)))
-        self.place: Location = nearest_location(_NORTH - STEP * (side // 2), _WEST + STEP * (side // 2))
+        self.place: Location = ERA5_GRID.nearest_location(_NORTH - STEP * (side // 2), _WEST + STEP * (side // 2))
         self.folder = folder
         self.year_files: list[RawMonth] = []
         self._area, self._year_area = (square(_NORTH, _WEST, size) for size in (side, 4 * side))
@@ -81,7 +81,7 @@ class AskedTable:
     def places(self) -> tuple[Location, ...]:
         """The places in all months."""
         rows, columns = self._area.latitude_indices(), self._area.longitude_indices()
-        return tuple(location_of(int(number)) for row in rows for number in location_ids(row, columns))
+        return tuple(ERA5_GRID.location(int(number)) for row in rows for number in ERA5_GRID.location_ids(row, columns))
 
     def load(self) -> None:
         """Load the months; each is generated while the one before is loaded."""
@@ -110,7 +110,7 @@ class AskedTable:
     def last_year(self, connection: psycopg.Connection[Any]) -> pd.DataFrame:
         """The hours of the place in the last year, all variables."""
         first, end = self.year[0].start, self.year[-1].end
-        return read_place_hours(connection, self.place.location_id, DEFAULT_VARIABLES, first, end)
+        return read_place_hours(connection, self.place, DEFAULT_VARIABLES, first, end)
 
     @cached_property
     def netcdf_files(self) -> list[Path]:
@@ -156,7 +156,7 @@ def _from_connecting(
 
 def all_hours(table: AskedTable) -> Measured:
     """All hours of the place, all variables, as a pandas table."""
-    place = table.place.location_id
+    place = table.place
     hours, figures = _from_connecting(table, lambda of: read_place_hours(of, place, DEFAULT_VARIABLES, None, None))
     if len(hours) != table.hours:
         raise CannotRunError(f"{len(hours):,} hours were read, of {table.hours:,}")
@@ -200,7 +200,7 @@ def yearly_means(table: AskedTable, statement: str) -> Measured:
     place = {"location_id": table.place.location_id}
     found, figures = _from_connecting(table, lambda of: of.execute(statement.encode(), place).fetchall())
     with table.target.warehouse.connect() as connection:
-        hours = read_place_hours(connection, table.place.location_id, DEFAULT_VARIABLES[:1], None, None)
+        hours = read_place_hours(connection, table.place, DEFAULT_VARIABLES[:1], None, None)
     years = hours.index.to_numpy(dtype="datetime64[s]").astype("datetime64[Y]").astype(np.int64) + 1970
     expected = hours.iloc[:, 0].astype(np.float64).groupby(years).mean()
     if [year for year, _ in found] != expected.index.tolist() or not np.allclose(

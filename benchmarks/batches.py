@@ -25,7 +25,7 @@ from benchmarks.methods import (
 from benchmarks.processes import run_at_once
 from benchmarks.suite import FILE_ROW_BYTES, TABLE_ROW_BYTES, BenchContext, Suite, disk
 from era5_pipeline.model.errors import Era5Error
-from era5_pipeline.model.grid import N_LOCATIONS
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from benchmarks.servers import Target
     from era5_pipeline.flat.flat_month import FlatMonth
 
-_HOUR = N_LOCATIONS  # rows of a global hour, which the study loads at a time
+_HOUR = ERA5_GRID.locations  # rows of a global hour, which the study loads at a time
 _A_BATCH = "an hour of the globe"
 
 
@@ -137,7 +137,7 @@ INSERT = _suite("insert", _STATEMENTS[0], f"{_INSERT_ROWS:,} rows", "insert", _I
 MULTI_INSERT = _suite(
     "multi-insert", _STATEMENTS[1], f"{_MULTI_INSERT_ROWS:,} rows", "multi-insert", _MULTI_INSERT_ROWS
 )
-COPY = _suite("copy", _COPY, f"{_A_BATCH}, {N_LOCATIONS:,} rows", "copy")
+COPY = _suite("copy", _COPY, f"{_A_BATCH}, {ERA5_GRID.locations:,} rows", "copy")
 TOOLS = _suite("tools", "timescaledb-parallel-copy and pg_bulkload", f"{_A_BATCH}, as a CSV file", "tool")
 
 

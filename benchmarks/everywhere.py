@@ -33,7 +33,7 @@ from era5_pipeline.climate.everywhere import BLOCK_LOCATIONS, EverywhereQuestion
 from era5_pipeline.climate.question import WHOLE_YEAR, calendar_month
 from era5_pipeline.flat.bands import BAND_LOCATIONS, BandSink
 from era5_pipeline.flat.formats import KEYS, row_group_rows, schema_of
-from era5_pipeline.model.grid import N_LOCATIONS, N_LONGITUDES, latitudes_of, longitudes_of
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS
@@ -115,7 +115,7 @@ class Band:
     @property
     def asked_rows(self) -> int:
         """The rows that the blocks have in all months."""
-        return self.parallels * N_LONGITUDES * _MONTH.hours * _MONTHS
+        return self.parallels * ERA5_GRID.columns * _MONTH.hours * _MONTHS
 
     def measure(self, name: str) -> Measured:
         """Compute the blocks one after another, as one worker does."""
@@ -130,8 +130,8 @@ class Band:
             places = sum(block.num_rows for block in map(everywhere.compute, tasks))
             seconds, cpu = clock.lap(), time.process_time() - cpu
             requests, size = (int(number.value - of) for number, of in zip(counted, before, strict=True))
-        if places != self.parallels * N_LONGITUDES:
-            raise CannotRunError(f"it has {places:,} places of {self.parallels * N_LONGITUDES:,}")
+        if places != self.parallels * ERA5_GRID.columns:
+            raise CannotRunError(f"it has {places:,} places of {self.parallels * ERA5_GRID.columns:,}")
         visits = sum(len(task.files) for task in tasks)
         return Measured(
             self.asked_rows,
@@ -154,8 +154,8 @@ class Band:
         folder = self.folder / "buckets" / _BUCKET
         if not folder.is_dir():
             schema = schema_of(DEFAULT_COLUMNS)
-            first = _FIRST_PARALLEL * N_LONGITUDES + 1
-            end = first + self.parallels * N_LONGITUDES
+            first = _FIRST_PARALLEL * ERA5_GRID.columns + 1
+            end = first + self.parallels * ERA5_GRID.columns
             step = row_group_rows(len(DEFAULT_COLUMNS)) // _MONTH.hours
             with BandSink(lambda band: folder / f"band{band:02d}.parquet", schema) as sink:
                 for start in range(first, end, step):
@@ -203,7 +203,8 @@ def _rows_read(paths: list[Path], tasks: list[LakeTask]) -> int:
 def visits_of_the_globe(months: int) -> int:
     """Count how often blocks open files, for all blocks of the globe and this number of months."""
     blocks = [
-        (first, min(first + BLOCK_LOCATIONS - 1, N_LOCATIONS)) for first in range(1, N_LOCATIONS + 1, BLOCK_LOCATIONS)
+        (first, min(first + BLOCK_LOCATIONS - 1, ERA5_GRID.locations))
+        for first in range(1, ERA5_GRID.locations + 1, BLOCK_LOCATIONS)
     ]
     return months * sum(last // BAND_LOCATIONS - first // BAND_LOCATIONS + 1 for first, last in blocks)
 
@@ -211,16 +212,16 @@ def visits_of_the_globe(months: int) -> int:
 def _portion(ids: npt.NDArray[np.int64], schema: pa.Schema) -> pa.Table:
     """A month at these places: a daily course, and noise in hundredths, which compress somewhat as ERA5 does."""
     random = np.random.default_rng(int(ids[0]))
-    row_index, column_index = np.divmod(ids - 1, N_LONGITUDES)
+    row_index, column_index = np.divmod(ids - 1, ERA5_GRID.columns)
     hours = np.arange(_MONTH.hours)
     start = np.datetime64(_MONTH.start.replace(tzinfo=None), "us")
-    course = row_index[:, None] / 24 + 5 * np.sin((hours / 24 + column_index[:, None] / N_LONGITUDES) * 2 * np.pi)
+    course = row_index[:, None] / 24 + 5 * np.sin((hours / 24 + column_index[:, None] / ERA5_GRID.columns) * 2 * np.pi)
     values = np.round(course + random.normal(0, 0.5, course.shape), 2).astype(np.float32).reshape(-1)
     keys = {
         "time": np.tile(start + hours.astype("timedelta64[h]"), ids.size),
         "location_id": np.repeat(ids.astype(np.int32), hours.size),
-        "latitude": np.repeat(latitudes_of(row_index), hours.size),
-        "longitude": np.repeat(longitudes_of(column_index), hours.size),
+        "latitude": np.repeat(ERA5_GRID.latitudes_of(row_index), hours.size),
+        "longitude": np.repeat(ERA5_GRID.longitudes_of(column_index), hours.size),
     }
     # Other columns are the same values in another order: as large, and so as far from each other in the file.
     arrays = [pa.array(keys.get(field.name, np.roll(values, 97 * at)), field.type) for at, field in enumerate(schema)]

@@ -14,7 +14,7 @@ from benchmarks.cells import Laps, Measured, PlannedCell, missing_library, plann
 from benchmarks.generated import area_of, flattened, generated_files
 from benchmarks.suite import BenchContext, Suite, disk
 from era5_pipeline.flat.inventory import take_inventory
-from era5_pipeline.model.grid import N_LOCATIONS, Area
+from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import BY_NAME_IN_FILE, in_table_order
 from era5_pipeline.netcdf.archive import NetcdfFile, scratch_folder
@@ -42,7 +42,7 @@ class _Day:
 
     @cached_property
     def netcdf(self) -> RawMonth:
-        area = Area.parse("global") if self.rows >= _HOURS * N_LOCATIONS else area_of(self.rows / _HOURS)
+        area = Area.parse("global") if self.rows >= _HOURS * ERA5_GRID.locations else area_of(self.rows / _HOURS)
         return generated_files(self.folder, _MONTH, area, in_table_order(_COLUMNS), _HOURS)
 
     def grib(self, edition: int, packing: str) -> RawMonth:
@@ -136,7 +136,7 @@ FORMATS = Suite(
     summary="a day of the globe from netCDF-4, GRIB 1 and GRIB 2",
     load="24 hours of the globe, two variables",
     plan=_formats_cells,
-    rows=_HOURS * N_LOCATIONS,
+    rows=_HOURS * ERA5_GRID.locations,
     repeats=5,
     bytes=disk(0, 4),
     # How fast GRIB is flattened, relative to netCDF-4 with the same fields.

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from era5_pipeline.flat.flatten import flatten_month
-from era5_pipeline.model.grid import N_LOCATIONS, Area
+from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.sources.sample import SampleSource
 from era5_pipeline.sources.source import RawMonth, Request
@@ -115,12 +115,12 @@ class GeneratedHours:
     @property
     def hours_per_batch(self) -> int:
         """Hours in each batch: one, unless a batch is larger than the globe."""
-        return max(1, round(self.rows / N_LOCATIONS))
+        return max(1, round(self.rows / ERA5_GRID.locations))
 
     @cached_property
     def flat(self) -> FlatMonth:
         """The flat month of the distinct hours."""
-        area = Area.parse("global") if self.rows >= N_LOCATIONS else area_of(self.rows)
+        area = Area.parse("global") if self.rows >= ERA5_GRID.locations else area_of(self.rows)
         hours = _DISTINCT * self.hours_per_batch
         return flattened(generated_files(self.folder, _MONTH, area, hours=hours), self.folder)
 
@@ -146,4 +146,4 @@ class GeneratedHours:
 
 def scaled(rows: int, share: int, least: int = 20) -> int:
     """The study's choice of `share` rows of a global hour, scaled to `rows` rows; at least `least`."""
-    return max(least, math.ceil(rows * share / N_LOCATIONS))
+    return max(least, math.ceil(rows * share / ERA5_GRID.locations))

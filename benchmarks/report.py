@@ -20,7 +20,7 @@ from benchmarks.pipeline import STAGES
 from benchmarks.suites import SUITES
 from benchmarks.tables import Rate, Results, all_tables, find_results, load_text, rate_of_cell, short, templates
 from era5_pipeline.climate.everywhere import BLOCK_LOCATIONS
-from era5_pipeline.model.grid import N_LOCATIONS
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.files import replacing
 from era5_pipeline.warehouse.layouts import LAYOUTS
@@ -158,13 +158,13 @@ def _globe_on_s3(results: Results) -> dict[str, Any] | None:
         return None
     near, far = ({name: value[1] for name, value in cells[cell]["medians"].items()} for cell in (ON_S3, ON_FAR_S3))
     months = [Month(year, month) for year in range(1940, 2025) for month in range(1, 13)]
-    rows, visits = N_LOCATIONS * sum(month.hours for month in months), visits_of_the_globe(len(months))
+    rows, visits = ERA5_GRID.locations * sum(month.hours for month in months), visits_of_the_globe(len(months))
     return {
         "near": near,
         "far": far,
         "measured_rows": cells[ON_FAR_S3]["rows"],
         "rows": rows,
-        "blocks": -(-N_LOCATIONS // BLOCK_LOCATIONS),
+        "blocks": -(-ERA5_GRID.locations // BLOCK_LOCATIONS),
         "visits": visits,
         "seconds": visits * far["seconds_per_visit"],
         "requests": visits * far["requests_per_visit"],

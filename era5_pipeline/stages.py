@@ -282,7 +282,7 @@ def _preview(middle: MiddleHour) -> bytes:
     """Draw the preview map of a month for Dagster's web UI."""
     from era5_pipeline.draw.maps import preview_map  # noqa: PLC0415  # matplotlib is slow to import; a few places have none
 
-    field = FieldMap.of_hour(hour_field(middle.time, middle.variable, middle.location_ids, middle.values))
+    field = FieldMap.of_hour(hour_field(middle.time, middle.variable, middle.location_ids, middle.values, middle.grid))
     return preview_map(replace(field, when=f"{field.when} ({VERSION_TEXTS[middle.version]})"))
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from era5_pipeline.climate.answer import ClimatePlace, DayRule, Provenance, YearSpan
 from era5_pipeline.climate.reading import make_answer
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.read.credit import sample_notice
 from era5_pipeline_tests.climate.tamar import MEAN_TEMPERATURE
 from era5_pipeline_tests.samples import DATA
@@ -54,7 +54,7 @@ def answer_of(
         unknown_share=1.0,
         notice=sample_notice(sources or ()),
     )
-    place = ClimatePlace(name, at, nearest_location(*at), None, 0.75, rule.zone)
+    place = ClimatePlace(name, at, ERA5_GRID.nearest_location(*at), None, 0.75, rule.zone)
     answer = make_answer(hours, place, rule, baseline, provenance)
     assert answer is not None
     return answer

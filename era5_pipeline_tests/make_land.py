@@ -15,7 +15,7 @@ import numpy as np
 
 from era5_pipeline.draw.outlines import read_shores
 from era5_pipeline.model.cells import LAND_PERCENT
-from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, STEP_DEGREES
+from era5_pipeline.model.grid import ERA5_GRID
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
 _LINES = 40
 # Borders of cells along a parallel, from the date line: a cell begins half a step west of its longitude.
-_BORDERS = np.concatenate(([-180.0], np.arange(N_LONGITUDES) * STEP_DEGREES - 179.875, [180.0]))
+_BORDERS = np.concatenate(([-180.0], np.arange(ERA5_GRID.columns) * ERA5_GRID.step_degrees - 179.875, [180.0]))
 
 
 def main(written: Path = LAND_PERCENT) -> None:
     """Write the percentages of all cells."""
     percent = np.round(100.0 * _land_shares()).astype(np.uint8)
     np.savez_compressed(written, percent=percent)
-    mean = np.average(percent.mean(axis=1), weights=np.cos(np.deg2rad(np.linspace(-90.0, 90.0, N_LATITUDES))))
+    mean = np.average(percent.mean(axis=1), weights=np.cos(np.deg2rad(np.linspace(-90.0, 90.0, ERA5_GRID.rows))))
     print(f"{written}: {written.stat().st_size:,} bytes; {mean:.2f} % of the globe is land")  # noqa: T201
 
 
 def _land_shares() -> FloatArray:
     """The share of land of each cell, (721, 1440), 0 to 1; neither 0 nor 1 if the cell has both land and water."""
-    below = -90.0 + STEP_DEGREES * (np.arange(N_LATITUDES)[:, None] - 0.5)
+    below = -90.0 + ERA5_GRID.step_degrees * (np.arange(ERA5_GRID.rows)[:, None] - 0.5)
     # Middles of strips, so that no parallel meets the vertices that were rounded to a grid.
-    parallels = below + STEP_DEGREES * (np.arange(_LINES) + 0.5) / _LINES
+    parallels = below + ERA5_GRID.step_degrees * (np.arange(_LINES) + 0.5) / _LINES
     crossings = _crossings(parallels.ravel())
-    shares = np.zeros((N_LATITUDES, N_LONGITUDES))
+    shares = np.zeros((ERA5_GRID.rows, ERA5_GRID.columns))
     for row, latitudes in enumerate(parallels):
         weights = np.where(np.abs(latitudes) < 90.0, np.cos(np.deg2rad(latitudes)), 0.0)
         for line, weight in enumerate(weights):
@@ -84,7 +84,7 @@ def _along(longitudes: FloatArray) -> FloatArray:
     within = np.diff(land)
     # The last cell, at 180 degrees, goes on beyond the date line.
     within[-1] += within[0]
-    shares: FloatArray = np.clip(within[1:] / STEP_DEGREES, 0.0, 1.0)
+    shares: FloatArray = np.clip(within[1:] / ERA5_GRID.step_degrees, 0.0, 1.0)
     return shares
 
 

@@ -42,7 +42,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import era5_pipeline
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import VARIABLES, find_variable
@@ -77,7 +77,7 @@ def take(month, names):
 if doing == "all":
     take(Month(2023, 6), "default")
 flat = take(Month(2023, 7), "t2m,sdor")
-place = nearest_location(10, 20.25)
+place = ERA5_GRID.nearest_location(10, 20.25)
 with Warehouse(url).connect() as connection:
     rows = read_series(connection, place, (added,), datetime(2023, 7, 1, tzinfo=UTC), None)
     snapshot = read_field(connection, datetime(2023, 7, 15, 12, tzinfo=UTC), added)

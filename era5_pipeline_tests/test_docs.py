@@ -17,7 +17,7 @@ from typer.main import get_command
 from era5_pipeline import __version__
 from era5_pipeline.cli import app
 from era5_pipeline.cli.demo import ELSEWHERE, next_commands
-from era5_pipeline.model.grid import N_LOCATIONS
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
@@ -193,7 +193,7 @@ def test_what_a_global_year_takes_is_what_era5_plan_says() -> None:
     assert len(rows) == 3
     for row, layout in zip(rows, ("partitions", "hypertable", "columnstore"), strict=True):
         year, all_years = sizes[layout, "2024-01"], sizes[layout, "1940-01"]
-        assert f"| {year / (8784 * N_LOCATIONS):.1f} | {year / 1e9:.0f} GB | {all_years / 1e12:.1f} TB |" in row
+        assert f"| {year / (8784 * ERA5_GRID.locations):.1f} | {year / 1e9:.0f} GB | {all_years / 1e12:.1f} TB |" in row
         assert f"{year / 1e9:.0f} GB |" in choosing
 
 

@@ -113,14 +113,16 @@ def test_the_series_is_that_of_the_file(demo: Warehouse, gulf: NetcdfFile) -> No
 def test_the_nearest_location_is_that_of_the_page(demo: Warehouse) -> None:
     """A tenth of a degree each way: 11.12 km northward, 10.04 km eastward."""
     ((location_id, latitude, longitude, kilometres),) = answer(demo, NEAREST)
-    assert location_id == grid.nearest_location(25.5, 51.5).location_id
+    assert location_id == grid.ERA5_GRID.nearest_location(25.5, 51.5).location_id
     assert (latitude, longitude, float(kilometres)) == (25.5, 51.5, 15.0)
 
 
 def test_hours_over_land_and_sea_are_those_of_the_file(demo: Warehouse, gulf: NetcdfFile) -> None:
     rows = answer(demo, LAND_AND_SEA)
     assert [int(row[0]) for row in rows] == list(range(24))
-    percent = land_percent()[np.ix_(grid.latitude_indices(gulf.latitudes), grid.longitude_indices(gulf.longitudes))]
+    percent = land_percent()[
+        np.ix_(grid.ERA5_GRID.latitude_indices(gulf.latitudes), grid.ERA5_GRID.longitude_indices(gulf.longitudes))
+    ]
     assert ((percent == 0).sum(), (percent == 100).sum()) > (5, 5)
     for hour, land, sea in rows:
         of_hour = [index for index, time in enumerate(gulf.instants) if in_july(time) and time.hour == hour]
@@ -142,7 +144,7 @@ def test_the_page_asks_postgis_for_what_is_near(host_url: str, flat_months: Flat
             pytest.skip("this server does not offer PostGIS")
         load_month(warehouse, flat_months("2023-07", points=(5, 5), north=26.0, west=51.0))
         rows = answer(warehouse, WITHIN)
-    assert rows[0][0] == grid.nearest_location(25.25, 51.5).location_id
+    assert rows[0][0] == grid.ERA5_GRID.nearest_location(25.25, 51.5).location_id
     assert 1 < len(rows) < 25
     assert [row[1] for row in rows] == sorted(row[1] for row in rows)
     assert max(row[1] for row in rows) <= 50
@@ -300,7 +302,7 @@ def test_the_formula_is_the_number_of_the_location(demo: Warehouse) -> None:
     assert rows == right > 0
     for latitude, longitude in ((-90.0, -179.75), (90.0, 180.0), (0.0, 0.0), (-30.0, 30.25)):
         ((found,),) = answer(demo, f"SELECT {formula(str(latitude), str(longitude))}")
-        assert found == grid.nearest_location(latitude, longitude).location_id
+        assert found == grid.ERA5_GRID.nearest_location(latitude, longitude).location_id
 
 
 def test_a_place_is_found_by_the_formula_without_reading_its_month(wide: Warehouse) -> None:

@@ -265,3 +265,60 @@ def test_the_architecture_page_lists_every_room_with_a_sentence() -> None:
 def test_the_architecture_page_lists_the_rooms_from_the_bottom_to_the_top() -> None:
     tops = [room_of(room.removesuffix(".py").replace("/", ".")) for room in listing()]
     assert list(dict.fromkeys(tops)) == list(ROOMS[:-1])
+
+
+# The numbers of ERA5's grid: step, half of it, rows, columns, points, westernmost meridian.
+_OF_GRID = re.compile(r"(?<![\w.])(0\.25|0\.125|721|1[,_]?440|1[,_]?038[,_]?240|179\.75)(?![\d_]|[.,]\d)")
+# Where such a number means something else, and what.
+_OTHER_MEANINGS = {
+    ("draw.climate_axes", "0.25"): "how opaque lines are",
+    ("draw.climate_cell", "0.25"): "how opaque a rectangle is",
+    ("draw.maps", "0.25"): "inches",
+    ("draw.projected_map", "0.25"): "degrees between lines of a graticule; how opaque borders are",
+    ("model.places", "0.25"): "how near to each other namesakes are the same place, degrees",
+    ("model.variables", "0.25"): "the grid of ERA5 that its waves are not on",
+    ("netcdf.grib", "1440"): "minutes of a day",
+    ("serving.requests", "0.25"): "seconds of a histogram",
+    ("sources.sample_weather", "0.25"): "the share of a belt of rain in generated clouds",
+}
+
+
+def numbers_of_the_grid(code: str) -> set[str]:
+    """The numbers of ERA5's grid in code: as numbers, and in texts that are no docstrings."""
+    tree = ast.parse(code)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    values = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings]
+    texts = [str(value) for value in values if isinstance(value, int | float | str) and not isinstance(value, bool)]
+    return {re.sub("[,_]", "", found) for text in texts for found in _OF_GRID.findall(text)}
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("x = 1440 + 1_038_240 - 0.25", {"1440", "1038240", "0.25"}),
+        (
+            "x = -179.75 if f'{y} of 721' else 'id % 1440 * 0.125, 1 to 1,038,240.'",
+            {"179.75", "721", "1440", "0.125", "1038240"},
+        ),
+        ('def f():\n    """Of 0.25 degrees."""\n    return 0.5  # 1440', set()),
+        ("x = 14400 + 10.25 + 0.255 + 1721\ny = 'a0.25 0.25.1 11,440 721,5'", set()),
+    ],
+)
+def test_numbers_of_the_grid_are_found(code: str, found: set[str]) -> None:
+    assert numbers_of_the_grid(code) == found
+
+
+def test_only_the_grid_knows_its_numbers() -> None:
+    found = {
+        (name, number)
+        for name, path in FILES.items()
+        if path.is_relative_to(PACKAGE) and name != "model.grid"
+        for number in numbers_of_the_grid(path.read_text(encoding="utf-8"))
+    }
+    assert found == _OTHER_MEANINGS.keys()

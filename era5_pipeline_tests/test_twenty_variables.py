@@ -17,7 +17,7 @@ import pytest
 from era5_pipeline.defs.metadata import raw_metadata
 from era5_pipeline.flat.checks import TABLE_CHECKS
 from era5_pipeline.model.errors import Era5Error, RefusedError, WarehouseError
-from era5_pipeline.model.grid import Location, latitudes_of, longitudes_of, nearest_location
+from era5_pipeline.model.grid import ERA5_GRID, Location
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import DEFAULT_COLUMNS, find_variable, find_variables
@@ -46,7 +46,7 @@ TWENTY = "default,d2m,msl,sp,skt,sst,u100,v100,fg10,mx2t,mn2t,ssrd,swvl1,cbh,avg
 SOME = "d2m,sst,cbh"
 AREA = "-5/106/-6/107"
 JULY, AUGUST, SEPTEMBER = Month(2023, 7), Month(2023, 8), Month(2023, 9)
-PLACE = nearest_location(-5.5, 106.5)
+PLACE = ERA5_GRID.nearest_location(-5.5, 106.5)
 
 
 @dataclass
@@ -145,9 +145,9 @@ def test_missing_values_of_the_sea_and_of_clouds_are_no_gaps(loading: Loading) -
         assert 0 < finite.sum() < finite.size
         assert describe_absent(connection, snapshot) == []
         rows_of, columns_of = np.nonzero(finite)
-        sea = nearest_location(
-            float(latitudes_of([round((snapshot.latitudes[rows_of[0]] + 90) * 4)])[0]),
-            float(longitudes_of([round((snapshot.longitudes[columns_of[0]] + 179.75) * 4)])[0]),
+        sea = ERA5_GRID.nearest_location(
+            float(ERA5_GRID.latitudes_of([round((snapshot.latitudes[rows_of[0]] + 90) * 4)])[0]),
+            float(ERA5_GRID.longitudes_of([round((snapshot.longitudes[columns_of[0]] + 179.75) * 4)])[0]),
         )
         variables = find_variables(SOME)
         series = read_series(connection, sea, variables, AUGUST.start, AUGUST.end)
@@ -259,7 +259,7 @@ def test_added_variables_alone_are_requested_and_a_revision_requests_all(loading
 
 @pytest.mark.usefixtures("server")
 def test_variables_of_own_files_are_added_to_rows_of_a_service(loading: Loading, point_series: Path) -> None:
-    month, place = Month(2024, 2), nearest_location(48.75, 2.25)
+    month, place = Month(2024, 2), ERA5_GRID.nearest_location(48.75, 2.25)
     loading.load(month, source="cds", area="48.75/2.25/48.75/2.25", cds_poll_seconds=0.01)
     old = loading.values(month, "default", place)
     paris = str(point_series / "paris-2024-nc-zip")
@@ -294,7 +294,7 @@ def test_real_files_with_other_variables_are_asked_for_by_name(
     assert "dewpoint_2m" in str(raw_metadata(result)["not loaded"].value)
     named = run_raw(loading.settings(files_dir=str(paris), variables="all", **options), Month(2024, 3))
     assert named.besides == ()
-    place = nearest_location(48.75, 2.25)
+    place = ERA5_GRID.nearest_location(48.75, 2.25)
     (file,) = unpacked(paris, tmp_path)
     known = {**VARIABLES, **OTHER_VARIABLES}
     with netCDF4.Dataset(file) as dataset:

@@ -28,10 +28,12 @@ START = datetime(2023, 1, 30, tzinfo=UTC)
 HOURS = 72  # until the end of 1 February, so that the rows are in two partitions
 MISSING = 10  # the hour without a row for Jakarta
 NULL = 3  # the hour with NULL cloud cover
-JAKARTA = grid.nearest_location(-6.25, 106.75)
+JAKARTA = grid.ERA5_GRID.nearest_location(-6.25, 106.75)
 # On both sides of the antimeridian, not in order.
 FIJI = tuple(
-    grid.nearest_location(latitude, longitude) for latitude in (-17.0, -17.25) for longitude in (180.0, -179.75, 179.75)
+    grid.ERA5_GRID.nearest_location(latitude, longitude)
+    for latitude in (-17.0, -17.25)
+    for longitude in (180.0, -179.75, 179.75)
 )
 TEMPERATURE = BY_COLUMN["temperature_2m"]
 CLOUD = BY_COLUMN["total_cloud_cover"]

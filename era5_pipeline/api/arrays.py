@@ -158,7 +158,7 @@ def read_hour(
     window = GridWindow.of_area(area) if area else own
     values = np.full((window.rows, window.columns), np.nan, dtype=np.float32)
     row = window.north_index - own.north_index
-    column = (own.west_index - window.west_index) % 1440
+    column = (own.west_index - window.west_index) % window.grid.columns
     values[row : row + own.rows, column : column + own.columns] = found.values[::-1]
     hours = range(hour_of(time), hour_of(time) + 1)
     array = xr.DataArray(

@@ -28,7 +28,7 @@ def fetch_if_absent(settings: "Settings", location: "Location") -> None:
     from era5_pipeline.planning.fetches import FetchFolder, PlaceFetch, fetch_command, fetch_environment
     from era5_pipeline.sources.source import locked_month
 
-    folder = FetchFolder(settings.home)
+    folder = FetchFolder(settings.home, settings.wanted_dataset)
     if not folder.is_needed(location, is_held=_is_held(settings, location)):
         return
     with locked_month(
@@ -39,7 +39,7 @@ def fetch_if_absent(settings: "Settings", location: "Location") -> None:
     ):
         if not folder.is_needed(location, is_held=_is_held(settings, location)):
             return
-        fetch = folder.find(location) or PlaceFetch(location.location_id, time.time())
+        fetch = folder.find(location) or PlaceFetch(location.location_id, time.time(), grid=location.grid)
         folder.write(replace(fetch, state="loading"))
         # Standard output is for the answer.
         done = subprocess.run(  # noqa: S603  # our own command

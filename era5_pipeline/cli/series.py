@@ -151,7 +151,7 @@ def _print(answer: "SeriesAnswer", format_: Format) -> None:
     if format_ == "table":
         _print_table(answer.rows, answer.variables, place.description, credit)
         return
-    if place.name is not None or not place.is_on_grid or place.cell.land_share < 1.0:
+    if place.name is not None or not place.is_on_grid or place.cell.land_share not in (None, 1.0):
         typer.echo(place.description, err=True)
     if format_ == "csv":
         typer.echo(credit, err=True)

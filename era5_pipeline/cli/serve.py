@@ -105,7 +105,7 @@ def serve(
             )
         if not is_loopback(bound):
             warn(f"anyone who can reach {host} can send requests: there is no password. See docs/http.md#on-a-network")
-        fetches = FetchRequests(settings.home, fetch_limit) if fetch else None
+        fetches = FetchRequests(settings.home, fetch_limit, settings.wanted_dataset) if fetch else None
         app = ServedApp(warehouse.url, ServingLimits.of(settings), tuple(cors or ()), hosts, fetches)
         url = address_of(bound)
         typer.echo(f"era5 serve: {url}, its routes: {url}/docs")

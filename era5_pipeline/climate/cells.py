@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.climate.answer import YearSpan
     from era5_pipeline.climate.question import CellStatistic, YearPart
-    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.grid import Area, Grid
     from era5_pipeline.model.variables import Variable
 
     IdArray = npt.NDArray[np.int32]
@@ -55,10 +55,11 @@ class CellValues:
     location_ids: npt.NDArray[np.int32]
     values: npt.NDArray[np.float64]
     hours: npt.NDArray[np.int32]
+    grid: Grid
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> CellValues:
         """The locations selected by the mask `wanted`, (n,)."""
-        return CellValues(self.location_ids[wanted], self.values[wanted], self.hours[wanted])
+        return CellValues(self.location_ids[wanted], self.values[wanted], self.hours[wanted], self.grid)
 
 
 @contextmanager
@@ -103,9 +104,8 @@ def read_part(
     area: Area | None,
 ) -> CellValues:
     """A statistic of a part of a year, from monthly summaries, at each location of an area."""
-    return _together(
-        (_read_month(connection, variable, start, statistic, area) for start in part.starts(year)), statistic
-    )
+    months = (_read_month(connection, variable, start, statistic, area) for start in part.starts(year))
+    return _together(months, statistic, (area or EVERYWHERE).grid)
 
 
 def _read_month(
@@ -135,7 +135,7 @@ def summaries_required(variable: Variable) -> Iterator[None]:
         ) from None
 
 
-def _together(months: Iterable[CellValues], statistic: CellStatistic) -> CellValues:
+def _together(months: Iterable[CellValues], statistic: CellStatistic, grid: Grid) -> CellValues:
     """The statistic of all hours of several months.
 
     Combined here: grouping a year of the globe on the server takes twice as long as reading its months.
@@ -162,7 +162,7 @@ def _together(months: Iterable[CellValues], statistic: CellStatistic) -> CellVal
                 values[at] = np.maximum(values[at], added)
     with np.errstate(divide="ignore", invalid="ignore"):
         values = values / hours if statistic == "mean" else values
-    return CellValues(ids, np.where(hours > 0, values, np.nan), hours)
+    return CellValues(ids, np.where(hours > 0, values, np.nan), hours, grid)
 
 
 def spread(
@@ -180,11 +180,12 @@ def _read(
     connection: psycopg.Connection[Any], cells: sql.Composed, parameters: dict[str, Any], area: Area | None
 ) -> CellValues:
     query = sql.SQL(read_sql("packed_cells")).format(cells=cells)
-    parameters = {**parameters, **GridWindow.of_area(area or EVERYWHERE).parameters}
+    window = GridWindow.of_area(area or EVERYWHERE)
+    parameters = {**parameters, **window.parameters}
     found = fetch_packed(connection, query, parameters, ("i4", "f8", "i4"))
     ids, values, hours = (one.astype(one.dtype.newbyteorder("=")) for one in found)
     order = np.argsort(ids, kind="stable")
-    return CellValues(ids[order], values[order], hours[order])
+    return CellValues(ids[order], values[order], hours[order], window.grid)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +200,7 @@ class YearlyCells:
     location_ids: IdArray
     rows: tuple[FloatArray, ...]
     has_values: bool
+    grid: Grid
 
     @property
     def complete_years(self) -> list[int]:
@@ -238,7 +240,7 @@ def read_years(
                 rows = [spread(row, ids, found, np.nan) for row in rows]
                 ids = found
         rows.append(spread(cells.values.astype(np.float32), cells.location_ids, ids, np.nan))
-    return YearlyCells(numbers, ids, tuple(rows), has_values)
+    return YearlyCells(numbers, ids, tuple(rows), has_values, (area or EVERYWHERE).grid)
 
 
 # Locations per block: 30 years of them are 16 MB.

@@ -27,14 +27,13 @@ from era5_pipeline.climate.regression import METHOD
 from era5_pipeline.climate.trends import trends_of_years
 from era5_pipeline.climate.years import MOST_MISSING_HOURS
 from era5_pipeline.model.errors import Era5Error, NoDataError, ServerUnsuitableError, TransientError, UsageError
-from era5_pipeline.model.grid import N_LONGITUDES, latitudes_of, longitudes_of
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.package_version import __version__
 from era5_pipeline.model.words import pip_install
 from era5_pipeline.postgres.roles import grant_to_table_readers, transfer_to_table_owner, weather_schema
 from era5_pipeline.read.credit import UNKNOWN_ORIGIN, read_origin
 from era5_pipeline.read.fetch import fetch_packed, nothing_loaded
-from era5_pipeline.read.held import places_held
+from era5_pipeline.read.held import EVERYWHERE, places_held
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.project_files import read_sql
 
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from era5_pipeline.climate.question import CellStatistic, YearPart
     from era5_pipeline.lake.months import Lake
     from era5_pipeline.lake.read import LakeFile
-    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.grid import Area, Grid
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.read.credit import DataOrigin
 
@@ -59,8 +58,8 @@ if TYPE_CHECKING:
 
 Engine = Literal["warehouse", "dask", "spark"]
 
-# Locations of a block, two parallels: 85 years of them are 35 MB in memory, and the globe is 361 blocks, enough for a
-# hundred executors. A lake's row group has 352 locations of a long month, so that few groups are read by two blocks.
+# Locations of a block, two parallels of ERA5: 85 years of them are 35 MB in memory, and the globe is 361 blocks, enough
+# for a hundred executors. A lake's row group has 352 locations of a long month, so that few are read by two blocks.
 BLOCK_LOCATIONS = 2_880
 # Between looks at a cluster that has finished no block.
 _LOOK_SECONDS = 0.2
@@ -83,6 +82,11 @@ class EverywhereQuestion:
     years: YearSpan
     baseline: YearSpan
     area: Area | None = None
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of the places."""
+        return (self.area or EVERYWHERE).grid
 
     @property
     def months(self) -> range:
@@ -407,10 +411,10 @@ def all_rows(question: EverywhereQuestion, blocks: Iterable[pa.Table], origin: D
         )
     parts = rows.column("part").combine_chunks()
     rows = rows.take(np.lexsort((rows.column("location_id").to_numpy(), parts.indices.to_numpy())))
-    row_index, column_index = np.divmod(rows.column("location_id").to_numpy() - 1, N_LONGITUDES)
+    row_index, column_index = np.divmod(rows.column("location_id").to_numpy() - 1, question.grid.columns)
     places = {
-        "latitude": pa.array(latitudes_of(row_index), pa.float32()),
-        "longitude": pa.array(longitudes_of(column_index), pa.float32()),
+        "latitude": pa.array(question.grid.latitudes_of(row_index), pa.float32()),
+        "longitude": pa.array(question.grid.longitudes_of(column_index), pa.float32()),
     }
     of_all = {
         "variable": pa.scalar(question.variable.column),
@@ -502,9 +506,9 @@ def csv_of(rows: pa.Table, *, header: bool) -> bytes:
     return bytes(target.getvalue())
 
 
-def mean_over_places(rows: pa.Table, column: str) -> float:
+def mean_over_places(rows: pa.Table, column: str, grid: Grid) -> float:
     """The mean of a column over the places that have a value, weighted by their areas; NaN without any."""
     values = rows.column(column).to_numpy()
-    row_index = (rows.column("location_id").to_numpy() - 1) // N_LONGITUDES
-    weights = np.where(np.isnan(values), 0.0, cell_weights(row_index))
+    row_index = (rows.column("location_id").to_numpy() - 1) // grid.columns
+    weights = np.where(np.isnan(values), 0.0, cell_weights(row_index, grid))
     return float(np.nansum(values * weights) / weights.sum()) if weights.any() else float("nan")

@@ -28,7 +28,6 @@ from era5_pipeline.climate.years import monthly_values, records_of, seasonal_cyc
 from era5_pipeline.model.cells import last_full_year, standard_offset
 from era5_pipeline.model.derived_variables import stored_columns
 from era5_pipeline.model.errors import NoDataError
-from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES, latitudes_of, nearest_location
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import from_datetime64
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.climate.answer import ClimatePlace, Element, YearSpan
     from era5_pipeline.climate.question import ClimateQuestion, DayChoice, Period
-    from era5_pipeline.model.grid import Area, Location
+    from era5_pipeline.model.grid import Area, Grid, Location
     from era5_pipeline.model.source_kinds import Version
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.read.held import PartVersion
@@ -165,7 +164,7 @@ def hours_of_cell(
     connection: Connection, location: Location, start: datetime | None, end: datetime | None
 ) -> pd.DataFrame:
     """Read the hours of a location with `start <= time < end` (aware; None: unlimited), for `hours_by_day`."""
-    return read_place_hours(connection, location.location_id, columns_for_climate(connection), start, end)
+    return read_place_hours(connection, location, columns_for_climate(connection), start, end)
 
 
 def locations_of_area(connection: Connection, area: Area) -> LocationSet:
@@ -175,13 +174,13 @@ def locations_of_area(connection: Connection, area: Area) -> LocationSet:
         rows = connection.execute(read_sql("area_locations"), {"location_ids": asked.multirange}).fetchall()
     except NO_LEDGER:
         rows = []
-    sets = [(months, LocationSet(tuple((run.lower, run.upper) for run in runs))) for runs, months in rows]
+    sets = [(months, LocationSet.of_ranges(runs, area.grid)) for runs, months in rows]
     if sets:
         return max(sets, key=lambda one: (one[0], len(one[1])))[1]
     held = places_held(connection)
     if not held:
         time, _ = some_row(connection)
-        found = LocationSet.of_ids(locations_at(connection, time, "latitude", area)["location_id"])
+        found = LocationSet.of_ids(locations_at(connection, time, "latitude", area)["location_id"], area.grid)
         if found:
             return found
     raise nothing_in_area(connection, area, held)
@@ -202,7 +201,8 @@ def hours_of_area(
         expressions[WIND_SPEED] = sql.SQL("sqrt({0}::double precision ^ 2 + {1}::double precision ^ 2)").format(
             sql.Identifier(ZONAL), sql.Identifier(MERIDIONAL)
         )
-    rows = np.unique((locations.ids() - 1) // N_LONGITUDES)
+    grid = locations.grid
+    rows = np.unique((locations.ids() - 1) // grid.columns)
     query = sql.SQL(read_sql("area_hours")).format(
         columns=sql.SQL(", ").join(
             sql.SQL(
@@ -213,8 +213,8 @@ def hours_of_area(
         locations=locations_where(locations),
     )
     parameters = {
-        "latitudes": latitudes_of(rows).astype(np.float64).tolist(),
-        "weights": cell_weights(rows).tolist(),
+        "latitudes": grid.latitudes_of(rows).astype(np.float64).tolist(),
+        "weights": cell_weights(rows, grid).tolist(),
         "points": len(locations),
         "start": start,
         "end": end,
@@ -228,15 +228,15 @@ def hours_of_area(
     return pd.DataFrame({name: found[name] for name in expressions}, index=index)
 
 
-def cell_weights(rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
+def cell_weights(rows: npt.NDArray[np.integer[Any]], grid: Grid) -> npt.NDArray[np.float64]:
     """The areas of cells on these rows of the grid (latitude indices), relative to one at the equator.
 
     They are the cosine of latitude, except at the poles, where a cell is a cap of half the height.
     """
-    latitudes = latitudes_of(rows).astype(np.float64)
-    north = np.sin(np.deg2rad(np.minimum(latitudes + STEP_DEGREES / 2, 90.0)))
-    south = np.sin(np.deg2rad(np.maximum(latitudes - STEP_DEGREES / 2, -90.0)))
-    weights: npt.NDArray[np.float64] = (north - south) / (2 * np.sin(np.deg2rad(STEP_DEGREES / 2)))
+    latitudes, half = grid.latitudes_of(rows).astype(np.float64), grid.step_degrees / 2
+    north = np.sin(np.deg2rad(np.minimum(latitudes + half, 90.0)))
+    south = np.sin(np.deg2rad(np.maximum(latitudes - half, -90.0)))
+    weights: npt.NDArray[np.float64] = (north - south) / (2 * np.sin(np.deg2rad(half)))
     return weights
 
 
@@ -401,7 +401,7 @@ def read_climate(connection: Connection, question: ClimateQuestion) -> ClimateAn
         locations = locations_of_area(connection, place.area)
         place = replace(place, locations=locations)
     elif place.location is not None:
-        locations = LocationSet(((place.location.location_id, place.location.location_id + 1),))
+        locations = LocationSet.of_location(place.location)
     else:
         raise ValueError("neither a location nor an area")
     _require_months(connection, place, locations, period)
@@ -501,5 +501,5 @@ def _how_to_load(place: ClimatePlace) -> str:
     if place.area is not None:
         return f"Load its months: era5 load --from 1940-01 --to YYYY-MM --area {place.area}."
     assert place.location is not None  # noqa: S101
-    is_nearest = place.asked is not None and nearest_location(*place.asked) == place.location
+    is_nearest = place.asked is not None and place.location.grid.nearest_location(*place.asked) == place.location
     return how_to_load(place.location, place.name if is_nearest else None)

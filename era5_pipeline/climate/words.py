@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from era5_pipeline.climate.answer import NoTrend, Trend
 from era5_pipeline.climate.trends import describe_years
 from era5_pipeline.climate.years import MOST_MISSING_DAYS, lacks_days
+from era5_pipeline.model.grid import ERA5_GRID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 _MOST_DECIMALS = 6
 WHAT_ERA5_IS = (
     "ERA5 is a reanalysis: a weather model held to the observations of its time. A value is the mean of a cell of "
-    "about 28 km (0.25 degrees), not the reading of a station: a city's heat, a valley or a shore smaller than the "
-    "cell is not in it. The observations have changed since 1940, most of all before 1979, and so trends may show "
-    "their changes, too."
+    f"about 28 km ({ERA5_GRID.step_degrees:g} degrees), not the reading of a station: a city's heat, a valley or a "
+    "shore smaller than the cell is not in it. The observations have changed since 1940, most of all before 1979, and "
+    "so trends may show their changes, too."
 )
 ERA5_UNCERTAINTY = "What ERA5 itself is uncertain of: docs/climate.md#what-era5-itself-is-uncertain-of"
 

@@ -15,6 +15,7 @@ from PIL import Image
 from era5_pipeline.flat.checks import CHECK_DESCRIPTIONS, CheckName, CheckResult
 from era5_pipeline.flat.flatten import preview_file
 from era5_pipeline.maps.styles import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.source_kinds import source_kind, version_of
 from era5_pipeline.model.times import hours_in
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES
@@ -43,7 +44,7 @@ _INLINE_QUALITIES = (40, 30, 20, 15)
 # Characters that both Markdown and a data URL leave alone: quoting takes three characters.
 _SAFE = "/:;,+='"
 
-_LOCATION_ID = "Grid point id: latitude_index * 1440 + longitude_index + 1"
+_LOCATION_ID = f"Grid point id: latitude_index * {ERA5_GRID.columns} + longitude_index + 1"
 
 COLUMN_SCHEMA = dg.TableSchema(
     columns=[

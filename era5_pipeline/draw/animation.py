@@ -147,7 +147,7 @@ def _main_part(connection: psycopg.Connection[Any], variable: Variable, held: Bo
     if not places:
         return None
     ids = places.ids().astype(np.int32)
-    window, filled = placed(ids, np.zeros(ids.size, dtype=np.float32))
+    window, filled = placed(ids, np.zeros(ids.size, dtype=np.float32), places.grid)
     return main_part(window, np.isfinite(filled))
 
 
@@ -339,7 +339,8 @@ class FramePainter:
         (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
         x = west + (columns - box.x0) * ((east - west) / box.width)
         y = south + (height - rows - box.y0) * ((north - south) / box.height)
-        return NearestCells.find(drawn.projection, drawn.field.latitudes, drawn.field.longitudes, x, y)
+        field = drawn.field
+        return NearestCells.find(drawn.projection, field.latitudes, field.longitudes, x, y, field.window.grid)
 
     def _pixels(self) -> ByteArray:
         self._canvas.draw()

@@ -12,13 +12,13 @@ from era5_pipeline.draw.figures import add_axes, latitude_label, longitude_label
 from era5_pipeline.draw.locator import WORLD, draw_land
 from era5_pipeline.draw.projections import stretch
 from era5_pipeline.maps.styles import INK
-from era5_pipeline.model.grid import STEP_DEGREES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from era5_pipeline.draw.outlines import Window
+    from era5_pipeline.model.grid import Location
 
 _DOT = "#101010"  # the map stays pale on a dark page
 # Inches.
@@ -69,9 +69,9 @@ def cell_figure(cells: tuple[float, float, float, float], asked: tuple[float, fl
     return figure
 
 
-def cell_bounds(latitude: float, longitude: float) -> tuple[float, float, float, float]:
+def cell_bounds(location: Location) -> tuple[float, float, float, float]:
     """West, east, south and north of the cell around a grid point."""
-    half = STEP_DEGREES / 2
+    latitude, longitude, half = location.latitude, location.longitude, location.grid.step_degrees / 2
     return longitude - half, longitude + half, max(latitude - half, -90.0), min(latitude + half, 90.0)
 
 

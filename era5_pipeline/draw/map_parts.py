@@ -13,7 +13,6 @@ from matplotlib.patches import Patch
 from era5_pipeline.draw.colour_scales import widened
 from era5_pipeline.draw.projections import stretch
 from era5_pipeline.maps.styles import FAINT, INK, NO_DATA, NO_DATA_ON_LAND, number_text, power_of
-from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -34,13 +33,13 @@ _WIDEST_RATIO = 2.6
 
 def cells_window(field: FieldMap) -> Window:
     """The area that the cells of a field cover."""
-    half = STEP_DEGREES / 2
+    half = field.window.grid.step_degrees / 2
     west, east = float(field.longitudes[0]) - half, float(field.longitudes[-1]) + half
     south, north = (
         max(float(field.latitudes[0]) - half, -90.0),
         min(float(field.latitudes[-1]) + half, 90.0),
     )
-    if len(field.longitudes) == N_LONGITUDES:
+    if len(field.longitudes) == field.window.grid.columns:
         # From one antimeridian to the other, instead of half a cell further east.
         west, east = west - half, east - half
     return west, east, south, north
@@ -155,7 +154,7 @@ def stipple_points(field: FieldMap, spacing: float) -> npt.NDArray[np.float64]:
     marked = field.stippled
     if marked is None:
         return np.zeros((0, 2))
-    step = max(round(spacing / STEP_DEGREES), 1)
+    step = max(round(spacing / field.window.grid.step_degrees), 1)
     for number, row in enumerate(range(step // 2, len(field.latitudes), step)):
         # Meridians converge, so that fewer cells of a parallel are marked near the poles.
         narrow = max(float(np.cos(np.deg2rad(field.latitudes[row]))), 1e-3)

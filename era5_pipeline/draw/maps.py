@@ -82,7 +82,8 @@ def draw_map(
             f"{field.variable.column} has no value anywhere on {field.title}, {field.when}: nothing to draw",
             remedy="Choose another time, column or area.",
         )
-    chosen = choose_projection(projection, map_parts.cells_window(field), map_parts.map_window(field), centre)
+    windows = map_parts.cells_window(field), map_parts.map_window(field)
+    chosen = choose_projection(projection, *windows, centre, field.window.grid)
     window = chosen.window
     width, height, dots = projected_size(chosen, dpi)
     is_wide = width >= 1.2 * height
@@ -150,7 +151,8 @@ def preview_map(field: FieldMap) -> bytes:
 
     The file has a description in words, `TEXT_OF_PREVIEW`, and the height of its title in pixels, `TITLE_OF_PREVIEW`.
     """
-    projection = choose_projection("plate-carree", map_parts.cells_window(field), map_parts.map_window(field))
+    windows = map_parts.cells_window(field), map_parts.map_window(field)
+    projection = choose_projection("plate-carree", *windows, grid=field.window.grid)
     width = round(min(_PREVIEW_WIDTH, _PREVIEW_MAP_HEIGHT * projection.shape))
     height = round(width / projection.shape) / _PREVIEW_DPI
     bar_height, title_height = _PREVIEW_BAR_HEIGHT / _PREVIEW_DPI, _PREVIEW_TITLE_HEIGHT / _PREVIEW_DPI

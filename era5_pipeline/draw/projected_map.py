@@ -16,7 +16,6 @@ from era5_pipeline.draw.map_parts import SPACING, draw_pale, draw_stipples, stip
 from era5_pipeline.draw.outlines import borders, coastlines, land
 from era5_pipeline.draw.projections import NearestCells, densified, pixel_centres
 from era5_pipeline.maps.styles import INK, NO_DATA, NO_DATA_ON_LAND
-from era5_pipeline.model.grid import STEP_DEGREES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +66,7 @@ class Graticule:
         west, east, south, north = projection.window
         edge, pole = projection.edge, projection.pole
         is_inside = pole != 0 and east - west > 180.0
-        first = west - STEP_DEGREES if projection.is_disc else west  # the first meridian is a line like the others
+        first = west - _STEPS[0] if projection.is_disc else west  # the first meridian is a line like the others
         lines, labels = [], []
         for longitude in _inside(first, east, _step(east - west, _MOST_MERIDIANS)):
             lines.append(projection.forward(densified(np.array([(longitude, south), (longitude, north)]))))
@@ -177,14 +176,14 @@ def draw_projected(
     box = axes.get_window_extent()
     if projection.has_degrees:
         # Cells of one size, as an image of them: it is drawn faster than one of the map's pixels.
-        x, y = _grid_points(west, east), _grid_points(south, north)[::-1]
-        half = STEP_DEGREES / 2
+        step = field.window.grid.step_degrees
+        x, y, half = _grid_points(west, east, step), _grid_points(south, north, step)[::-1], step / 2
         extent = x[0] - half, x[-1] + half, y[-1] - half, y[0] + half
         x, y = np.clip(x, west, east), np.clip(y, south, north)
     else:
         x, y = pixel_centres(west, east, round(box.width)), pixel_centres(north, south, round(box.height))
         extent = west, east, south, north
-    cells = NearestCells.find(projection, field.latitudes, field.longitudes, x, y)
+    cells = NearestCells.find(projection, field.latitudes, field.longitudes, x, y, field.window.grid)
     axes.set_axis_off()
     axes.set_xlim(west, east)
     axes.set_ylim(south, north)
@@ -246,11 +245,11 @@ def draw_projected(
     return image
 
 
-def _grid_points(low: float, high: float) -> Metres:
-    """The coordinates of the grid whose cells cover an interval of degrees."""
+def _grid_points(low: float, high: float, step: float) -> Metres:
+    """The coordinates of a grid of this step whose cells cover an interval of degrees."""
     near = 1e-6
-    first, last = np.floor(low / STEP_DEGREES + 0.5 + near), np.ceil(high / STEP_DEGREES - 0.5 - near)
-    points: Metres = np.arange(first, last + 1) * STEP_DEGREES
+    first, last = np.floor(low / step + 0.5 + near), np.ceil(high / step - 0.5 - near)
+    points: Metres = np.arange(first, last + 1) * step
     return points
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import EARTH_RADIUS_KM, N_LONGITUDES, STEP_DEGREES
+from era5_pipeline.model.grid import EARTH_RADIUS_KM, ERA5_GRID
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyproj
 
     from era5_pipeline.draw.outlines import Window
+    from era5_pipeline.model.grid import Grid
 
     Degrees = npt.NDArray[np.floating]
     Metres = npt.NDArray[np.float64]
@@ -159,7 +160,6 @@ _WIDEST_FLAT = 180.0
 _LOWEST_GLOBE = 90.0
 # Grid points beyond this latitude are polar. A cell reaches half a step further.
 _POLAR = 60.0
-_HALF = STEP_DEGREES / 2
 # A wider polar area (degrees) is not shown with its surroundings: it is a sector that no other shape fits better.
 _WIDEST_SECTOR_WIDENED = 90.0
 # The width of the narrowest polar map at its edge, as a share of its height.
@@ -167,9 +167,9 @@ _NARROWEST_SECTOR = 0.5
 
 
 def choose_projection(
-    choice: ProjectionChoice, cells: Window, widened: Window, centre: float | None = None
+    choice: ProjectionChoice, cells: Window, widened: Window, centre: float | None = None, grid: Grid = ERA5_GRID
 ) -> MapProjection:
-    """The projection for a map of these cells (degrees).
+    """The projection for a map of these cells of the grid (degrees).
 
     `auto` is Equal Earth for an area wider than 180 degrees and at least 90 high, polar stereographic for one that is
     entirely beyond 60 degrees north or south, otherwise plate carree. Of a smaller area the map shows `widened`.
@@ -177,13 +177,14 @@ def choose_projection(
     all longitudes.
     """
     west, east, south, north = cells
+    half = grid.step_degrees / 2
     is_globe = east - west > _WIDEST_FLAT and north - south >= _LOWEST_GLOBE
     if choice == "auto":
-        is_polar = max(south, -north) >= _POLAR - _HALF
+        is_polar = max(south, -north) >= _POLAR - half
         choice = "equal-earth" if is_globe else "polar-stereographic" if is_polar else "plate-carree"
     is_polar = choice == "polar-stereographic"
     whole = cells if is_globe and choice != "plate-carree" else widened
-    window = _polar_window(cells, widened) if is_polar else whole
+    window = _polar_window(cells, widened, half) if is_polar else whole
     west, east, south, north = window
     if centre is None or (choice == "plate-carree" and east - west < 360.0):
         centre = (west + east) / 2
@@ -197,10 +198,13 @@ def choose_projection(
     return MapProjection(choice, centre, (west, east, south, north))
 
 
-def _polar_window(cells: Window, widened: Window) -> Window:
-    """The window of a polar map: that of the cells, with the surroundings of a small or narrow area."""
+def _polar_window(cells: Window, widened: Window, half: float) -> Window:
+    """The window of a polar map: that of the cells, with the surroundings of a small or narrow area.
+
+    `half` is half the size of a cell, by which those at the equator are on both sides of it.
+    """
     west, east, south, north = cells
-    if south < -_HALF and north > _HALF:
+    if south < -half and north > half:
         raise UsageError(
             "--projection polar-stereographic shows one side of the equator, and this area is on both",
             remedy="Give an area such as --area 90/-180/60/180 or --area -60/-180/-90/180, or another projection.",
@@ -227,17 +231,17 @@ class NearestCells:
 
     @classmethod
     def find(
-        cls, projection: MapProjection, latitudes: FloatArray, longitudes: FloatArray, x: Metres, y: Metres
+        cls, projection: MapProjection, latitudes: FloatArray, longitudes: FloatArray, x: Metres, y: Metres, grid: Grid
     ) -> NearestCells:
-        """Find the cells of a grid, latitudes (n,) and longitudes (m,) ascending, at columns x (w,) and rows y (h,)."""
+        """Find cells of the grid, latitudes (n,) and longitudes (m,) ascending, at columns x (w,) and rows y (h,)."""
         index = np.full((len(y), len(x)), -1, dtype=np.int32)
         # In bands: the coordinates of all pixels would take 32 bytes each.
         for first in range(0, len(y), 256):
             band = slice(first, first + 256)
             there, up = projection.inverse(*np.meshgrid(x, y[band]))
             shown = np.isfinite(there)
-            row = np.rint((up[shown] - float(latitudes[0])) / STEP_DEGREES).astype(np.int32)
-            column = np.rint((there[shown] - float(longitudes[0])) / STEP_DEGREES).astype(np.int32) % N_LONGITUDES
+            row = np.rint((up[shown] - float(latitudes[0])) / grid.step_degrees).astype(np.int32)
+            column = np.rint((there[shown] - float(longitudes[0])) / grid.step_degrees).astype(np.int32) % grid.columns
             held = (row >= 0) & (row < len(latitudes)) & (column < len(longitudes))
             index[band][shown] = np.where(held, row * len(longitudes) + column, -1)
         return cls(index)

@@ -12,7 +12,7 @@ import numpy as np
 
 from era5_pipeline.model.derived_variables import holds
 from era5_pipeline.model.errors import NoDataError, UsageError
-from era5_pipeline.model.grid import Area, latitude_indices, longitude_indices
+from era5_pipeline.model.grid import Area
 from era5_pipeline.model.location_set import GridWindow, LocationSet
 from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY
@@ -220,7 +220,7 @@ def _place_contents(
     end: datetime | None,
 ) -> ExportContents:
     location = asked.cell.location
-    there = LocationSet(((location.location_id, location.location_id + 1),))
+    there = LocationSet.of_location(location)
     held = places_held(connection)
     months = months_held(connection, there)
     if held:
@@ -247,9 +247,7 @@ def _place_contents(
     }
     return ExportContents(
         place=asked,
-        window=GridWindow(
-            int(latitude_indices([location.latitude])[0]), int(longitude_indices([location.longitude])[0]), 1, 1
-        ),
+        window=GridWindow.of_location(location),
         variables=variables,
         hours=hours,
         held=held or None,

@@ -17,7 +17,6 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from era5_pipeline.flat.formats import KEYS, schema_of
-from era5_pipeline.model import grid
 from era5_pipeline.model.cf_names import CONVENTIONS, cf_attributes
 from era5_pipeline.model.months import spans
 from era5_pipeline.model.package_version import __version__
@@ -145,8 +144,9 @@ class _TableSink:
     def write(self, piece: ExportPiece, values: Values) -> int:
         """Append the rows of a piece with a value in any column."""
         window = self._contents.window.part(piece.rows, piece.columns)
+        grid = window.grid
         rows = (window.north_index - np.arange(window.rows))[:, np.newaxis]
-        ids = grid.location_ids(rows, (window.west_index + np.arange(window.columns)) % grid.N_LONGITUDES).reshape(-1)
+        ids = grid.location_ids(rows, (window.west_index + np.arange(window.columns)) % grid.columns).reshape(-1)
         hours = np.arange(piece.hours.start, piece.hours.stop, dtype=np.int64)
         flat = [one.reshape(ids.size, hours.size) for one in values.values()]
         step = max(_ROWS // hours.size, 1)
@@ -166,7 +166,8 @@ class _TableSink:
         places, at = np.nonzero(has_value)
         if not places.size:
             return 0
-        latitudes, longitudes = np.divmod(ids[places] - 1, grid.N_LONGITUDES)
+        grid = self._contents.window.grid
+        latitudes, longitudes = np.divmod(ids[places] - 1, grid.columns)
         keys = (
             pa.array(hours[at] * SECONDS_PER_HOUR, pa.timestamp("s", tz="UTC")).cast(self._schema.field("time").type),
             pa.array(ids[places]),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from era5_pipeline.model.completeness import ALLOW_INCOMPLETE, why_incomplete
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, in_table_order
 from era5_pipeline.model.words import counted
 
@@ -50,7 +51,7 @@ FLAT_CHECKS: tuple[CheckName, ...] = ("values_within_bounds", "no_missing_values
 TABLE_CHECKS: tuple[CheckName, ...] = ("rows_equal", "columns_equal")
 
 CHECK_DESCRIPTIONS: dict[CheckName, str] = {
-    "grid_aligned": "All coordinates are on ERA5's 0.25 degree grid, or were taken to it as asked (--off-grid).",
+    "grid_aligned": f"All coordinates are on {ERA5_GRID}, or were taken to it as asked (--off-grid).",
     "variables_present": "Every requested variable is present, at every location.",
     "hours_complete": "Every variable has all hours of the month (1940-01: accumulations from 07:00).",
     "values_within_bounds": "All values are physically possible.",

@@ -22,7 +22,6 @@ from era5_pipeline.flat import tiles
 from era5_pipeline.flat.formats import row_group_rows
 from era5_pipeline.flat.statistics import RowWeights
 from era5_pipeline.model.errors import BadFileError
-from era5_pipeline.model.grid import latitudes_of, location_ids
 from era5_pipeline.netcdf.field_reader import open_reader
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.inventory import Inventory
     from era5_pipeline.flat.statistics import Anomalies, ColumnRules, RowSums
+    from era5_pipeline.model.grid import Grid
     from era5_pipeline.netcdf.archive import NetcdfFile
     from era5_pipeline.netcdf.field_reader import Reader
 
@@ -95,6 +95,7 @@ def fill(
     parts: Mapping[str, Sequence[tiles.PieceHours]],
     readers: Mapping[NetcdfFile, Reader],
     hours: npt.NDArray[np.int64],
+    grid: Grid,
 ) -> FilledTile:
     """Read and merge one tile of the month."""
     versions = {column: tiles.HourVersions(hours.size) for column in parts}
@@ -104,7 +105,7 @@ def fill(
     }
     # One variable at a time, freeing its parts once merged; those of all six would not fit in memory.
     values = {
-        column: tiles.merge(of_column, _read(of_column, readers), tile, hours, versions[column])
+        column: tiles.merge(of_column, _read(of_column, readers), tile, hours, versions[column], grid)
         for column, of_column in placed.items()
     }
     return FilledTile(tile, placed, values, versions)
@@ -115,7 +116,7 @@ def filled_tiles(inventory: Inventory, readers: Mapping[NetcdfFile, Reader]) -> 
     parts = month_parts(inventory)
     for tile in tiles.cut_tiles(inventory):
         # Not bound to a name here, so that only the consumer decides when the memory is freed.
-        yield fill(tile, parts, readers, inventory.hours)
+        yield fill(tile, parts, readers, inventory.hours, inventory.grid)
 
 
 def counted_tile(filled: FilledTile, inventory: Inventory, rules: Mapping[str, ColumnRules]) -> CountedTile:
@@ -139,8 +140,8 @@ def _portions(filled: FilledTile, inventory: Inventory, rules: Mapping[str, Colu
         present = None if covered is None else covered.reshape(-1, hours.size)[positions]
         latitude_index = tile.latitude_index[latitude[chosen]]
         longitude_index = tile.longitude_index[longitude[chosen]]
-        weights = RowWeights(location_ids(latitude_index, longitude_index), hours, present)
-        areas = np.cos(np.radians(latitudes_of(latitude_index), dtype=np.float64))
+        weights = RowWeights(inventory.grid.location_ids(latitude_index, longitude_index), hours, present)
+        areas = np.cos(np.radians(inventory.grid.latitudes_of(latitude_index), dtype=np.float64))
         sums = {column: rules[column].sums(of_column, weights, areas) for column, of_column in values.items()}
         at = (latitude_index, longitude_index)
         anomalies = {c: rules[c].anomalies(of_column, sums[c], at) for c, of_column in values.items()}

@@ -227,14 +227,15 @@ class FlatMonth:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
         """Convert from a JSON value of `to_json`."""
+        raw = RawMonth.from_json(value["raw"])
         summaries, others = value["summaries"], value.get("other_files", ())
         shift = Shift.from_json(value.get("shift"))
         return cls(
             **{
                 **{name: of for name, of in value.items() if name != "form"},
-                "raw": RawMonth.from_json(value["raw"]),
+                "raw": raw,
                 "path": Path(value["path"]),
-                "location_ids": LocationSet.of_runs(value["location_ids"]),
+                "location_ids": LocationSet.of_runs(value["location_ids"], raw.dataset.grid),
                 "missing_hours": tuple(value["missing_hours"]),
                 "columns": tuple(ColumnFacts.from_json(facts) for facts in value["columns"]),
                 "summaries": summaries and FlatFile.from_json(summaries),

@@ -31,7 +31,6 @@ from era5_pipeline.flat.monthly import SummarySink, summarise, summary_sink
 from era5_pipeline.flat.statistics import ColumnStatistics
 from era5_pipeline.flat.tiles import cut_tiles
 from era5_pipeline.model.errors import RefusedError, UsageError
-from era5_pipeline.model.grid import latitudes_of, location_ids, longitudes_of
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.source_kinds import source_kind, version_of
 from era5_pipeline.model.times import as_datetime64, describe_hours, hour_of, time_of
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.flat.filled_tiles import CountedTile, RowBlock
+    from era5_pipeline.model.grid import Grid
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import FlatFormat
     from era5_pipeline.model.source_kinds import Version
@@ -74,6 +74,7 @@ class MiddleHour:
     location_ids: npt.NDArray[np.int32]
     values: Floats
     version: Version
+    grid: Grid
 
 
 def flatten_month(
@@ -132,7 +133,7 @@ def flatten_month(
         shift=inventory.shift,
         format=flat_format,
         rows=flattening.rows,
-        location_ids=LocationSet.of_coverage(inventory.coverage),
+        location_ids=LocationSet.of_coverage(inventory.coverage, inventory.grid),
         hours=int(inventory.hours.size),
         hours_expected=raw.month.hours,
         missing_hours=describe_hours(np.setdiff1d(hours_of(raw.month), inventory.hours)),
@@ -321,6 +322,7 @@ class _Flattening:
             np.concatenate(self.preview_locations),
             np.concatenate(self.preview_values),
             version_of(expver, generated=expver if source_kind(self.raw.source).is_generated else ()),
+            self.inventory.grid,
         )
 
     def _add(self, counted: CountedTile) -> None:
@@ -330,7 +332,7 @@ class _Flattening:
             for column, sums in portion.sums.items():
                 self.statistics[column].add(sums)
                 self.statistics[column].add_anomalies(portion.anomalies[column])
-            location_id = location_ids(portion.latitude_index, portion.longitude_index)
+            location_id = self.inventory.grid.location_ids(portion.latitude_index, portion.longitude_index)
             self.preview_locations.append(location_id)
             # A copy: the portion's memory is freed before the preview is drawn.
             self.preview_values.append(portion.values[self.inventory.columns[0]][:, self._preview_hour].copy())
@@ -342,11 +344,11 @@ class _Flattening:
             self._write(self._table(portion, location_id), location_id.size * self.inventory.hours.size)
 
     def _table(self, portion: RowBlock, location_id: npt.NDArray[np.int32]) -> pa.Table:
-        hours = self.inventory.hours
+        hours, grid = self.inventory.hours, self.inventory.grid
         if self.times.size < hours.size * location_id.size:
             self.times = np.tile(as_datetime64(hours).astype("datetime64[us]"), location_id.size)
         times = self.times[: hours.size * location_id.size]
-        keys = (location_id, latitudes_of(portion.latitude_index), longitudes_of(portion.longitude_index))
+        keys = (location_id, grid.latitudes_of(portion.latitude_index), grid.longitudes_of(portion.longitude_index))
         arrays = [pa.array(times, type=self.schema.field("time").type)]
         arrays += [pa.array(np.repeat(key, hours.size)) for key in keys]
         for column in self.statistics:

@@ -11,7 +11,7 @@ import numpy as np
 
 from era5_pipeline.model.completeness import first_hour, missing_hours
 from era5_pipeline.model.errors import BadFileError, NoDataError
-from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, Area, is_same_shift
+from era5_pipeline.model.grid import ERA5_GRID, Area, Grid, is_same_shift
 from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY, most_doubtful, source_kind
 from era5_pipeline.model.times import describe_hours
 from era5_pipeline.model.variables import in_table_order
@@ -60,6 +60,7 @@ class Inventory:
     longitude_index: npt.NDArray[np.int32]
     is_series: bool = False
     shift: Shift | None = None
+    grid: Grid = ERA5_GRID
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -74,7 +75,7 @@ class Inventory:
 
     @cached_property
     def coverage(self) -> npt.NDArray[np.bool_]:
-        """Grid points of the area found in at least one piece, (721, 1440) by latitude and longitude index."""
+        """Grid points of the area found in at least one piece, (rows, columns) by latitude and longitude index."""
         return self._coverage(self.pieces)
 
     @cached_property
@@ -114,7 +115,7 @@ class Inventory:
         return self.locations if covered is self.coverage else int(covered.sum())
 
     def column_coverage(self, column: str) -> npt.NDArray[np.bool_]:
-        """Grid points with `column`, (721, 1440) by latitude and longitude index."""
+        """Grid points with `column`, (rows, columns) by latitude and longitude index."""
         return self._coverage(self.column_pieces(column))
 
     @cached_property
@@ -175,7 +176,7 @@ class Inventory:
             (piece.field.latitude_index.tobytes(), piece.field.longitude_index.tobytes()) for piece in pieces
         )
         if axes not in self._coverages:
-            covered = np.zeros((N_LATITUDES, N_LONGITUDES), dtype=np.bool_)
+            covered = np.zeros((self.grid.rows, self.grid.columns), dtype=np.bool_)
             for piece in pieces:
                 covered[np.ix_(piece.field.latitude_index, piece.field.longitude_index)] = True
             if self.latitude_index.size * self.longitude_index.size < covered.size:
@@ -197,7 +198,8 @@ class Inventory:
 
 def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
     """Open the month's files (unpacking ZIP members into `scratch`) and list their contents for the month."""
-    area = Area.parse(raw.area or "global")
+    grid = raw.dataset.grid
+    area = Area.parse(raw.area or "global", grid)
     latitudes, longitudes = area.latitude_indices(), area.longitude_indices()
     pieces: list[Piece] = []
     problems: list[Problem] = []
@@ -205,7 +207,7 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
         _require_unchanged(raw_file)
     origins = {file.path: StoredObject(file.origin, file.sha256) for file in raw.files if file.origin is not None}
     for file in netcdf_files((file.path for file in raw.files), scratch, origins):
-        contents = contents_of(file)
+        contents = contents_of(file, grid)
         problems += (p for p in contents.problems if p.concerns(raw.month, raw.wanted_columns) and not raw.permits(p))
         pieces += _relevant(file, contents.fields, raw, latitudes, longitudes)
     for problem in problems:
@@ -223,7 +225,7 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
         )
     is_series = source_kind(raw.source).is_series
     shift = _only_shift(raw.month, pieces)
-    return Inventory(raw.month, tuple(pieces), tuple(problems), latitudes, longitudes, is_series, shift)
+    return Inventory(raw.month, tuple(pieces), tuple(problems), latitudes, longitudes, is_series, shift, grid)
 
 
 def _only_shift(month: Month, pieces: list[Piece]) -> Shift | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.inventory import Inventory
     from era5_pipeline.flat.tiles import Indices
+    from era5_pipeline.model.grid import Grid
     from era5_pipeline.model.variables import Variable
 
     Floats = npt.NDArray[np.float32]
@@ -199,15 +200,16 @@ class RowSums:
 class ColumnRules:
     """Expectations for one column: its `hours` (n,) of the month, and where and when it has values.
 
-    It should have values at `expected_hours` (n,) and at `expected_places` (721, 1440). With `is_compiled`, its values
-    are summed by compiled functions. `packed_range` is the least range that packed numbers of a file can express, 0 if
-    none is packed.
+    It should have values at `expected_hours` (n,) and at `expected_places` (rows, columns) of the grid. With
+    `is_compiled`, its values are summed by compiled functions. `packed_range` is the least range that packed numbers
+    of a file can express, 0 if none is packed.
     """
 
     variable: Variable
     hours: Hours
     expected_hours: Flags
     expected_places: Flags
+    grid: Grid
     is_compiled: bool = False
     packed_range: float = 0.0
 
@@ -220,6 +222,7 @@ class ColumnRules:
             expected_hours=np.isin(inventory.hours, inventory.column_hours(variable.column))
             & (inventory.hours >= inventory.first_hour(variable)),
             expected_places=inventory.column_coverage(variable.column),
+            grid=inventory.grid,
             is_compiled=inventory.is_large,
             packed_range=_range_of(variable, inventory),
         )
@@ -287,7 +290,7 @@ class ColumnRules:
         if not flags.any():
             return None
         location, hour = np.unravel_index(int(flags.argmax()), flags.shape)
-        return describe_place(int(places[0][location]), int(places[1][location]), int(self.hours[hour]))
+        return describe_place(self.grid, int(places[0][location]), int(places[1][location]), int(self.hours[hour]))
 
     def sums(self, values: Floats, weights: RowWeights, areas: Doubles) -> RowSums:
         """Sum the values of rows, (location, hour), NaN where missing.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from era5_pipeline.model.errors import InputError
-from era5_pipeline.model.grid import latitudes_of, longitudes_of
 from era5_pipeline.model.source_kinds import FINAL
 from era5_pipeline.model.times import time_of
 from era5_pipeline.model.variables import BY_COLUMN
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.flat.inventory import Inventory, Piece
+    from era5_pipeline.model.grid import Grid
     from era5_pipeline.netcdf.contents import Field
 
     Indices = npt.NDArray[np.int32]
@@ -205,6 +205,7 @@ def merge(
     tile: Tile,
     hours: npt.NDArray[np.int64],
     versions: HourVersions,
+    grid: Grid,
 ) -> Floats:
     """Overlay the parts, `read` in the order of `placed`: (latitude, longitude, hour) float32.
 
@@ -237,7 +238,7 @@ def merge(
             if settled is not None:
                 comparable &= ~settled[where]
             if comparable.any():
-                _require_agreement(one, placed[:number], before, values, comparable, tile, hours)
+                _require_agreement(one, placed[:number], before, values, comparable, tile, hours, grid)
             merged[where] = np.where(empty, values, before)
             versions.add(one.part.expver, one.part.month_hours, _hours_with_values(np.where(empty, values, np.nan)))
         laid[one.part.month_hours] = True
@@ -306,6 +307,7 @@ def _require_agreement(
     comparable: npt.NDArray[np.bool_],
     tile: Tile,
     hours: npt.NDArray[np.int64],
+    grid: Grid,
 ) -> None:
     # Two packings of one field may each be off by half a step, plus the rounding to float32 of the file's value (in
     # kelvin), which near 0 degC is coarser than that of the table's value.
@@ -327,7 +329,7 @@ def _require_agreement(
     column = one.part.piece.field.column
     in_rows, in_columns, in_hours = place_in_tile
     where = describe_place(
-        int(tile.latitude_index[in_rows]), int(tile.longitude_index[in_columns]), int(hours[in_hours])
+        grid, int(tile.latitude_index[in_rows]), int(tile.longitude_index[in_columns]), int(hours[in_hours])
     )
     shown = [of.part.piece.file.shown for of in (other, one)]
     said = f"{where}: {before[latitude, longitude, hour]:g} and {values[latitude, longitude, hour]:g}"
@@ -348,9 +350,9 @@ def _holds(placed: Placed, place_in_tile: tuple[int, int, int]) -> bool:
     return latitude in placed.tile_latitudes and longitude in placed.tile_longitudes and hour in placed.part.month_hours
 
 
-def describe_place(latitude_index: int, longitude_index: int, hour: int) -> str:
+def describe_place(grid: Grid, latitude_index: int, longitude_index: int, hour: int) -> str:
     """Describe a place and an hour since 1970: `latitude 25.5, longitude 51.25, 2023-07-01T00:00Z`."""
-    latitude, longitude = latitudes_of(latitude_index), longitudes_of(longitude_index)
+    latitude, longitude = grid.latitudes_of(latitude_index), grid.longitudes_of(longitude_index)
     return f"latitude {latitude:g}, longitude {longitude:g}, {time_of(hour):%Y-%m-%dT%H:00Z}"
 
 

@@ -45,6 +45,7 @@ from era5_pipeline.flat.formats import KEYS, field_id
 from era5_pipeline.lake.pointer import POINTER, address_of, metadata_file, note_unused
 from era5_pipeline.lake.snapshots import superfluous
 from era5_pipeline.model.errors import StoreError, TransientError, UsageError, disk_remedy
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.runtime.object_store import S3Address, is_s3
 from era5_pipeline.runtime.stores import ObjectStore, S3Environment, open_store, s3_errors
@@ -67,9 +68,9 @@ CATALOG, NAMESPACE, TABLE = POINTER
 IDENTIFIER = (NAMESPACE, TABLE)
 _KEY_DOCS = {
     "time": "Hour in UTC: of instantaneous values the time, of accumulations the end",
-    "location_id": "Number of the grid point: 1 to 1,038,240, from south-west to north-east",
+    "location_id": f"Number of the grid point: 1 to {ERA5_GRID.locations:,}, from south-west to north-east",
     "latitude": "Degrees north",
-    "longitude": "Degrees east, -179.75 to 180",
+    "longitude": f"Degrees east, {ERA5_GRID.west_degrees:g} to 180",
 }
 _KEY_TYPES = {"time": TimestamptzType(), "location_id": IntegerType()}
 # Partition fields count from 1000 by Iceberg's rules; their names are those that its other writers would choose.

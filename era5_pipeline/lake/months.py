@@ -31,7 +31,6 @@ from era5_pipeline.lake.pointer import followers, metadata_file, prepare, rememb
 from era5_pipeline.lake.rest_catalog import RestFollower
 from era5_pipeline.lake.snapshots import FINGERPRINT, INTERPOLATED, ORIGIN, SOURCE, SOURCE_SNAPSHOT, VERSION
 from era5_pipeline.model.errors import Era5Error, StoreError, TransientError, UsageError
-from era5_pipeline.model.grid import N_LOCATIONS
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.server_errors import server_errors
@@ -130,7 +129,7 @@ class Lake:
         self, warehouse: Warehouse, month: Month, locations: LocationSet | None, lock_timeout_seconds: int
     ) -> None:
         """Take a month that the warehouse lacks, or these locations of it, out of the table."""
-        gone = LocationSet.of_runs([(1, N_LOCATIONS + 1)]) if locations is None else locations
+        gone = LocationSet.whole() if locations is None else locations
         with warehouse.connect() as connection, server_errors(f"dropping {month} from the lake"):
             wait = month_lock(connection, month, timeout_seconds=lock_timeout_seconds, on_wait=lambda _: None)
             with wait, connection.transaction():
@@ -386,7 +385,7 @@ def _taken_out(lake: Lake, table: Table, month: Month, locations: LocationSet) -
         try:
             with table.io.new_input(file.file_path).open() as source:
                 ids = pq.read_table(source, columns=["location_id"]).column(0)
-            held = LocationSet.of_ids(np.unique(ids.to_numpy()))
+            held = LocationSet.of_ids(np.unique(ids.to_numpy()), locations.grid)
             if held.overlaps(locations):
                 rest = _rest_of(lake, table, month, file, held - locations) if len(held - locations) else []
                 taken.replaced.append(file)

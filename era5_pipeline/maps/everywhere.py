@@ -18,6 +18,7 @@ from era5_pipeline.lake.open_lake import open_lake
 from era5_pipeline.maps.question import TrendQuestion
 from era5_pipeline.maps.read import NO_SIGNIFICANCE, significance_words, trend_field
 from era5_pipeline.model.errors import NoDataError, UsageError
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.read.fetch import nothing_loaded
 from era5_pipeline.read.held import months_held
 
@@ -51,7 +52,7 @@ class EverywhereAnswer:
         field = trend_field(
             question.variable,
             TrendQuestion(part, question.years, question.statistic),
-            drawn.column("location_id").to_numpy(),
+            LocationSet.of_ids(drawn.column("location_id").to_numpy(), question.grid),
             drawn.column("slope").to_numpy(),
             None if self.origin.notice else significant_in_field(drawn.column("p").to_numpy()),
             f"{when}, {int(drawn.column('years').to_numpy().max())} complete years",
@@ -74,10 +75,10 @@ class EverywhereAnswer:
             return f"{name}: no trend, at most {pc.max(own.column('years')).as_py() or 0} complete years"
         said = NO_SIGNIFICANCE if self.origin.notice else significance_words(trends.column("p").to_numpy())
         unit = question.variable.unit
-        normal = everywhere.mean_over_places(own, "normal")
+        normal = everywhere.mean_over_places(own, "normal", question.grid)
         return (
             f"{name}: a trend at {trends.num_rows:,} of {own.num_rows:,} places, {said}; "
-            f"their mean {everywhere.mean_over_places(trends, 'slope'):+.3f} {unit} per decade"
+            f"their mean {everywhere.mean_over_places(trends, 'slope', question.grid):+.3f} {unit} per decade"
             + ("" if normal != normal else f"; normal {question.baseline}: {normal:.2f} {unit}")  # noqa: PLR0124  # NaN
         )
 

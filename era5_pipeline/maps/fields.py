@@ -59,8 +59,8 @@ class FieldMap(Field):
 # A map that is filled more than this shows its places. July of the demonstration fills 0.4 %: a field of 64 cells in
 # Qatar and one cell on the Mekong.
 _FILLED = 0.05
-# Places belong together unless an empty block of this many cells (five degrees) separates them.
-_BLOCK = 20
+# Places belong together unless an empty block of so many degrees separates them.
+_BLOCK_DEGREES = 5.0
 _SHOWN_PARTS = 4
 
 
@@ -83,7 +83,7 @@ def main_part(window: GridWindow, has_value: npt.NDArray[np.bool_]) -> MainPart 
     rows, columns = np.nonzero(has_value)
     if not rows.size or rows.size >= _FILLED * has_value.size:
         return None
-    labels = _labels(rows, columns)
+    labels = _labels(rows, columns, round(_BLOCK_DEGREES / window.grid.step_degrees))
     counts = np.bincount(labels)
     order = np.argsort(-counts, kind="stable")
 
@@ -91,7 +91,8 @@ def main_part(window: GridWindow, has_value: npt.NDArray[np.bool_]) -> MainPart 
         where = labels == part
         south, north = (float(latitudes[end(rows[where])]) for end in (np.min, np.max))
         west, east = ((float(longitudes[end(columns[where])]) + 180.0) % 360.0 - 180.0 for end in (np.min, np.max))
-        return Area(north, west, south, east)
+        borders = (round(degrees, window.grid.decimals) for degrees in (north, west, south, east))
+        return Area(*borders, grid=window.grid)
 
     first, others = int(order[0]), order[1:]
     named = [f"--area {area(int(part))}" for part in others[:_SHOWN_PARTS]]
@@ -108,12 +109,12 @@ def main_part(window: GridWindow, has_value: npt.NDArray[np.bool_]) -> MainPart 
     )
 
 
-def _labels(rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
-    """The number, from 0, of the part that each place (k,) belongs to."""
+def _labels(rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp], block: int) -> npt.NDArray[np.int32]:
+    """The number, from 0, of the part that each place (k,) belongs to; blocks of so many cells a side count."""
     from scipy import ndimage  # noqa: PLC0415  # slow to import, and few maps need it
 
-    blocks = np.zeros((int(rows.max()) // _BLOCK + 1, int(columns.max()) // _BLOCK + 1), dtype=np.bool_)
-    blocks[rows // _BLOCK, columns // _BLOCK] = True
+    blocks = np.zeros((int(rows.max()) // block + 1, int(columns.max()) // block + 1), dtype=np.bool_)
+    blocks[rows // block, columns // block] = True
     labels, _ = ndimage.label(blocks, structure=np.ones((3, 3)))
-    found: npt.NDArray[np.int32] = labels[rows // _BLOCK, columns // _BLOCK].astype(np.int32) - np.int32(1)
+    found: npt.NDArray[np.int32] = labels[rows // block, columns // block].astype(np.int32) - np.int32(1)
     return found

@@ -128,9 +128,9 @@ def _read_day_map(
         held = found.where(is_whole)
         month = Month.of(hours_of_day(variable, day)[0])
         wanted, kind = places_held(connection, month), f"places that the table holds in {month}"
-        absent = describe_missing(variable, found.location_ids, area, wanted, kind)
+        absent = describe_missing(variable, _places_of(found), area, wanted, kind)
         absent += describe_incomplete_locations(found, is_whole, HOURS_PER_DAY, f"{day} (UTC)")
-    window, values = placed(held.location_ids, held.values)
+    window, values = placed(held.location_ids, held.values, held.grid)
     field = FieldMap(
         kind="day",
         variable=variable,
@@ -190,10 +190,10 @@ def _read_part_map(
     when, months, expected = part.in_year(year), part.months(year), part.hours(year)
     with one_state(connection):
         cells = _read_valued(connection, question, variable, area)
-        absent = _describe_absent(connection, variable, cells.location_ids, area, months)
+        absent = _describe_absent(connection, variable, _places_of(cells), area, months)
         remarks = describe_incomplete_locations(cells, is_complete(cells, expected), expected, when)
         remarks += describe_missing_summaries(connection, months, area)
-    window, values = placed(cells.location_ids, cells.values)
+    window, values = placed(cells.location_ids, cells.values, cells.grid)
     field = FieldMap(
         kind="month" if part.period == "month" else "season" if part.period == "season" else "year",
         variable=variable,
@@ -246,12 +246,12 @@ def _read_anomaly_map(
             counts, FEWEST_YEARS_OF_BASELINE, baseline.complete, f"complete years of the baseline {years}"
         )
         absent += describe_incomplete_locations(cells, enough, expected, when)
-        absent += _describe_absent(connection, variable, cells.location_ids, area, months)
+        absent += _describe_absent(connection, variable, _places_of(cells), area, months)
         remarks += [baseline.note] if baseline.note else []
         of_years = part.months_of(years)
         remarks += describe_missing_summaries(connection, of_years, area)
     count = counted(baseline.complete, "complete year")
-    window, values = placed(drawn.location_ids, differences[np.isfinite(differences)])
+    window, values = placed(drawn.location_ids, differences[np.isfinite(differences)], drawn.grid)
     field = FieldMap(
         kind="anomaly",
         variable=variable,
@@ -319,7 +319,7 @@ def _no_baseline(
 def _describe_absent(
     connection: psycopg.Connection[Any],
     variable: Variable,
-    location_ids: npt.NDArray[np.int32],
+    drawn: LocationSet,
     area: Area | None,
     months: tuple[Month, ...],
 ) -> list[str]:
@@ -327,7 +327,7 @@ def _describe_absent(
     for month in months[1:]:
         wanted = wanted | places_held(connection, month)
     held = f"{months[0]}" if len(months) == 1 else f"{months[0]} to {months[-1]}"
-    return describe_missing(variable, location_ids, area, wanted, f"places that the table holds in {held}")
+    return describe_missing(variable, drawn, area, wanted, f"places that the table holds in {held}")
 
 
 # --- The map of a trend: the change per decade of the year, a season or a month, and where it is significant ---
@@ -363,12 +363,12 @@ def _read_trend_map(
             )
         absent, fewer = describe_short_records(trends.counts, FEWEST_YEARS, len(complete), f"complete years of {name}")
         absent += describe_missing(
-            variable, cells.location_ids, area, places_held(connection), "places that the table holds"
+            variable, _places_of(cells), area, places_held(connection), "places that the table holds"
         )
         remarks += [*fewer, *without]
-        drawn = cells.location_ids[is_drawn]
-        start, end, places = months[0].start, months[-1].end, LocationSet.of_ids(drawn)
-        origin = read_origin(connection, start, end, places, [variable.column], months=frozenset(months))
+        drawn = LocationSet.of_ids(cells.location_ids[is_drawn], cells.grid)
+        start, end = months[0].start, months[-1].end
+        origin = read_origin(connection, start, end, drawn, [variable.column], months=frozenset(months))
     said = f"{name}, {len(complete)} complete years"
     p = trends.p[is_drawn]
     significant = None if origin.notice else significant_in_field(p)
@@ -388,17 +388,18 @@ def _read_trend_map(
 def trend_field(
     variable: Variable,
     question: TrendQuestion,
-    location_ids: npt.NDArray[np.int32],
+    places: LocationSet,
     slopes: npt.NDArray[np.floating],
     significant: npt.NDArray[np.bool_] | None,
     years: str,
 ) -> FieldMap:
-    """The field of trends per decade (n,) at n locations, and where they are significant among each other.
+    """The field of trends per decade (n,) at n places, and where they are significant among each other.
 
     `years` says of which part of which years. `significant` (n,) is None for generated data, of which no trend is.
     """
-    marks = None if significant is None else placed(location_ids, significant.astype(np.float32))[1] == 1.0
-    window, values = placed(location_ids, slopes)
+    ids, grid = places.ids().astype(np.int32), places.grid
+    marks = None if significant is None else placed(ids, significant.astype(np.float32), grid)[1] == 1.0
+    window, values = placed(ids, slopes, grid)
     unit = unit_words(variable, question.statistic, question.part.period)
     return FieldMap(
         kind="trend",
@@ -494,13 +495,17 @@ def _read_hour_map(
 # --- Lines that name what is missing on a map of several hours: locations, hours, months, years, summaries ---
 
 
+def _places_of(cells: CellValues | YearlyCells) -> LocationSet:
+    return LocationSet.of_ids(cells.location_ids, cells.grid)
+
+
 def describe_missing(
-    variable: Variable, location_ids: npt.NDArray[np.int32], area: Area | None, wanted: LocationSet, kind: str
+    variable: Variable, drawn: LocationSet, area: Area | None, wanted: LocationSet, kind: str
 ) -> list[str]:
     """Describe which locations of the area (without one: of `wanted`) are not drawn; empty if all are."""
     if variable.extent != "everywhere":
         return []  # undefined over land, or where there is no cloud, ice or the like: no gap
-    return describe_absent_locations(variable, LocationSet.of_ids(location_ids), area, wanted, kind)
+    return describe_absent_locations(variable, drawn, area, wanted, kind)
 
 
 def describe_incomplete_locations(

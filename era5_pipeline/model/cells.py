@@ -12,19 +12,22 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from era5_pipeline.model import grid
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.grid import EARTH_RADIUS_KM, ERA5_GRID, distances_km
 
 if TYPE_CHECKING:
     from datetime import date
 
     import numpy.typing as npt
 
+    from era5_pipeline.model.grid import Grid, Location
+
 # --- The grid cell of a point: the nearest grid point, or the nearest one that is on land, and its share of land ---
 #
-# A cell is the square of 0.25 degrees around its grid point. `land_percent.npz` holds the land share of each cell,
-# computed from the GSHHG shorelines by `era5_pipeline_tests/make_land.py`. Lakes, and rivers drawn as polygons, count
-# as water, as in ERA5's own land-sea mask; so does the Caspian Sea. Antarctic ice shelves count as land.
+# A cell is the square of one step around its grid point. `land_percent.npz` holds the land share of each cell of ERA5's
+# grid, computed from the GSHHG shorelines by `era5_pipeline_tests/make_land.py`; of other grids it is not known. Lakes,
+# and rivers drawn as polygons, count as water, as in ERA5's own land-sea mask; so does the Caspian Sea. Antarctic ice
+# shelves count as land.
 
 
 CellChoice = Literal["nearest", "land"]
@@ -38,15 +41,15 @@ _FURTHEST_KM = 100.0
 
 @dataclass(frozen=True)
 class Cell:
-    """A grid point and the land share of its cell, 0 to 1."""
+    """A grid point and the land share of its cell, 0 to 1; None if it is not known."""
 
-    location: grid.Location
-    land_share: float
+    location: Location
+    land_share: float | None
 
     @property
-    def land_words(self) -> str:
-        """The land and water shares of the cell, in words."""
-        return land_words(self.land_share)
+    def land_words(self) -> str | None:
+        """The land and water shares of the cell, in words; None if they are not known."""
+        return None if self.land_share is None else land_words(self.land_share)
 
 
 def land_words(share: float) -> str:
@@ -57,16 +60,16 @@ def land_words(share: float) -> str:
     return f"{percent} % land, {100 - percent} % water"
 
 
-def cell_of(latitude: float, longitude: float, choice: CellChoice = "nearest") -> Cell:
+def cell_of(latitude: float, longitude: float, choice: CellChoice = "nearest", grid: Grid = ERA5_GRID) -> Cell:
     """Return the cell of a point in degrees; longitude in [-180, 360].
 
     `nearest` picks the nearest grid point; `land` picks the nearest one, by great-circle distance, whose cell is at
     least half land.
     """
     nearest = cell_at(grid.nearest_location(latitude, longitude))
-    if choice == "nearest" or nearest.land_share >= LAND_ENOUGH:
+    if choice == "nearest" or (nearest.land_share is not None and nearest.land_share >= LAND_ENOUGH):
         return nearest
-    found = _nearest_of(land_percent() >= 100 * LAND_ENOUGH, latitude, longitude)
+    found = _nearest_of(_known_percent(grid) >= 100 * LAND_ENOUGH, latitude, longitude, grid)
     if found is None:
         raise UsageError(
             f"no cell within {_FURTHEST_KM:.0f} km of {latitude:g}, {longitude:g} is at least half land",
@@ -75,39 +78,48 @@ def cell_of(latitude: float, longitude: float, choice: CellChoice = "nearest") -
     return found
 
 
-def sea_cell_of(latitude: float, longitude: float) -> Cell | None:
+def sea_cell_of(latitude: float, longitude: float, grid: Grid = ERA5_GRID) -> Cell | None:
     """The nearest cell to a point (degrees) that is more than half water; None if none is within reach."""
-    return _nearest_of(land_percent() < 100 * LAND_ENOUGH, latitude, longitude)
+    return _nearest_of(_known_percent(grid) < 100 * LAND_ENOUGH, latitude, longitude, grid)
 
 
-def cell_at(location: grid.Location) -> Cell:
+def cell_at(location: Location) -> Cell:
     """The cell of a grid point."""
-    row, column = divmod(location.location_id - 1, grid.N_LONGITUDES)
-    return Cell(location, int(land_percent()[row, column]) / 100)
+    if location.grid != ERA5_GRID:
+        return Cell(location, None)
+    return Cell(location, int(land_percent().reshape(-1)[location.location_id - 1]) / 100)
+
+
+def _known_percent(grid: Grid) -> npt.NDArray[np.uint8]:
+    if grid != ERA5_GRID:
+        raise UsageError(
+            f"which cells of {grid} are land is not known", remedy="Ask for the nearest cell, or for another place."
+        )
+    return land_percent()
 
 
 @cache
 def land_percent() -> npt.NDArray[np.uint8]:
-    """The land share of each cell in percent, (721, 1440), by latitude and longitude index: 0 and 100 are exact."""
+    """The land share of each cell of ERA5's grid in percent, (rows, columns): 0 and 100 are exact."""
     with np.load(LAND_PERCENT) as file:
         percent: npt.NDArray[np.uint8] = file["percent"]
     return percent
 
 
-def _nearest_of(allowed: npt.NDArray[np.bool_], latitude: float, longitude: float) -> Cell | None:
-    """The allowed cell, from a (721, 1440) mask, nearest to a point; None if none is within `_FURTHEST_KM`."""
-    reach = float(np.rad2deg(_FURTHEST_KM / grid.EARTH_RADIUS_KM))
-    degrees = grid.latitudes_of(np.arange(grid.N_LATITUDES)).astype(np.float64)
-    rows = np.flatnonzero(np.abs(degrees - latitude) <= reach + grid.STEP_DEGREES)
+def _nearest_of(allowed: npt.NDArray[np.bool_], latitude: float, longitude: float, grid: Grid) -> Cell | None:
+    """The allowed cell, from a (rows, columns) mask, nearest to a point; None if none is within `_FURTHEST_KM`."""
+    reach = float(np.rad2deg(_FURTHEST_KM / EARTH_RADIUS_KM))
+    degrees = grid.latitudes_of(np.arange(grid.rows)).astype(np.float64)
+    rows = np.flatnonzero(np.abs(degrees - latitude) <= reach + grid.step_degrees)
     row_of, column_of = np.nonzero(allowed[rows])
     if not row_of.size:
         return None
-    distances = grid.distances_km(latitude, longitude, degrees[rows[row_of]], grid.longitudes_of(column_of))
+    distances = distances_km(latitude, longitude, degrees[rows[row_of]], grid.longitudes_of(column_of))
     best = int(np.argmin(distances))
     if distances[best] > _FURTHEST_KM:
         return None
     row, column = int(rows[row_of[best]]), int(column_of[best])
-    return cell_at(grid.ERA5_GRID.location(int(grid.location_ids(row, column))))
+    return cell_at(grid.location(int(grid.location_ids(row, column))))
 
 
 # --- Time zones: the zone of a point, and the one fixed UTC offset that stands for a zone in a long record ---

@@ -355,16 +355,3 @@ class Area:
         offset = (degrees - self.west) % 360.0
         within = (offset <= width + TOLERANCE_DEGREES) | (offset >= 360.0 - TOLERANCE_DEGREES)
         return np.flatnonzero(within).astype(np.int32)
-
-
-# Of ERA5's grid alone, until their callers take a grid.
-STEP_DEGREES, N_LATITUDES, N_LONGITUDES = ERA5_GRID.step_degrees, ERA5_GRID.rows, ERA5_GRID.columns
-N_LOCATIONS = ERA5_GRID.locations
-latitude_indices, longitude_indices = ERA5_GRID.latitude_indices, ERA5_GRID.longitude_indices
-nearest_indices, location_ids, location_of = ERA5_GRID.nearest_indices, ERA5_GRID.location_ids, ERA5_GRID.location
-latitudes_of, longitudes_of = ERA5_GRID.latitudes_of, ERA5_GRID.longitudes_of
-nearest_location, parse_points, narrowest_arc = (
-    ERA5_GRID.nearest_location,
-    ERA5_GRID.parse_points,
-    ERA5_GRID.narrowest_arc,
-)

@@ -105,9 +105,7 @@ class AskedPlace:
     @property
     def is_moved(self) -> bool:
         """True if a cell further away was chosen, because the nearest one is mostly water."""
-        from era5_pipeline.model.grid import nearest_location  # noqa: PLC0415  # imports numpy
-
-        return self.cell.location != nearest_location(self.latitude, self.longitude)
+        return self.cell.location != self.cell.location.grid.nearest_location(self.latitude, self.longitude)
 
     @property
     def description(self) -> str:
@@ -116,12 +114,13 @@ class AskedPlace:
         where = self.cell.location
         point = f"location_id {where.location_id}, latitude {where.latitude:g}, longitude {where.longitude:g}"
         nearest = "nearest land" if self.is_moved else "nearest"
+        land = "" if self.cell.land_words is None else f", {self.cell.land_words}"
         if self.place is not None:
             beside = ", the nearest land" if self.is_moved else ""
-            return f"{self.name} ({asked}): {point}{beside}, {self.cell.land_words}"
+            return f"{self.name} ({asked}): {point}{beside}{land}"
         if not self.is_on_grid:
             point += f" ({nearest} to {asked})"
-        return point if self.cell.land_share == 1.0 else f"{point}, {self.cell.land_words}"
+        return point if self.cell.land_share == 1.0 else point + land
 
     def as_json(self) -> dict[str, object]:
         """The place and its cell as a JSON object; `place` is null for bare coordinates."""
@@ -262,7 +261,7 @@ def _countries() -> list[tuple[str, str, str]]:
 
 # A city wins a shared name if it is this many times as populous as each of the others.
 DOMINANCE = 5
-# Namesakes in one country closer than this, one grid cell, are districts or duplicates.
+# Namesakes in one country closer than this are districts or duplicates.
 _SAME_PLACE_DEGREES = 0.25
 _LONGEST_NAME = 100
 _SHOWN_CANDIDATES = 10

@@ -14,7 +14,7 @@ import numpy as np
 from era5_pipeline.model.cells import CellChoice, cell_of
 from era5_pipeline.model.derived_variables import find_column, find_columns
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import Area
+from era5_pipeline.model.grid import ERA5_GRID, Area, Grid
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.places import AskedPlace, find_place
 from era5_pipeline.model.times import parse_instant, parse_time_range
@@ -68,9 +68,10 @@ def asked_place(
     latitude: float | None,
     longitude: float | None,
     cell: CellChoice = "nearest",
+    grid: Grid = ERA5_GRID,
 ) -> AskedPlace:
     """The place for a name or coordinates, with its grid cell."""
-    found = find_asked_place(wording, place, latitude, longitude, cell)
+    found = find_asked_place(wording, place, latitude, longitude, cell, grid)
     if found is None:
         raise UsageError("no place is given", remedy=f"Give {wording.give_place}.")
     return found
@@ -82,6 +83,7 @@ def find_asked_place(
     latitude: float | None,
     longitude: float | None,
     cell: CellChoice = "nearest",
+    grid: Grid = ERA5_GRID,
 ) -> AskedPlace | None:
     """The place for a name or coordinates, with its grid cell; None if neither is given."""
     if cell not in ("nearest", "land"):
@@ -96,7 +98,7 @@ def find_asked_place(
             )
         if not isinstance(place, str):
             raise UsageError(f"a place must be text, not {type(place).__name__}", remedy=f"Give {wording.give_place}.")
-        return place_with_cell(find_place(place), cell)
+        return place_with_cell(find_place(place), cell, grid)
     if latitude is None and longitude is None:
         return None
     if latitude is None or longitude is None:
@@ -104,7 +106,7 @@ def find_asked_place(
         raise UsageError(f"{missing} is missing", remedy=f"Give {wording.give_place}.")
     north = _degrees(wording.latitude, latitude, wording)
     east = _degrees(wording.longitude, longitude, wording)
-    return AskedPlace(None, north, east, cell_of(north, east, cell))
+    return AskedPlace(None, north, east, cell_of(north, east, cell, grid))
 
 
 def _degrees(name: str, value: object, wording: Wording) -> float:
@@ -113,9 +115,9 @@ def _degrees(name: str, value: object, wording: Wording) -> float:
     return float(value)
 
 
-def place_with_cell(place: Place, cell: CellChoice = "nearest") -> AskedPlace:
+def place_with_cell(place: Place, cell: CellChoice = "nearest", grid: Grid = ERA5_GRID) -> AskedPlace:
     """The city with its grid cell."""
-    return AskedPlace(place, place.latitude, place.longitude, cell_of(place.latitude, place.longitude, cell))
+    return AskedPlace(place, place.latitude, place.longitude, cell_of(place.latitude, place.longitude, cell, grid))
 
 
 def find_place_or_area(
@@ -125,9 +127,11 @@ def find_place_or_area(
     longitude: float | None,
     cell: CellChoice,
     area: AskedArea | None,
+    grid: Grid = ERA5_GRID,
 ) -> AskedPlace | Area | None:
     """The place or the rectangle; None if neither is given."""
-    asked, rectangle = find_asked_place(wording, place, latitude, longitude, cell), asked_area(area)
+    asked = find_asked_place(wording, place, latitude, longitude, cell, grid)
+    rectangle = asked_area(area, grid)
     if asked is not None and rectangle is not None:
         raise UsageError(f"a place and {wording.area} cannot be combined", remedy="Give only one of them.")
     return asked or rectangle
@@ -140,9 +144,10 @@ def asked_place_or_area(
     longitude: float | None,
     cell: CellChoice,
     area: AskedArea | None,
+    grid: Grid = ERA5_GRID,
 ) -> AskedPlace | Area:
     """The place or the rectangle."""
-    found = find_place_or_area(wording, place, latitude, longitude, cell, area)
+    found = find_place_or_area(wording, place, latitude, longitude, cell, area, grid)
     if found is None:
         raise UsageError("no place is given", remedy=f"Give {wording.give_place}, or {wording.give_area}.")
     return found
@@ -200,16 +205,16 @@ def time_text(time: AskedTime | None) -> str | None:
     )
 
 
-def asked_area(area: AskedArea | None) -> Area | None:
+def asked_area(area: AskedArea | None, grid: Grid = ERA5_GRID) -> Area | None:
     """The rectangle of degrees; None: not given."""
     if area is None or isinstance(area, Area):
         return area
     if isinstance(area, str):
-        return Area.parse(area)
+        return Area.parse(area, grid)
     try:
         numbers = tuple(float(number) for number in area)
     except (TypeError, ValueError):
         numbers = ()
     if len(numbers) != _NUMBERS_OF_AREA or not all(map(isfinite, numbers)):
         raise UsageError(f"{area!r} is not an area", remedy=_AREA)
-    return Area(*numbers)
+    return Area(*numbers, grid=grid)

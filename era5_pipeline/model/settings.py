@@ -19,8 +19,9 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from era5_pipeline.model import source_kinds
+from era5_pipeline.model.dataset import DATASETS, ERA5, Dataset, dataset_named
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import ERA5_GRID, Area, Location, parse_points, points_text
+from era5_pipeline.model.grid import Area, Location, points_text
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.variables import ALL_NAME, Variable, VariableChoice, choose_variables
 
@@ -37,11 +38,18 @@ _PREFIX = "ERA5_"
 _ENV_FILE = ".env"
 # Similarity from which a name counts as misspelt: it includes ERA5_AERA and ERA5_SOURC, but not a user's own ERA5_DATA
 # or ERA5_URL.
-_SIMILARITY = 0.85
+_SIMILARITY = 0.86
 
 
 def _absolute(path: Path) -> Path:
     return path.expanduser().absolute()
+
+
+def _known_dataset(name: str) -> str:
+    try:
+        return dataset_named(name).name
+    except UsageError:
+        raise PydanticCustomError("dataset", "Input should be {names}", {"names": " or ".join(DATASETS)}) from None
 
 
 def _known_source(name: str) -> str:
@@ -136,6 +144,9 @@ class Settings(BaseSettings):
     files_dir: str | None = Field(
         default=None,
         description=f"Folder or s3://bucket/prefix of ERA5 files; several separated by {os.pathsep!r}",
+    )
+    dataset: Annotated[str, AfterValidator(_known_dataset)] = Field(
+        default=ERA5.name, description=f"Data set: {' or '.join(DATASETS)}"
     )
     variables: str | None = Field(
         default=None,
@@ -270,7 +281,7 @@ class Settings(BaseSettings):
         update: dict[str, Any] = {"source": name}
         if source_kinds.SOURCE_KINDS[name].is_series and self.wanted_area is not None and len(self.source_names) > 1:
             ids = LocationSet.of_area(self.wanted_area).ids().tolist()
-            update |= {"area": "global", "point": points_text(map(ERA5_GRID.location, ids))}
+            update |= {"area": "global", "point": points_text(map(self.wanted_dataset.grid.location, ids))}
         return self.model_copy(update=update)
 
     @property
@@ -303,6 +314,11 @@ class Settings(BaseSettings):
         return _folder_or_address(self.lake)
 
     @property
+    def wanted_dataset(self) -> Dataset:
+        """The data set to load and read."""
+        return dataset_named(self.dataset)
+
+    @property
     def wanted_variables(self) -> tuple[Variable, ...] | None:
         """The variables to load, in table order; None means the default ones that the source has."""
         choice = self.variable_choice
@@ -325,20 +341,20 @@ class Settings(BaseSettings):
     @property
     def wanted_area(self) -> Area | None:
         """The requested area; None means everything the source has."""
-        return Area.parse(self.area) if self.area else None
+        return Area.parse(self.area, self.wanted_dataset.grid) if self.area else None
 
     @property
     def wanted_points(self) -> tuple[Location, ...]:
         """The grid points to request; empty for sources that are not asked for points."""
         if not source_kinds.source_kind(self.source_name).is_series:
             return ()
-        points = parse_points(self.point or "")
+        points = self.wanted_dataset.grid.parse_points(self.point or "")
         if not points:
             raise UsageError(
                 f"the source {self.source_name} needs a point",
                 remedy="Give --place NAME, or --lat and --lon; or set ERA5_POINT=LAT/LON, for example -6.25/106.75.",
             )
-        if self.wanted_area not in (None, Area.parse("global")):
+        if self.wanted_area not in (None, Area.parse("global", self.wanted_dataset.grid)):
             raise UsageError(
                 f"the source {self.source_name} takes points, but an area is given too ({self.area})",
                 remedy="Leave out the area (--area, ERA5_AREA); or load it from another source: --source cds.",
@@ -349,7 +365,7 @@ class Settings(BaseSettings):
     def wanted_locations(self) -> LocationSet | None:
         """The locations of the requested area or points; None means everything the source has."""
         if points := self.wanted_points:
-            return LocationSet.of_ids([point.location_id for point in points])
+            return LocationSet.of_ids([point.location_id for point in points], points[0].grid)
         area = self.wanted_area
         return None if area is None else LocationSet.of_area(area)
 

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from era5_pipeline.model import grid
+from era5_pipeline.model.dataset import DATASETS
+from era5_pipeline.model.grid import ERA5_GRID, TOLERANCE_DEGREES, Shift
 from era5_pipeline.model.months import FIRST_YEAR, Month
 from era5_pipeline.model.times import as_datetime64, from_datetime64, hour_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import xarray as xr
+
+    from era5_pipeline.model.grid import Grid
 
 ProblemKind = Literal["unreadable", "grid", "units", "dimensions", "time", "aggregate", "packing", "nothing", "library"]
 
@@ -28,6 +31,8 @@ FIRST_HOUR = hour_of(Month(FIRST_YEAR, 1).start)
 _TIME_NAMES = ("valid_time", "time")
 _CALENDARS = ("standard", "gregorian", "proleptic_gregorian")
 _GRID_TYPE = "regular_ll"
+# Those that files are recognised to be on.
+GRIDS = tuple(dataset.grid for dataset in DATASETS.values())
 _LATITUDE = ("degrees_north", "degree_north", "degrees_n", "latitude")
 _LONGITUDE = ("degrees_east", "degree_east", "degrees_e", "longitude")
 
@@ -37,8 +42,8 @@ GET_HOURS = (
     "(era5 load --source cds does), or move the file out of the folder."
 )
 _ON_GRID = (
-    "Request reanalysis-era5-single-levels from the Climate Data Store with area borders on multiples of 0.25 degrees "
-    "(ERA5-Land and regridded files do not fit this table)."
+    "Request reanalysis-era5-single-levels from the Climate Data Store with area borders on multiples of "
+    f"{ERA5_GRID.step_degrees:g} degrees (ERA5-Land and regridded files do not fit this table)."
 )
 _NO_NEAREST = "--off-grid nearest does not apply"
 
@@ -56,7 +61,7 @@ class ProblemError(Exception):
     text: str
     remedy: str
     area: str | None = None
-    shift: grid.Shift | None = None
+    shift: Shift | None = None
     is_of_origin: bool = field(default=False, kw_only=True)
 
 
@@ -147,8 +152,8 @@ def hours_along(array: xr.DataArray) -> npt.NDArray[np.int64]:
     return numbers
 
 
-def horizontal_indices(latitude: xr.DataArray, longitude: xr.DataArray, *, is_era5: bool) -> GridIndices:
-    """The grid indices of both axes in degrees; of points between the grid's, the nearest, if that is unambiguous.
+def horizontal_indices(latitude: xr.DataArray, longitude: xr.DataArray, grid: Grid, *, is_era5: bool) -> GridIndices:
+    """The grid's indices of both axes in degrees; of points between the grid's, the nearest, if that is unambiguous.
 
     `is_era5`: the file says so. A single point off the grid that does not may be of ERA5-Land.
     """
@@ -157,15 +162,18 @@ def horizontal_indices(latitude: xr.DataArray, longitude: xr.DataArray, *, is_er
     try:
         indices = GridIndices(grid.latitude_indices(north), grid.longitude_indices(east))
     except ValueError as error:
-        text = f"is on a grid of 0.1 degrees, ERA5-Land's: {error}" if _is_on_grid_of_land(north, east) else str(error)
+        other = next((one for one in GRIDS if one != grid and _is_on(one, north, east)), None)
+        text = str(error)
+        if other is not None:
+            text = f"is on a grid of {other.step_degrees:g} degrees, {other.name}'s: {error}"
     else:
         # Some global files repeat the first meridian at the end (0 and 360), which `flat.tiles` compares.
         for degrees, what in zip((north, east), axes, strict=True):
-            if np.unique(np.rint(degrees / grid.STEP_DEGREES)).size != degrees.size:
+            if np.unique(np.rint(degrees / grid.step_degrees)).size != degrees.size:
                 raise ProblemError("grid", f"a {what} occurs more than once", AGAIN)
         return indices
     try:
-        area = str(grid.ERA5_GRID.area_around(north, east))
+        area = str(grid.area_around(north, east))
     except ValueError:  # no degrees
         raise ProblemError("grid", text, _ON_GRID) from None
     try:
@@ -175,17 +183,18 @@ def horizontal_indices(latitude: xr.DataArray, longitude: xr.DataArray, *, is_er
     if not is_era5 and north.size == east.size == 1:
         why = "its only point may be of ERA5-Land, and it does not say"
         raise ProblemError("grid", text, f"{why}: {_NO_NEAREST}", area)
-    shift = grid.Shift(to_north, to_east)
+    shift = Shift(to_north, to_east)
     degrees_off = max(abs(shift.north), abs(shift.east))
     remedy = f"take each value to its nearest point, {degrees_off:g} degrees off: --off-grid nearest"
     return GridIndices(rows, columns, ProblemError("grid", text, remedy, area, shift))
 
 
-def _is_on_grid_of_land(*axes: npt.NDArray[np.float64]) -> bool:
-    """Return True if the degrees along the axes are multiples of 0.1, one after another: several along one at least."""
-    tenths = [degrees * 10.0 for degrees in axes]
-    are_multiples = all((np.abs(values - np.rint(values)) < 10.0 * grid.TOLERANCE_DEGREES).all() for values in tenths)
-    steps = np.concatenate([np.abs(np.diff(np.rint(values))) for values in tenths])
+def _is_on(grid: Grid, *axes: npt.NDArray[np.float64]) -> bool:
+    """Return True if the degrees along the axes are the grid's, one after another: several along one at least."""
+    step = grid.step_degrees
+    in_steps = [degrees / step for degrees in axes]
+    are_multiples = all((np.abs(values - np.rint(values)) * step < TOLERANCE_DEGREES).all() for values in in_steps)
+    steps = np.concatenate([np.abs(np.diff(np.rint(values))) for values in in_steps])
     return are_multiples and steps.size > 0 and bool((steps == 1.0).all())
 
 

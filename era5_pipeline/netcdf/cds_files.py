@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Self
 import netCDF4
 import numpy as np
 
-from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES, latitudes_of, longitudes_of
 from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY
 from era5_pipeline.model.times import SECONDS_PER_HOUR
 from era5_pipeline.model.variables import BY_COLUMN
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from era5_pipeline.model.grid import Area, Location
+    from era5_pipeline.model.grid import Area, Grid, Location
     from era5_pipeline.model.variables import StepType, Variable
 
     Float64 = npt.NDArray[np.float64]
@@ -91,10 +90,11 @@ _ECCODES_NAMES = {
 
 @dataclass(frozen=True)
 class Axes:
-    """The grid points of a file, degrees: `latitudes` north to south, `longitudes` west to east."""
+    """The points of the grid in a file, degrees: `latitudes` north to south, `longitudes` west to east."""
 
     latitudes: Float64
     longitudes: Float64
+    grid: Grid
 
     @classmethod
     def of(cls, area: Area) -> Self:
@@ -103,14 +103,15 @@ class Axes:
         Longitudes increase from the western border (170 to 190 across the antimeridian); if that would exceed 360,
         they are given in -180 to 180. The full circle is 0 to 359.75.
         """
-        latitudes = np.asarray(latitudes_of(area.latitude_indices()[::-1]), dtype=np.float64)
-        degrees = np.asarray(longitudes_of(area.longitude_indices()), dtype=np.float64)
-        if degrees.size == N_LONGITUDES:
-            return cls(latitudes, np.arange(N_LONGITUDES, dtype=np.float64) * STEP_DEGREES)
+        grid, step = area.grid, area.grid.step_degrees
+        latitudes = np.asarray(grid.latitudes_of(area.latitude_indices()[::-1]), dtype=np.float64)
+        degrees = np.asarray(grid.longitudes_of(area.longitude_indices()), dtype=np.float64)
+        if degrees.size == grid.columns:
+            return cls(latitudes, np.arange(grid.columns, dtype=np.float64) * step, grid)
         # Half a step of tolerance, so that rounding at the border cannot move its grid point by 360 degrees.
-        eastward = np.sort((degrees - area.west + STEP_DEGREES / 2) % 360.0) - STEP_DEGREES / 2
-        longitudes = np.rint((area.west + eastward) / STEP_DEGREES) * STEP_DEGREES
-        return cls(latitudes, longitudes if longitudes[-1] <= 360.0 else np.sort(degrees))
+        eastward = np.sort((degrees - area.west + step / 2) % 360.0) - step / 2
+        longitudes = np.rint((area.west + eastward) / step) * step
+        return cls(latitudes, longitudes if longitudes[-1] <= 360.0 else np.sort(degrees), grid)
 
 
 @dataclass(frozen=True)
@@ -219,9 +220,9 @@ def _variable_attributes(variable: Variable, axes: Axes) -> dict[str, str | floa
         "GRIB_cfName": cf_name,
         "GRIB_cfVarName": variable.short_name,
         "GRIB_gridDefinitionDescription": "Latitude/Longitude Grid",
-        "GRIB_iDirectionIncrementInDegrees": STEP_DEGREES,
+        "GRIB_iDirectionIncrementInDegrees": axes.grid.step_degrees,
         "GRIB_iScansNegatively": np.int64(0),
-        "GRIB_jDirectionIncrementInDegrees": STEP_DEGREES,
+        "GRIB_jDirectionIncrementInDegrees": axes.grid.step_degrees,
         "GRIB_jPointsAreConsecutive": np.int64(0),
         "GRIB_jScansPositively": np.int64(0),
         "GRIB_latitudeOfFirstGridPointInDegrees": float(axes.latitudes[0]),

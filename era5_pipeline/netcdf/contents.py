@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from era5_pipeline.model.grid import Shift  # noqa: TC001  # pydantic reads a kept `Problem`
+from era5_pipeline.model.grid import ERA5_GRID, Grid, Shift  # pydantic reads a kept `Problem`
 from era5_pipeline.model.times import as_datetime64, from_datetime64, hour_of, hours_of_month
 from era5_pipeline.model.variables import (
     BY_LONG_NAME,
@@ -195,20 +195,20 @@ def open_netcdf(file: NetcdfFile) -> xr.Dataset:
     return xr.open_dataset(file.path, engine="netcdf4", decode_timedelta=False, cache=False)
 
 
-def inspect(file: NetcdfFile) -> Contents:
+def inspect(file: NetcdfFile, grid: Grid = ERA5_GRID) -> Contents:
     """Find our variables in a netCDF file. An unusable file never raises, but gives a `Problem`."""
     with warnings.catch_warnings():
         # xarray's, of what it cannot decode: what matters is a problem.
         warnings.simplefilter("ignore", RuntimeWarning)
-        return _inspect(file)
+        return _inspect(file, grid)
 
 
-def _inspect(file: NetcdfFile) -> Contents:
+def _inspect(file: NetcdfFile, grid: Grid) -> Contents:
     try:
         required, size = refusals.required_bytes(file.path), file.path.stat().st_size
         if required is not None and size < required:
             raise ValueError(f"{size} of {required} bytes")  # noqa: TRY301  # a damaged file, as the library says of others
-        unwritten = refusals.require_own_data(file.path, is_hdf5=is_hdf5(file.path))
+        unwritten = refusals.require_own_data(file.path, grid, is_hdf5=is_hdf5(file.path))
         dataset = open_netcdf(file)
     except refusals.ForeignDataError as error:
         return Contents(fields=(), problems=(Problem(file.shown, "unreadable", str(error), _GET_WHOLE),))
@@ -228,6 +228,7 @@ def _inspect(file: NetcdfFile) -> Contents:
             file.shown,
             refusals.aggregates_stated_by(held.attrs),
             unwritten,
+            grid=grid,
             is_era5=refusals.states_era5(held.attrs, Path(file.shown).name),
         ).contents
 
@@ -247,6 +248,7 @@ def describe_fields(
     stated: tuple[Aggregate, ...] = (),
     unwritten: frozenset[str] = frozenset(),
     *,
+    grid: Grid,
     is_era5: bool = False,
 ) -> Described:
     """Describe our variables of a file, by their axes and attributes, and say which cannot be used.
@@ -260,7 +262,7 @@ def describe_fields(
         name = array.name
         try:
             _require_written(array, unwritten)
-            fields, problem = _fields_of(array, variable, stated, is_era5=is_era5)
+            fields, problem = _fields_of(array, variable, stated, grid, is_era5=is_era5)
             found.append((array, fields))
             if problem is not None:
                 problems.append(_problem(shown, array, variable, problem))
@@ -287,7 +289,7 @@ def _problem(shown: str, array: xr.DataArray, variable: Variable, error: axes.Pr
 
 
 def _merged(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """Merge equal problems: a grid off 0.25 degrees is one problem, not one per variable."""
+    """Merge equal problems: points off the grid are one problem, not one per variable."""
     columns: dict[Problem, list[str]] = {}
     for problem in problems:
         columns.setdefault(replace(problem, columns=()), []).extend(problem.columns)
@@ -368,7 +370,7 @@ def _months_if_known(array: xr.DataArray) -> tuple[str, ...]:
 
 
 def _fields_of(
-    array: xr.DataArray, variable: Variable, stated: tuple[Aggregate, ...], *, is_era5: bool
+    array: xr.DataArray, variable: Variable, stated: tuple[Aggregate, ...], grid: Grid, *, is_era5: bool
 ) -> tuple[tuple[Field, ...], axes.ProblemError | None]:
     """The fields of one variable: one, or one for each version of an expver dimension.
 
@@ -378,12 +380,12 @@ def _fields_of(
     _require_units(array, variable)
     latitude, longitude = axes.horizontal_axis(array, "latitude"), axes.horizontal_axis(array, "longitude")
     # Before checking times: those of means may be off the hour, a symptom that hides the cause.
-    doubt = refusals.contradiction(array, variable, stated, latitude, longitude)
+    doubt = refusals.contradiction(array, variable, stated, latitude, longitude, grid)
     origin: Origin = "stated" if is_era5 or refusals.variable_states_era5(array.attrs) else "not stated"
     if doubt is None:
-        return _fields_on(array, variable, latitude, longitude, origin)
+        return _fields_on(array, variable, latitude, longitude, grid, origin)
     with suppress(axes.ProblemError):
-        fields, off_grid = _fields_on(array, variable, latitude, longitude, "trusted")
+        fields, off_grid = _fields_on(array, variable, latitude, longitude, grid, "trusted")
         if off_grid is None:
             return fields, doubt
     # Something else is wrong with it, too: the user's word would not help.
@@ -391,13 +393,18 @@ def _fields_of(
 
 
 def _fields_on(
-    array: xr.DataArray, variable: Variable, latitude: xr.DataArray, longitude: xr.DataArray, origin: Origin
+    array: xr.DataArray,
+    variable: Variable,
+    latitude: xr.DataArray,
+    longitude: xr.DataArray,
+    grid: Grid,
+    origin: Origin,
 ) -> tuple[tuple[Field, ...], axes.ProblemError | None]:
     """The fields of one variable on these axes, and their problem if they are shifted."""
     hours = axes.hours_along(array)
     dimensions = (_dimension(axes.time_axis(array)), _dimension(latitude), _dimension(longitude))
     _require_single_level(array, {*axes.time_axis(array).dims, *latitude.dims, *longitude.dims, _EXPVER})
-    indices = axes.horizontal_indices(latitude, longitude, is_era5=refusals.is_stated_era5(array.attrs))
+    indices = axes.horizontal_indices(latitude, longitude, grid, is_era5=refusals.is_stated_era5(array.attrs))
     field = Field(
         column=variable.column,
         name=str(array.name),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dask.array as da
@@ -12,13 +13,13 @@ import numpy as np
 import xarray as xr
 from dask.delayed import delayed
 
+from era5_pipeline.model.grid import ERA5_GRID, Grid
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.netcdf.contents import inspect
 from era5_pipeline.netcdf.decoding import Decoding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     import numpy.typing as npt
     from dask.delayed import Delayed
@@ -40,8 +41,12 @@ _FEW_VALUES = 250_000
 _CHUNK_CACHE_BYTES = 1 << 20
 
 
+# The file that contents come from, with its state.
+_FileKey = tuple[Path, str | None, int, int]
+
+
 class _KeptContents:
-    """Contents of files, by the file that they come from and its state, the last used at the end.
+    """Contents of files, by the grid and the file that they come from, the last used at the end.
 
     They take some 27 bytes an hour and 10 kB a file, so 320 MB at most: those of 16 files of every hour since 1940, or
     of a thousand months of a place, which a listing has just read when they are loaded.
@@ -51,16 +56,16 @@ class _KeptContents:
     _HOURS_OF_A_FILE = 400
 
     def __init__(self) -> None:
-        self._contents: dict[tuple[Path, str | None, int, int], Contents] = {}
+        self._contents: dict[tuple[Grid, _FileKey], Contents] = {}
         self._hours = 0
 
-    def pop(self, key: tuple[Path, str | None, int, int]) -> Contents | None:
+    def pop(self, key: tuple[Grid, _FileKey]) -> Contents | None:
         contents = self._contents.pop(key, None)
         if contents is not None:
             self._hours -= self._hours_of(contents)
         return contents
 
-    def add(self, key: tuple[Path, str | None, int, int], contents: Contents) -> None:
+    def add(self, key: tuple[Grid, _FileKey], contents: Contents) -> None:
         self._contents[key] = contents
         self._hours += self._hours_of(contents)
         while self._hours > self._MOST_HOURS and len(self._contents) > 1:
@@ -75,7 +80,7 @@ _kept = _KeptContents()
 _PASSING = ("unreadable", "library")
 
 
-def contents_of(file: NetcdfFile) -> Contents:
+def contents_of(file: NetcdfFile, grid: Grid = ERA5_GRID) -> Contents:
     """Find our variables in a file. An unusable file never raises, but gives a `Problem`.
 
     Contents are kept: months of a series or a year are loaded one after another, and all are in the same files; many
@@ -83,10 +88,10 @@ def contents_of(file: NetcdfFile) -> Contents:
     come from.
     """
     try:
-        key = _key_of(file)
+        key = (grid, _key_of(file))
     except OSError:
-        return _inspected(file)  # it says why
-    contents = _kept.pop(key) or _sharing_arrays(_inspected(file))
+        return _inspected(file, grid)  # it says why
+    contents = _kept.pop(key) or _sharing_arrays(_inspected(file, grid))
     if all(problem.kind not in _PASSING for problem in contents.problems):
         _kept.add(key, contents)
     return contents
@@ -94,23 +99,23 @@ def contents_of(file: NetcdfFile) -> Contents:
 
 # Values of files just written: of all at most, and of one, a month of six variables at a thousand places.
 _WRITTEN_BYTES, _WRITTEN_BYTES_OF_ONE = 256 << 20, 20 << 20
-_written: dict[tuple[Path, str | None, int, int], Mapping[str, Floats]] = {}
+_written: dict[_FileKey, Mapping[str, Floats]] = {}
 
 
-def keep_written(file: NetcdfFile, contents: Contents, values: Mapping[str, Floats]) -> None:
+def keep_written(file: NetcdfFile, contents: Contents, values: Mapping[str, Floats], grid: Grid = ERA5_GRID) -> None:
     """Keep what was written into a file, so that it need not be read if it is flattened soon, unchanged.
 
     `values` are those in the file, by column: float32 (hour, latitude, longitude). They are copied; many are not kept.
     """
     key = _key_of(file)
-    _kept.add(key, contents)
+    _kept.add((grid, key), contents)
     if sum(of.nbytes for of in values.values()) <= _WRITTEN_BYTES_OF_ONE:
         _written[key] = {column: np.array(of) for column, of in values.items()}
     while sum(of.nbytes for held in _written.values() for of in held.values()) > _WRITTEN_BYTES:
         del _written[next(iter(_written))]
 
 
-def _key_of(file: NetcdfFile) -> tuple[Path, str | None, int, int]:
+def _key_of(file: NetcdfFile) -> _FileKey:
     stat = file.source.stat()
     return file.source, file.member, stat.st_size, stat.st_mtime_ns
 
@@ -126,12 +131,12 @@ def _sharing_arrays(contents: Contents) -> Contents:
     return replace(contents, fields=fields)
 
 
-def _inspected(file: NetcdfFile) -> Contents:
+def _inspected(file: NetcdfFile, grid: Grid) -> Contents:
     if file.kind == "grib":
         from era5_pipeline.netcdf.grib import inspect_grib  # noqa: PLC0415  # most homes have no GRIB
 
-        return inspect_grib(file)
-    return inspect(file)
+        return inspect_grib(file, grid)
+    return inspect(file, grid)
 
 
 def open_reader(file: NetcdfFile, *, by_chunks: bool) -> Reader:

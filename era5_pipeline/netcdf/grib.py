@@ -30,6 +30,7 @@ import xarray as xr
 from dask.delayed import delayed
 
 from era5_pipeline.model.errors import UsageError, disk_errors
+from era5_pipeline.model.grid import ERA5_GRID, Grid
 from era5_pipeline.model.times import from_datetime64
 from era5_pipeline.model.variables import BY_COLUMN, BY_PARAM_ID
 from era5_pipeline.model.words import pip_install
@@ -410,7 +411,7 @@ class GribField(Field):
     grid: tuple[Any, ...] = ()
 
 
-def inspect_grib(file: NetcdfFile) -> Contents:
+def inspect_grib(file: NetcdfFile, grid: Grid = ERA5_GRID) -> Contents:
     """Find our variables in a GRIB file. An unusable file never raises, but gives a `Problem`."""
     try:
         index = index_of(file)
@@ -422,7 +423,7 @@ def inspect_grib(file: NetcdfFile) -> Contents:
         return Contents(fields=(), problems=(Problem(file.shown, "unreadable", text, AGAIN),))
     messages = {id(array): (places, group) for array, places, group in arrays}
     ours = [(array, BY_PARAM_ID[group.key("paramId")]) for array, _, group in arrays if _is_ours(group)]
-    described = describe_fields(ours, [array for array, *_ in arrays], file.shown)
+    described = describe_fields(ours, [array for array, *_ in arrays], file.shown, grid=grid)
     fields = []
     for array, of_array in described.by_array:
         places, group = messages[id(array)]

@@ -15,8 +15,8 @@ import netCDF4
 import numpy as np
 
 from era5_pipeline.model.dataset import ERA5
-from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, STEP_DEGREES, TOLERANCE_DEGREES
-from era5_pipeline.netcdf.axes import GET_HOURS, ProblemError
+from era5_pipeline.model.grid import TOLERANCE_DEGREES
+from era5_pipeline.netcdf.axes import GET_HOURS, GRIDS, ProblemError
 from era5_pipeline.netcdf.heaps import require_readable_heaps, require_texts_within
 from era5_pipeline.netcdf.signs import GRID_STEPS, named_in
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import h5py
     import xarray as xr
 
+    from era5_pipeline.model.grid import Grid
     from era5_pipeline.model.variables import Variable
 
 # --- Refuse files with external data, or that declare more than ERA5 can have, before any value is read ---
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 MOST_HOURS = 160 * 366 * 24
 # Most versions in one file: final, preliminary, and experiments.
 MOST_VERSIONS = 10
-# HDF5 reads whole chunks; the largest possible in ERA5 is a global month in float32 (3.1 GB).
-_LARGEST_CHUNK_BYTES = 744 * N_LATITUDES * N_LONGITUDES * 4
+# HDF5 reads whole chunks; the largest possible is a global month in float32 (of ERA5, 3.1 GB).
+_LARGEST_CHUNK_BYTES_A_PLACE = 744 * 4
 # HDF5's own overhead is far less; smaller files need no check.
 _OTHER_BYTES = 64 << 20
 # A smaller share on disk means holes: compressing file systems reach a tenth, not a thousandth.
@@ -52,7 +53,7 @@ class ForeignDataError(Exception):
     """The file's values are not in the file, or cannot be; the text follows `<file>: `."""
 
 
-def require_own_data(path: Path, *, is_hdf5: bool) -> frozenset[str]:
+def require_own_data(path: Path, grid: Grid, *, is_hdf5: bool) -> frozenset[str]:
     """Check that all values are in the file itself, and not more than ERA5 can have (`ForeignDataError`).
 
     Returns the names of variables whose values are declared but were never written.
@@ -70,23 +71,23 @@ def require_own_data(path: Path, *, is_hdf5: bool) -> frozenset[str]:
                 raise ForeignDataError(
                     f"declares {variable.size:,} values of {name}, where ERA5 has at most {MOST_HOURS:,}"
                 )
-            held += _bytes_of(variable)
+            held += _bytes_of(variable, _LARGEST_CHUNK_BYTES_A_PLACE * grid.locations)
     if stat.st_size > 2 * held + _OTHER_BYTES:
         raise ForeignDataError(f"has {stat.st_size:,} bytes, and its variables take {held:,}")
     return unwritten
 
 
-def _bytes_of(variable: netCDF4.Variable[Any]) -> int:
-    """The maximum bytes of the variable, with whole chunks."""
+def _bytes_of(variable: netCDF4.Variable[Any], largest_chunk: int) -> int:
+    """The maximum bytes of the variable, with whole chunks, which must not have more than `largest_chunk`."""
     width = 64 if variable.dtype is str else variable.dtype.itemsize
     chunks = variable.chunking()
     if not isinstance(chunks, list):
         return int(variable.size) * width
     chunk = prod(chunks) * width
-    if chunk > _LARGEST_CHUNK_BYTES:
+    if chunk > largest_chunk:
         raise ForeignDataError(
             f"keeps {variable.name} in chunks of {chunk:,} bytes, which are read whole; at most "
-            f"{_LARGEST_CHUNK_BYTES:,} can be (rewrite it with smaller ones: nccopy -c)"
+            f"{largest_chunk:,} can be (rewrite it with smaller ones: nccopy -c)"
         )
     return chunk * prod(ceil(size / part) for size, part in zip(variable.shape, chunks, strict=True))
 
@@ -304,7 +305,6 @@ _REGRIDDED_TITLE = re.compile(r"\bregridded\b", re.IGNORECASE)
 # Programs of those who serve ERA5, by which a file is known as theirs: the Climate Data Store's until 2024, NCI's and
 # NCAR's.
 _STORE_PROGRAMS = re.compile(r"/opt/ecmwf/|adaptor\.mars|era5_replication_tools|CISL RDA: Conversion from ECMWF GRIB")
-_LAND_STEP_DEGREES = 0.1
 # Whole words only: a part of a path says nothing about the processing.
 _DAILY = re.compile(
     r"(?<![\w/-])((daily|monthly)_(?:reduce|mean|median|max[a-z]*|min[a-z]*|sum|std[a-z]*))(?![\w/-]|\.\w)"
@@ -441,6 +441,7 @@ def contradiction(
     stated: tuple[Aggregate, ...],
     latitude: xr.DataArray,
     longitude: xr.DataArray,
+    grid: Grid,
 ) -> ProblemError | None:
     """The problem of a file that says that its values are not hourly values of ERA5 at grid points: what they are.
 
@@ -450,7 +451,7 @@ def contradiction(
     has_one["cell"] = all(has_one.values())
     # Anyone may convert ERA5 to edition 2, and its class stays.
     is_converted = array.attrs.get("GRIB_class") == _CLASS_OF_ERA5
-    all_found = (*_stated_by_variable(array, variable), *stated, *_other_type(array, variable))
+    all_found = (*_stated_by_variable(array, variable, grid), *stated, *_other_type(array, variable))
     # What it is says more than in which edition.
     for found in sorted((*all_found, *_other_edition(array.attrs)), key=lambda one: one.what == _EDITION_2):
         if is_converted and found.what == _EDITION_2:
@@ -459,13 +460,13 @@ def contradiction(
             name, of = f"{array.name} ", "grid points" if found.over in has_one else "hours"
             if found.over == "data set":
                 # Of all variables, so that they are one problem.
-                name, of = "", f"ERA5's single levels, {STEP_DEGREES:g} degrees apart"
+                name, of = "", f"ERA5's single levels, {grid.step_degrees:g} degrees apart"
             text = f"{name}holds {found.what} ({found.evidence}), not values of {of}"
             return ProblemError("aggregate", text, f"{GET_HOURS} {_TRUST}", is_of_origin=True)
     return None
 
 
-def _stated_by_variable(array: xr.DataArray, variable: Variable) -> Iterator[Aggregate]:
+def _stated_by_variable(array: xr.DataArray, variable: Variable, grid: Grid) -> Iterator[Aggregate]:
     attributes = array.attrs
     yield from _other_centre(attributes)
     if what := values_of_class(str(attributes.get("GRIB_class", "unknown"))):
@@ -482,7 +483,7 @@ def _stated_by_variable(array: xr.DataArray, variable: Variable) -> Iterator[Agg
         what = _LONG_MEANS.get(str(step_type), "other values")
         yield Aggregate(what, "time", f"{STEP_TYPE} {step_type}, of hours it is {variable.step_type}")
     yield from _in_cell_methods(str(attributes.get("cell_methods", "")), variable)
-    yield from _other_grids(attributes)
+    yield from _other_grids(attributes, grid)
 
 
 def is_long_mean(stream: object, step_type: object) -> bool:
@@ -524,17 +525,16 @@ def is_stated_era5(attributes: Mapping[str, Any]) -> bool:
     return any(name in attributes for name in GRID_STEPS) or attributes.get("GRIB_class") == "ea"
 
 
-def _other_grids(attributes: Mapping[str, Any]) -> Iterator[Aggregate]:
-    """A step between grid points that the file states and ERA5 does not have; some of such points are also ERA5's."""
+def _other_grids(attributes: Mapping[str, Any], grid: Grid) -> Iterator[Aggregate]:
+    """A step between grid points that the file states and the grid does not have; some such points are also its own."""
     for name in GRID_STEPS:
         try:
-            step = float(attributes.get(name, STEP_DEGREES))
+            step = float(attributes.get(name, grid.step_degrees))
         except (TypeError, ValueError):
             continue
-        if step > 0 and abs(step - STEP_DEGREES) > TOLERANCE_DEGREES:
-            is_land = abs(step - _LAND_STEP_DEGREES) <= TOLERANCE_DEGREES
-            what = "values of ERA5-Land" if is_land else "values of another grid"
-            yield Aggregate(what, "data set", f"{name} {step:g}")
+        if step > 0 and abs(step - grid.step_degrees) > TOLERANCE_DEGREES:
+            of = next((one.name for one in GRIDS if abs(step - one.step_degrees) <= TOLERANCE_DEGREES), "another grid")
+            yield Aggregate(f"values of {of}", "data set", f"{name} {step:g}")
 
 
 def _in_cell_methods(text: str, variable: Variable) -> Iterator[Aggregate]:

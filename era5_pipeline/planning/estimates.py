@@ -12,7 +12,6 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from era5_pipeline.model.grid import N_LOCATIONS
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.model.words import counted
 
@@ -201,7 +200,7 @@ def _download_bytes(load: Load, size: Size, raw: Figure) -> Figure:
     if not load.kind.downloads_globe:
         return raw
     stored = measured_rates().stored
-    value = _of_values(size, stored) * N_LOCATIONS / load.locations
+    value = _of_values(size, stored) * load.area.grid.locations / load.locations
     return Figure(value, f"as documented: whole hours of the globe, {_bytes_per_value(stored.instant)} at most")
 
 

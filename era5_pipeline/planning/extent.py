@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from era5_pipeline.model.grid import N_LOCATIONS, Area
+from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import FIRST_YEAR
 from era5_pipeline.model.source_kinds import source_kind
@@ -24,12 +24,13 @@ from era5_pipeline.sources.source import Request
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from era5_pipeline.model.grid import Grid
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings, SourceName
     from era5_pipeline.model.source_kinds import SourceKind
     from era5_pipeline.model.variables import Variable
 
-_GLOBE = Area.parse("global")
+_GLOBE = Area.parse("global", ERA5_GRID)
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Load:
     def of(cls, settings: Settings, months: Iterable[Month]) -> Load:
         """Return the load that `era5 load` would do for these months with these settings."""
         source, variables, area = settings.source_name, settings.wanted_variables, settings.wanted_area
-        kind, request = source_kind(source), Request.of(settings)
+        kind, request, grid = source_kind(source), Request.of(settings), settings.wanted_dataset.grid
         if kind.is_series:
             # Imports the client of the service, which other sources do not need.
             from era5_pipeline.sources.point import offered_variables  # noqa: PLC0415
@@ -84,6 +85,7 @@ class Load:
                 months=tuple(months),
                 source=source,
                 variables=offered_variables(request),
+                area=Area.parse("global", grid),
                 points=settings.wanted_locations,
                 series_hours=hour_of(datetime.now(tz=UTC)) - hour_of(datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)),
             )
@@ -94,7 +96,7 @@ class Load:
             months=tuple(months),
             source=source,
             variables=variables or DEFAULT_VARIABLES,
-            area=area or default_area(source),
+            area=area or default_area(source, grid),
             hours_at_most=settings.sample_hours if kind.is_generated else None,
             any_variables=kind.has_own_files and (variables is None or request.is_open),
             any_area=(kind.has_own_files or kind.is_chunked) and area is None,
@@ -120,7 +122,7 @@ class Load:
     @property
     def is_global(self) -> bool:
         """True if the area is the whole grid."""
-        return self.locations == N_LOCATIONS
+        return self.locations == self.area.grid.locations
 
     @property
     def is_open(self) -> bool:
@@ -182,9 +184,9 @@ class Load:
         return month.hours // 24 if self.kind.has_daily_files else len({v.file_step_type for v in self.variables})
 
 
-def default_area(source: SourceName) -> Area:
+def default_area(source: SourceName, grid: Grid) -> Area:
     """The area of a load whose settings name none."""
-    return Area.parse(source_kind(source).default_area)
+    return Area.parse(source_kind(source).default_area, grid)
 
 
 @cache

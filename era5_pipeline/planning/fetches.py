@@ -11,11 +11,12 @@ import os
 import re
 import sys
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from era5_pipeline.model.dataset import ERA5, Dataset
 from era5_pipeline.model.errors import NoDataError, ServerUnsuitableError
-from era5_pipeline.model.grid import location_of
+from era5_pipeline.model.grid import ERA5_GRID, Grid
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.words import counted
 from era5_pipeline.postgres.connect import open_warehouse
@@ -77,7 +78,7 @@ def require_loader(settings: Settings) -> None:
 
 def is_held(connection: psycopg.Connection[Any], location: Location) -> bool:
     """Return True if the table holds anything of the location, by the ledger or, without one, by its rows."""
-    if months_held(connection, LocationSet.of_ids([location.location_id])):
+    if months_held(connection, LocationSet.of_location(location)):
         return True
     try:
         return hours_held(connection, location.location_id) is not None
@@ -100,11 +101,12 @@ class PlaceFetch:
     failures: int = 0
     exit_code: int = 0
     failed_at: float = 0.0
+    grid: Grid = field(default=ERA5_GRID, repr=False)
 
     @property
     def location(self) -> Location:
         """The grid point."""
-        return location_of(self.location_id)
+        return self.grid.location(self.location_id)
 
     @property
     def next_try(self) -> float:
@@ -113,10 +115,11 @@ class PlaceFetch:
 
 
 class FetchFolder:
-    """The records and locks of fetches in a home."""
+    """The records and locks of fetches of a data set in a home."""
 
-    def __init__(self, home: Path) -> None:
-        self.path = home / "fetch"
+    def __init__(self, home: Path, dataset: Dataset = ERA5) -> None:
+        self.path = home / "fetch" if dataset == ERA5 else home / "fetch" / dataset.name
+        self._grid = dataset.grid
 
     def lock_of(self, location: Location) -> Path:
         """The file that is locked while the location is loaded."""
@@ -133,7 +136,8 @@ class FetchFolder:
 
     def write(self, fetch: PlaceFetch) -> None:
         """Write the record of a place."""
-        write_json(self._record_of(fetch.location_id), asdict(fetch))
+        record = {name: value for name, value in asdict(fetch).items() if name != "grid"}
+        write_json(self._record_of(fetch.location_id), record)
 
     def end(self, fetch: PlaceFetch, exit_code: int) -> PlaceFetch | None:
         """Record that the load has ended; return the record of a failure that is tried again, else None."""
@@ -152,9 +156,8 @@ class FetchFolder:
     def _record_of(self, location_id: int) -> Path:
         return self.path / f"{location_id}.json"
 
-    @staticmethod
-    def _read(path: Path) -> PlaceFetch | None:
+    def _read(self, path: Path) -> PlaceFetch | None:
         try:
-            return PlaceFetch(**read_json(path))
+            return PlaceFetch(**read_json(path), grid=self._grid)
         except TypeError:  # none, or of another version of this package: it is made again
             return None

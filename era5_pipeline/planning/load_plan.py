@@ -335,7 +335,8 @@ def _is_alike(load: Load, entry: LedgerEntry) -> bool:
 def _is_same_area(load: Load, entry: LedgerEntry) -> bool:
     if load.points is not None:
         return entry.location_ids == load.points
-    area = default_area(load.source) if entry.area is None else Area.parse(entry.area)
+    grid = load.area.grid
+    area = default_area(load.source, grid) if entry.area is None else Area.parse(entry.area, grid)
     return grid_indices(area) == grid_indices(load.area)
 
 

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.model.errors import Era5Error, UsageError
-from era5_pipeline.model.grid import ERA5_GRID, points_text
+from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.source_kinds import YOUNG_MONTHS, names_of, source_kind
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
@@ -202,7 +202,7 @@ def _same_request(settings: Settings, entry: LedgerEntry, name: str | None) -> d
     elif entry.area != wanted_area:
         overrides["area"] = entry.area or "global"
     if name is None and source_kind(entry.source).is_series:
-        overrides["point"] = points_text(map(ERA5_GRID.location, entry.location_ids.ids().tolist()))
+        overrides["point"] = points_text(map(entry.location_ids.grid.location, entry.location_ids.ids().tolist()))
     held = list(entry.column_names)
     wanted = [variable.column for variable in settings.wanted_variables or DEFAULT_VARIABLES]
     if held != wanted:

@@ -115,7 +115,7 @@ def read_box_contents(
     asked = LocationSet.of_area(area) if area else held_anywhere
     there = asked & held_anywhere
     if area and not there:
-        raise no_location(area, held_anywhere.ids())
+        raise no_location(area, held_anywhere)
     months = months_held(connection, there)
     span = span_held(connection, there)
     if span and (apart := span.apart_between(start, end)):
@@ -190,7 +190,7 @@ def read_field(
     if not rows.size:
         when = f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         raise no_rows(connection, time, time + timedelta(hours=1), area, when, "that hour")
-    return hour_field(time, variable, rows["location_id"], rows["value"])
+    return hour_field(time, variable, rows["location_id"], rows["value"], (area or EVERYWHERE).grid)
 
 
 # The most values that one statement reads (the server takes 16 bytes for each: 64 MB), alone and with a second session.

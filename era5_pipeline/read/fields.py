@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from era5_pipeline.model import grid
 from era5_pipeline.model.location_set import GridWindow, LocationSet
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from era5_pipeline.model.grid import Grid
     from era5_pipeline.model.variables import Variable
 
     FloatArray = npt.NDArray[np.float32]
@@ -39,20 +39,20 @@ class Field:
     def latitudes(self) -> FloatArray:
         """Degrees north in float32, (n,), ascending."""
         north = self.window.north_index
-        return grid.latitudes_of(np.arange(north - self.window.rows + 1, north + 1))
+        return self.window.grid.latitudes_of(np.arange(north - self.window.rows + 1, north + 1))
 
     @property
     def longitudes(self) -> FloatArray:
         """Degrees east in float32, (m,), ascending: continued past 180 across the antimeridian (180.25 is 179.75 W)."""
-        return grid.longitudes_of(self.window.west_index + np.arange(self.window.columns))
+        return self.window.grid.longitudes_of(self.window.west_index + np.arange(self.window.columns))
 
     @property
     def locations(self) -> LocationSet:
         """The locations that have a value."""
         rows, columns = np.nonzero(np.isfinite(self.values))
-        south = self.window.north_index - self.window.rows + 1
-        ids = grid.location_ids(rows + south, (columns + self.window.west_index) % grid.N_LONGITUDES)
-        return LocationSet.of_ids(ids)
+        south, grid = self.window.north_index - self.window.rows + 1, self.window.grid
+        ids = grid.location_ids(rows + south, (columns + self.window.west_index) % grid.columns)
+        return LocationSet.of_ids(ids, grid)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,17 +66,21 @@ class Series:
     values: Mapping[str, npt.NDArray[np.float32]]
 
 
-def hour_field(time: datetime, variable: Variable, location_ids: npt.NDArray[np.int32], values: FloatArray) -> Field:
+def hour_field(
+    time: datetime, variable: Variable, location_ids: npt.NDArray[np.int32], values: FloatArray, grid: Grid
+) -> Field:
     """Arrange values (k,) of an hour, in the table's unit, at locations (k,), in any order, k > 0."""
-    window, filled = placed(location_ids, values)
+    window, filled = placed(location_ids, values, grid)
     return Field(variable, window, filled, variable.unit, time.astimezone(UTC))
 
 
-def placed(location_ids: npt.NDArray[np.int32], values: npt.NDArray[np.floating]) -> tuple[GridWindow, FloatArray]:
-    """The smallest window around locations (k,), in any order, k > 0, and their values as those of a `Field`."""
-    rows, columns = np.divmod(location_ids - 1, grid.N_LONGITUDES)
+def placed(
+    location_ids: npt.NDArray[np.int32], values: npt.NDArray[np.floating], grid: Grid
+) -> tuple[GridWindow, FloatArray]:
+    """The smallest window around locations (k,) of a grid, in any order, k > 0; their values as those of a `Field`."""
+    rows, columns = np.divmod(location_ids - 1, grid.columns)
     south, north = int(rows.min()), int(rows.max())
     west, width = grid.narrowest_arc(columns)
     filled = np.full((north - south + 1, width), np.nan, dtype=np.float32)
-    filled[rows - south, (columns - west) % grid.N_LONGITUDES] = values
-    return GridWindow(north, west, *filled.shape), filled
+    filled[rows - south, (columns - west) % grid.columns] = values
+    return GridWindow(north, west, *filled.shape, grid=grid), filled

@@ -11,9 +11,9 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
-from era5_pipeline.model import grid
 from era5_pipeline.model.derived_variables import DERIVED, stored_columns
 from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.model.grid import ERA5_GRID, Area, Shift
 from era5_pipeline.model.location_set import GridWindow, LocationSet
 from era5_pipeline.model.months import Month, month_range, runs_of, spans
 from era5_pipeline.model.source_kinds import PRELIMINARY, Snapshot, named_store, source_kind, version_of
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 # The ledger is missing, or this user may not read it.
 NO_LEDGER = (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege)
-EVERYWHERE = grid.Area(90.0, -180.0, -90.0, 180.0)
+# Until statements read other tables, that of ERA5.
+EVERYWHERE = Area.parse("global", ERA5_GRID)
 # The most spans of months that a message names.
 _SHOWN_SPANS = 6
 # With fewer hours, a part of a month counts as single hours (such as one hour of the whole globe): it does not decide
@@ -80,7 +81,7 @@ class PartVersion:
     sources: tuple[str, ...]
     version: Version
     preliminary: frozenset[int]
-    interpolated: grid.Shift | None = None
+    interpolated: Shift | None = None
     origin: Origin | None = None
     others: Version = "final"
     snapshots: tuple[Snapshot, ...] = ()
@@ -141,7 +142,7 @@ def _part_version(
         tuple(dict.fromkeys(sources)),
         version,
         hours_in(run for column, of_column in runs.items() if names is None or column in names for run in of_column),
-        grid.Shift.from_json(interpolated),
+        Shift.from_json(interpolated),
         origin,
         others,
         tuple(dict.fromkeys(snapshot for snapshot in snapshots if snapshot is not None)),
@@ -223,9 +224,7 @@ def some_row(connection: psycopg.Connection[Any]) -> tuple[datetime, int]:
     return time.astimezone(UTC), location_id
 
 
-def locations_at(
-    connection: psycopg.Connection[Any], time: datetime, column: str, area: grid.Area
-) -> npt.NDArray[np.void]:
+def locations_at(connection: psycopg.Connection[Any], time: datetime, column: str, area: Area) -> npt.NDArray[np.void]:
     """`location_id` and `value`, (n,), of the rows at an hour (aware) within an area."""
     parameters = {"time": time, **GridWindow.of_area(area).parameters}
     query = sql.SQL(read_sql("snapshot")).format(column=value_of(column))

@@ -14,7 +14,6 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from era5_pipeline.model.errors import NoDataError
-from era5_pipeline.model.grid import location_of
 from era5_pipeline.read.fetch import fetch_packed, packed, since_1970, table_required
 from era5_pipeline.read.fields import Series
 from era5_pipeline.read.held import ledger_rows, require_columns
@@ -190,7 +189,7 @@ def read_series(
 
 def read_place_hours(
     connection: psycopg.Connection[Any],
-    location_id: int,
+    location: Location,
     columns: tuple[Variable, ...],
     start: datetime | None,
     end: datetime | None,
@@ -202,6 +201,6 @@ def read_place_hours(
     """
     import pandas as pd  # noqa: PLC0415  # takes half a second; plots and lists of hours do not need it
 
-    series = read_series(connection, location_of(location_id), columns, start, end)
+    series = read_series(connection, location, columns, start, end)
     index = pd.DatetimeIndex(series.times, tz="UTC", name="time")
     return pd.DataFrame(dict(series.values), index=index, copy=False)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from era5_pipeline.model import grid
 from era5_pipeline.model.derived_variables import holds, stored_columns
 from era5_pipeline.model.errors import NoDataError, NotLoadedError
+from era5_pipeline.model.grid import distances_km
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import FIRST_YEAR, Month, month_range, spans
 from era5_pipeline.model.times import as_datetime64, describe_hours, from_datetime64, hour_of, hours_of_month
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import psycopg
 
+    from era5_pipeline.model.grid import Area, Location
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.read.fields import Field, Series
 
@@ -277,28 +278,27 @@ def explain_missing_column(
     for variable in absent if nearest_to else ():
         elsewhere = places_held(connection, column=stored_columns([variable.column])[0])
         if elsewhere and nearest_to:
-            place, distance = nearest_place(elsewhere.ids(), *nearest_to)
+            place, distance = nearest_place(elsewhere, *nearest_to)
             instead += f"; the nearest place with {variable.column} is {point_name(place)}, {distance:,.0f} km away"
             break
     return Absence(instead, "Choose another time, column or place, or load the months with the variables you need.")
 
 
-def nearest_place(
-    location_ids: npt.NDArray[np.integer[Any]], latitude: float, longitude: float
-) -> tuple[grid.Location, float]:
-    """The location nearest to a point, and the great-circle distance in km; `location_ids` (n,), n > 0."""
-    rows, columns = np.divmod(location_ids - 1, grid.N_LONGITUDES)
-    distances = grid.distances_km(latitude, longitude, grid.latitudes_of(rows), grid.longitudes_of(columns))
+def nearest_place(places: LocationSet, latitude: float, longitude: float) -> tuple[Location, float]:
+    """The location nearest to a point, and the great-circle distance in km; there must be one."""
+    grid, ids = places.grid, places.ids()
+    rows, columns = np.divmod(ids - 1, grid.columns)
+    distances = distances_km(latitude, longitude, grid.latitudes_of(rows), grid.longitudes_of(columns))
     best = int(np.argmin(distances))
-    return grid.ERA5_GRID.location(int(location_ids[best])), float(distances[best])
+    return grid.location(int(ids[best])), float(distances[best])
 
 
-def point_name(place: grid.Location) -> str:
+def point_name(place: Location) -> str:
     """A location's degrees as text."""
     return f"latitude {place.latitude:g}, longitude {place.longitude:g}"
 
 
-def describe_absent(connection: psycopg.Connection[Any], found: Field, area: grid.Area | None = None) -> list[str]:
+def describe_absent(connection: psycopg.Connection[Any], found: Field, area: Area | None = None) -> list[str]:
     """Describe which locations of `area` have no value in the field of an hour; empty if all have one.
 
     Without an area, the locations are those held in that month by the ledger, or those with a row at that hour.
@@ -310,16 +310,15 @@ def describe_absent(connection: psycopg.Connection[Any], found: Field, area: gri
         raise only_null(connection, found.variable, {month}, area, f"at {found.time:%Y-%m-%d %H:%M} UTC")
     if found.variable.extent != "everywhere":
         return []  # undefined over land, or where there is no cloud, ice or the like: no gap
-    wanted = LocationSet() if area else places_held(connection, month)
+    wanted = LocationSet.of_area(area) if area else places_held(connection, month)
     kind = f"places that the table holds in {month}"
-    if not (area or wanted):
-        ids = locations_at(connection, found.time, "latitude", EVERYWHERE)["location_id"]
-        wanted, kind = LocationSet.of_ids(ids), "places of that hour"
+    if not wanted:
+        wanted, kind = _places_at(connection, found.time), "places of that hour"
     return describe_absent_locations(found.variable, found.locations, area, wanted, kind)
 
 
 def describe_absent_locations(
-    variable: Variable, drawn: LocationSet, area: grid.Area | None, wanted: LocationSet, kind: str
+    variable: Variable, drawn: LocationSet, area: Area | None, wanted: LocationSet, kind: str
 ) -> list[str]:
     """Describe which locations of the area (without one: of `wanted`) are not drawn."""
     if area:
@@ -336,7 +335,7 @@ def only_null(
     connection: psycopg.Connection[Any],
     variable: Variable,
     months: Collection[Month],
-    area: grid.Area | None,
+    area: Area | None,
     when: str,
 ) -> NoDataError:
     """The error for rows of these months that have no value; `when` ends a clause."""
@@ -346,7 +345,7 @@ def only_null(
     return NoDataError(f"{variable.column} is NULL everywhere {when}{why.instead}", remedy=why.remedy)
 
 
-def only_null_in(area: grid.Area, variable: Variable, when: str, kind: Literal["time", "month"]) -> NoDataError:
+def only_null_in(area: Area, variable: Variable, when: str, kind: Literal["time", "month"]) -> NoDataError:
     """The error for a box of hours without a value; `when` names its hours, `kind` what else could be asked for."""
     return NoDataError(
         f"{variable.column} is NULL everywhere {when} in {area}",
@@ -377,16 +376,16 @@ def no_rows(
     connection: psycopg.Connection[Any],
     start: datetime,
     end: datetime,
-    area: grid.Area | None,
+    area: Area | None,
     when: str,
     which: str,
 ) -> NoDataError:
     """The error for no row with `start <= time < end` (aware); `when` names that time, `which` the kind of row."""
     places = places_held(connection)
     months = months_held(connection, LocationSet.of_area(area) if area else None)
-    ids = places.ids() if places else locations_at(connection, start, "latitude", EVERYWHERE)["location_id"]
-    if area and ids.size and not months:
-        error = no_location(area, ids)
+    there = places or _places_at(connection, start)
+    if area and there and not months:
+        error = no_location(area, there)
         return NoDataError(f"{when}: {error.message}", remedy=error.remedy)
     if not places:
         _, some_id = some_row(connection)
@@ -399,48 +398,51 @@ def no_rows(
     return NoDataError(f"{when}: the table has no row for {which}{where}; {why.instead}", remedy=why.remedy)
 
 
-def no_location(area: grid.Area, location_ids: npt.NDArray[np.integer[Any]]) -> NoDataError:
-    """The error for an area without any of the table's locations, (n,), n > 0."""
-    nearest = nearest_in_words(location_ids, "", *middle_of(area))[1]
+def _places_at(connection: psycopg.Connection[Any], time: datetime) -> LocationSet:
+    """The locations with a row at the hour."""
+    return LocationSet.of_ids(locations_at(connection, time, "latitude", EVERYWHERE)["location_id"], EVERYWHERE.grid)
+
+
+def no_location(area: Area, places: LocationSet) -> NoDataError:
+    """The error for an area without any of the table's locations; there must be one."""
+    nearest = nearest_in_words(places, "", *middle_of(area))[1]
     return NoDataError(
         f"the table has no location in {area}; {nearest} from the middle",
         remedy="Ask for an area with that point, or leave the area out for all that the table holds.",
     )
 
 
-def nothing_in_area(connection: psycopg.Connection[Any], area: grid.Area, held: LocationSet) -> NoDataError:
+def nothing_in_area(connection: psycopg.Connection[Any], area: Area, held: LocationSet) -> NoDataError:
     """The error for an area without any of the locations that the ledger holds: what is held of the nearest one."""
     remedy = f"Load it: era5 load --from YYYY-MM --area {area}; or ask for an area within what the table holds."
     if not held:
         return NoDataError(f"area {area}: the table has no data there", remedy=remedy)
-    nearest, words = nearest_in_words(held.ids(), " locations", *middle_of(area))
-    there = describe_months(months_held(connection, _alone(nearest)))
+    nearest, words = nearest_in_words(held, " locations", *middle_of(area))
+    there = describe_months(months_held(connection, LocationSet.of_location(nearest)))
     return NoDataError(
         f"area {area}: the table has no data there; {words} from the middle, and it holds {there}", remedy=remedy
     )
 
 
-def nearest_in_words(
-    location_ids: npt.NDArray[np.integer[Any]], noun: str, latitude: float, longitude: float
-) -> tuple[grid.Location, str]:
-    """The nearest of the table's locations, (n,), n > 0, and the beginning of a clause about it."""
-    nearest, distance = nearest_place(location_ids, latitude, longitude)
-    return nearest, f"the nearest of its {len(location_ids):,}{noun} is {point_name(nearest)}, {distance:,.0f} km"
+def nearest_in_words(places: LocationSet, noun: str, latitude: float, longitude: float) -> tuple[Location, str]:
+    """The nearest of the table's locations, of which there must be one, and the beginning of a clause about it."""
+    nearest, distance = nearest_place(places, latitude, longitude)
+    return nearest, f"the nearest of its {len(places):,}{noun} is {point_name(nearest)}, {distance:,.0f} km"
 
 
-def middle_of(area: grid.Area) -> tuple[float, float]:
+def middle_of(area: Area) -> tuple[float, float]:
     """Latitude and longitude of the centre of an area."""
-    west, width = grid.narrowest_arc(area.longitude_indices())
-    longitude = float(grid.longitudes_of((west + width // 2) % grid.N_LONGITUDES))
+    west, width = area.grid.narrowest_arc(area.longitude_indices())
+    longitude = float(area.grid.longitudes_of((west + width // 2) % area.grid.columns))
     return (area.north + area.south) / 2, longitude
 
 
 def no_series(
-    connection: psycopg.Connection[Any], location: grid.Location, start: datetime | None, end: datetime | None
+    connection: psycopg.Connection[Any], location: Location, start: datetime | None, end: datetime | None
 ) -> NoDataError:
     """The error for a location without a row in the range: what the table holds there, or the nearest location."""
     place = f"location {location.location_id} ({point_name(location)})"
-    months = months_held(connection, _alone(location))
+    months = months_held(connection, LocationSet.of_location(location))
     if months:
         why = explain_absence(months, start, end)
         return NoDataError(
@@ -455,12 +457,13 @@ def no_series(
         )
     places = places_held(connection)
     if places:
-        nearest, words = nearest_in_words(places.ids(), " locations", location.latitude, location.longitude)
-        at, there = "", describe_months(months_held(connection, _alone(nearest)))
+        nearest, words = nearest_in_words(places, " locations", location.latitude, location.longitude)
+        at, there = "", describe_months(months_held(connection, LocationSet.of_location(nearest)))
     else:
         time, _ = some_row(connection)
-        ids = locations_at(connection, time, "latitude", EVERYWHERE)["location_id"]
-        nearest, words = nearest_in_words(ids, " locations", location.latitude, location.longitude)
+        nearest, words = nearest_in_words(
+            _places_at(connection, time), " locations", location.latitude, location.longitude
+        )
         at, there = f"at {time:%Y-%m-%d %H:%M} UTC ", str(hours_held(connection, nearest.location_id))
     return NotLoadedError(
         f"{place}: the table has no data there; {at}{words} away, and it holds {there}",
@@ -469,18 +472,14 @@ def no_series(
     )
 
 
-def how_to_load(location: grid.Location, name: str | None) -> str:
+def how_to_load(location: Location, name: str | None) -> str:
     """The remedy for a place that is not loaded: the command that loads it. `name` is the city asked for, if any."""
     return f"Load all hours of the place since 1940: {_load_command(location, name)}."
 
 
-def _load_command(location: grid.Location, name: str | None = None) -> str:
+def _load_command(location: Location, name: str | None = None) -> str:
     which = f'--place "{name}"' if name else f"--lat {location.latitude:g} --lon {location.longitude:g}"
     return f"era5 load {which}"
-
-
-def _alone(location: grid.Location) -> LocationSet:
-    return LocationSet(((location.location_id, location.location_id + 1),))
 
 
 def _range(start: datetime | None, end: datetime | None) -> str:

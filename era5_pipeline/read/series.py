@@ -87,7 +87,7 @@ def read_series_answer(
     the first or last row. The connection is in autocommit mode.
     """
     location = place.cell.location
-    there = LocationSet.of_ids([location.location_id])
+    there = LocationSet.of_location(location)
     span = span_held(connection, there)
     left_out = span.apart_between(start, end) if span else None
     if span and left_out:

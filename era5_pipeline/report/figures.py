@@ -187,7 +187,7 @@ def cell_map(answer: ClimateAnswer) -> Picture | str:
     """The cell or the area on a map, in one size for desktop and phone."""
     place = answer.place
     if place.location is not None:
-        bounds = cell_bounds(place.location.latitude, place.location.longitude)
+        bounds = cell_bounds(place.location)
         what = "the cell"
     elif place.area is not None:
         west = place.area.west

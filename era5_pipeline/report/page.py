@@ -10,7 +10,6 @@ from era5_pipeline.climate.answer import Trend
 from era5_pipeline.climate.words import ERA5_UNCERTAINTY, decimals_of, p_text
 from era5_pipeline.draw.climate_axes import signed
 from era5_pipeline.maps.styles import unit_text
-from era5_pipeline.model.grid import N_LONGITUDES, location_ids, longitudes_of
 from era5_pipeline.model.location_set import GridWindow, LocationSet
 from era5_pipeline.model.package_version import __version__
 from era5_pipeline.model.places import ATTRIBUTION
@@ -273,10 +272,12 @@ def _where_locations(answer: ClimateAnswer) -> str:
     if place.area is None or place.locations != LocationSet.of_area(place.area):
         return locations_where(place.locations).as_string(None)
     # Ids run from west to east, then from south to north: every layout finds rows by them.
-    rows, window = place.area.latitude_indices(), GridWindow.of_area(place.area)
-    where = f"location_id BETWEEN {location_ids(rows[0], 0)} AND {location_ids(rows[-1], N_LONGITUDES - 1)}"
-    if window.columns == N_LONGITUDES:
+    rows, window, grid = place.area.latitude_indices(), GridWindow.of_area(place.area), place.area.grid
+    first, last = grid.location_ids([rows[0], rows[-1]], [0, grid.columns - 1])
+    where = f"location_id BETWEEN {first} AND {last}"
+    if window.columns == grid.columns:
         return where
-    west, east = longitudes_of([window.west_index, (window.west_index + window.columns - 1) % N_LONGITUDES]).tolist()
+    east_index = (window.west_index + window.columns - 1) % grid.columns
+    west, east = grid.longitudes_of([window.west_index, east_index]).tolist()
     both = f"longitude BETWEEN {west:g} AND {east:g}"
     return f"{where}\n  AND {both if west <= east else f'(longitude >= {west:g} OR longitude <= {east:g})'}"

@@ -54,7 +54,7 @@ def climate(
     asked = asked_place(HTTP, place, latitude, longitude, cell)
     question = climate_question(asked, start, end, baseline, local_time=days == "local")
     location = asked.cell.location
-    locations = LocationSet.of_ids([location.location_id])
+    locations = LocationSet.of_location(location)
     with fetching(request, reader, [location]), reader.connected("reading the climate") as connection:
         version = read_version(connection, request, locations)
         if version is not None and (unchanged := version.unchanged_answer(request)):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 from fastapi import Response
 
+from era5_pipeline.model.dataset import ERA5, Dataset
 from era5_pipeline.model.errors import NotLoadedError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.words import counted
@@ -121,11 +122,12 @@ class FetchRequests:
 
     home: Path
     places_a_day: int | None = None
+    dataset: Dataset = ERA5
 
     @property
     def folder(self) -> FetchFolder:
         """The records."""
-        return FetchFolder(self.home)
+        return FetchFolder(self.home, self.dataset)
 
     def require_loaded(
         self, connection: psycopg.Connection[Any], locations: Sequence[Location], *, may_ask: bool, status: int
@@ -166,9 +168,9 @@ class FetchRequests:
             self._count(new)
             now = time.time()
             for location in new:
-                self.folder.write(PlaceFetch(location.location_id, now))
+                self.folder.write(PlaceFetch(location.location_id, now, grid=location.grid))
         # One whose load has just ended is held now: the client asks again.
-        return [found[one] or PlaceFetch(one.location_id, now) for one in locations]
+        return [found[one] or PlaceFetch(one.location_id, now, grid=one.grid) for one in locations]
 
     def _count(self, new: Sequence[Location]) -> None:
         """Count new places of this day, in a file: it holds for all processes of the server, and after a restart."""

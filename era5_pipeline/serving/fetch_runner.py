@@ -49,7 +49,7 @@ class FetchRunner:
     def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
         self._settings = settings
         self._say = say
-        self._folder = FetchFolder(settings.home)
+        self._folder = FetchFolder(settings.home, settings.wanted_dataset)
         self._loads: dict[int, _Load] = {}
 
     def look(self) -> None:

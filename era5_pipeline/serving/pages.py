@@ -14,7 +14,6 @@ from fastapi import Path as PathPart
 from era5_pipeline.climate.question import climate_question
 from era5_pipeline.climate.reading import read_climate
 from era5_pipeline.model.errors import NoDataError, UsageError
-from era5_pipeline.model.grid import location_of, nearest_location
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.places import (
     UnknownPlaceError,
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.climate.answer import ClimateAnswer
-    from era5_pipeline.model.grid import Location
+    from era5_pipeline.model.grid import Grid, Location
     from era5_pipeline.model.places import AskedPlace, Place
 
 
@@ -68,10 +67,11 @@ def start_page(connection: psycopg.Connection[Any], notice: str | None = None, *
     if not months:
         return page_of("start.html", title=_TITLE, held=(), fetches=fetches)
     places = places_held(connection)
+    grid, step = places.grid, f"{places.grid.step_degrees:g} degrees"
     variables = in_table_order({column for held in months.values() for column in held})
     held = (
         ("Months", f"{len(months):,}: {describe_months(months)}"),
-        ("Places", f"{len(places):,} point{'' if len(places) == 1 else 's'} of ERA5's grid of 0.25 degrees"),
+        ("Places", f"{len(places):,} point{'' if len(places) == 1 else 's'} of {grid.name}'s grid of {step}"),
         ("Columns", ", ".join(variable.column for variable in variables)),
     )
     place, examples = _examples(connection)
@@ -88,9 +88,11 @@ def _examples(connection: psycopg.Connection[Any]) -> tuple[_Link | None, list[s
     if part is None:
         return None, []
     month, places, columns = part
-    city = next((city for city, location_id in _cities() if location_id in places), None)
-    ids = places.ids()
-    where = location_of(int(ids[len(ids) // 2])) if city is None else nearest_location(city.latitude, city.longitude)
+    city = next((city for city, location_id in _cities(places.grid) if location_id in places), None)
+    ids, grid = places.ids(), places.grid
+    where = (
+        grid.location(int(ids[len(ids) // 2])) if city is None else grid.nearest_location(city.latitude, city.longitude)
+    )
     range_ = {"location_id": where.location_id, "start": month.start, "end": month.end}
     row = connection.execute(read_sql("fullest_day"), range_).fetchone()
     if row is None:  # the ledger claims hours
@@ -109,10 +111,10 @@ def _examples(connection: psycopg.Connection[Any]) -> tuple[_Link | None, list[s
 
 
 @cache
-def _cities() -> list[tuple[Place, int]]:
-    """All cities with their nearest locations, the most populous first."""
+def _cities(grid: Grid) -> list[tuple[Place, int]]:
+    """All cities with their nearest locations on the grid, the most populous first."""
     cities = sorted(map(place_of, range(count_cities())), key=lambda city: -city.population)
-    return [(city, nearest_location(city.latitude, city.longitude).location_id) for city in cities]
+    return [(city, grid.nearest_location(city.latitude, city.longitude).location_id) for city in cities]
 
 
 # Pages cached in one process, the last that were made: each has about a megabyte.
@@ -304,7 +306,7 @@ def _nearest(reader: Reader, name: str) -> _Link | None:
         places = places_held(connection)
     if not places:
         return None
-    place, _ = nearest_place(places.ids(), asked.latitude, asked.longitude)
+    place, _ = nearest_place(places, asked.latitude, asked.longitude)
     return _link_to_point(place)
 
 
@@ -326,7 +328,7 @@ def _place(request: Request, reader: Reader, name: str) -> Response:
     location = asked.cell.location
     with fetching(request, reader, [location]):
         with reader.connected("reading the climate") as connection:
-            version = read_version(connection, request, LocationSet.of_ids([location.location_id]))
+            version = read_version(connection, request, LocationSet.of_location(location))
             if version is not None and (unchanged := version.unchanged_answer(request)):
                 return unchanged
         content = cache.page(asked, version.contents if version else None, lambda: _answer(reader, asked))

@@ -13,7 +13,6 @@ from urllib.parse import unquote, urlsplit
 from typing_extensions import override
 
 from era5_pipeline.model.errors import SourceError
-from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES
 from era5_pipeline.runtime.file_store import FileStore
 from era5_pipeline.runtime.http import without_credentials
 from era5_pipeline.sources.zarr.presets import StoreAccess
@@ -51,10 +50,10 @@ class ArcoSource(ZarrSource):
         layout = super()._layout_of(store)
         lacking = "valid_time_stop among its attributes"
         if layout.final_until is not None:
-            grid = layout.latitude_index.size, layout.longitude_index.size
-            if grid == (N_LATITUDES, N_LONGITUDES):
+            held, grid = (layout.latitude_index.size, layout.longitude_index.size), layout.grid
+            if held == (grid.rows, grid.columns):
                 return layout
-            lacking = f"the whole grid: it has {grid[0]} latitudes, not {N_LATITUDES}, and {grid[1]} longitudes"
+            lacking = f"the whole grid: it has {held[0]} latitudes, not {grid.rows}, and {held[1]} longitudes"
         raise SourceError(
             f"{layout.shown} does not have the layout of ARCO-ERA5: it lacks {lacking}", remedy=store.remedy
         )

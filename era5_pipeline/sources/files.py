@@ -100,7 +100,7 @@ class FilesSource(Source):
         self._require_named()
         wanted, serving = self._wanted, self._serving(month)
         for entry in serving:
-            # A grid off 0.25 degrees is left to the check `grid`, which refuses the month with the same text.
+            # Points off the grid are left to the check `grid`, which refuses the month with the same text.
             if (problem := self._refusing(entry, month)) is not None and problem.kind != "grid":
                 raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
         if not serving:
@@ -116,6 +116,7 @@ class FilesSource(Source):
             files=tuple(files),
             variables=self._variables_of(month, serving),
             area=self.request.area_text,
+            dataset=self.request.dataset,
             warnings=(
                 *(f"passed over: {problem}" for problem in together(self._passed_over_by(month))),
                 *self._left_out(serving),
@@ -339,7 +340,7 @@ class FilesSource(Source):
     def _is_within_area(self, entry: CatalogueEntry) -> bool:
         """Whether the file may have places that were asked for."""
         asked = self.request.area
-        return asked is None or entry.area is None or asked.meets(Area.parse(entry.area))
+        return asked is None or entry.area is None or asked.meets(Area.parse(entry.area, asked.grid))
 
     def no_months(self) -> InputError:
         """The error for files without any month: what they hold instead, or their problem."""
@@ -385,7 +386,7 @@ class FilesSource(Source):
 
     @property
     def _catalogue(self) -> Catalogue:
-        return Catalogue(self.home, self.file_store)
+        return Catalogue(self.home, self.file_store, self.request.dataset.grid)
 
     @cached_property
     def _entries(self) -> tuple[CatalogueEntry, ...]:

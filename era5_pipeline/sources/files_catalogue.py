@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from era5_pipeline.model.errors import BadFileError
-from era5_pipeline.model.grid import ERA5_GRID, latitudes_of, longitudes_of
+from era5_pipeline.model.grid import ERA5_GRID, Grid
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.netcdf.archive import StoredObject, netcdf_files, scratch_folder
@@ -196,9 +196,13 @@ def entry_of(value: Any) -> CatalogueEntry | None:  # noqa: ANN401  # JSON is an
 
 
 class Catalogue:
-    """The entries, kept below `home`; those of objects also in the store of `file_store`, if set."""
+    """The entries, kept below `home`; those of objects also in the store of `file_store`, if set.
 
-    def __init__(self, home: Path, file_store: FileStore = LOCAL) -> None:
+    They say what the files hold of the grid.
+    """
+
+    def __init__(self, home: Path, file_store: FileStore = LOCAL, grid: Grid = ERA5_GRID) -> None:
+        self._grid = grid
         self._home = home
         self._file_store = file_store
 
@@ -259,6 +263,7 @@ class Catalogue:
         return entry
 
     def _kept(self, name: bytes) -> Path:
+        name += b"" if self._grid == ERA5_GRID else f"\0{self._grid}".encode()
         return self._home / "catalogue" / f"{hashlib.sha256(name).hexdigest()[:32]}.json"
 
     def _inspected(self, entry: CatalogueEntry, path: Path) -> CatalogueEntry:
@@ -274,7 +279,7 @@ class Catalogue:
                 # Of local files the digest is not known yet.
                 origins = {} if entry.sha256 is None else {path: StoredObject(entry.path, entry.sha256)}
                 for file in netcdf_files([path], scratch, origins):
-                    contents = contents_of(file)
+                    contents = contents_of(file, self._grid)
                     problems += contents.problems
                     fields += contents.fields
                     left_out |= dict(contents.left_out)
@@ -291,7 +296,7 @@ class Catalogue:
             hours=_hours(fields),
             sparse=_sparse(fields),
             left_out=left_out,
-            area=_area(fields),
+            area=_area(fields, self._grid),
         )
 
 
@@ -303,12 +308,14 @@ def _columns_by_month(fields: Iterable[Field]) -> dict[str, tuple[str, ...]]:
     return {month: tuple(sorted(held)) for month, held in sorted(columns.items())}
 
 
-def _area(fields: list[Field]) -> str | None:
+def _area(fields: list[Field], grid: Grid) -> str | None:
     """The smallest area around the places of the fields; None without any."""
     if not fields:
         return None
-    rows, columns = ([getattr(one, f"{axis}_index") for one in fields] for axis in ("latitude", "longitude"))
-    return str(ERA5_GRID.area_around(latitudes_of(np.concatenate(rows)), longitudes_of(np.concatenate(columns))))
+    rows, columns = (
+        np.concatenate([getattr(one, f"{axis}_index") for one in fields]) for axis in ("latitude", "longitude")
+    )
+    return str(grid.area_of(rows, columns))
 
 
 def _hours(fields: list[Field]) -> dict[str, tuple[tuple[int, int], ...]]:

@@ -13,7 +13,7 @@ import numpy as np
 from typing_extensions import override
 
 from era5_pipeline.model.errors import BadFileError, MonthFailedError, NotYetAvailableError, SourceError, UsageError
-from era5_pipeline.model.grid import ERA5_GRID, Location, location_ids, points_text
+from era5_pipeline.model.grid import Location, points_text
 from era5_pipeline.model.months import FIRST_YEAR, Month
 from era5_pipeline.model.source_kinds import YOUNG_MONTHS
 from era5_pipeline.model.times import describe_hours, hour_of, hours_of_month, spoken, time_of
@@ -96,7 +96,7 @@ def _read(path: Path, place: Location, home: Path, columns: frozenset[str], _: t
     values: dict[str, Floats] = {}
     with scratch_folder(home) as scratch:
         for file in netcdf_files([path], scratch):
-            contents = contents_of(file)
+            contents = contents_of(file, place.grid)
             for problem in contents.problems:
                 if problem.kind != "nothing" and (not problem.columns or not columns.isdisjoint(problem.columns)):
                     raise BadFileError(path, problem.text, remedy=_AGAIN)
@@ -126,10 +126,10 @@ def _values(file: NetcdfFile, field: Field, path: Path) -> Floats:
 
 
 def _require_place(field: Field, place: Location) -> None:
-    ids = location_ids(field.latitude_index, field.longitude_index)
+    ids = place.grid.location_ids(field.latitude_index, field.longitude_index)
     if ids.size == 1 and int(ids[0]) == place.location_id:
         return
-    held = f"{ids.size} points" if ids.size != 1 else f"the point {ERA5_GRID.location(int(ids[0]))}"
+    held = f"{ids.size} points" if ids.size != 1 else f"the point {place.grid.location(int(ids[0]))}"
     raise MonthFailedError(
         f"point {place}: the service returned {held}",
         remedy="Nothing was loaded. Run it again later; if that does not help, tell the user support of the Climate "
@@ -470,6 +470,7 @@ class PointSource(Source):
             variables=tuple(variable.column for variable in self._variables),
             warnings=tuple(f"the dataset of point series does not have {column}: it is NULL" for column in left_out),
             points=points_text(self.request.points),
+            dataset=self.request.dataset,
         )
 
 

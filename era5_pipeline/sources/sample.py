@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import override
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.source_kinds import SOURCE_KINDS
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.netcdf.cds_files import Block
 
-DEFAULT_AREA = Area.parse(SOURCE_KINDS["sample"].default_area)
+DEFAULT_AREA = SOURCE_KINDS["sample"].default_area
 
 _ATTRIBUTES = {
     "Conventions": "CF-1.7",
@@ -101,7 +102,8 @@ class SampleSource(Source):
 
     def _making(self, month: Month) -> _Making:
         variables = in_table_order(variable.column for variable in self.request.wanted)
-        area = self.request.area or DEFAULT_AREA
+        dataset = self.request.dataset
+        area = self.request.area or Area.parse(DEFAULT_AREA, dataset.grid)
         wanted = hours_of_month(month)[: self.hours]
         parts = _parts(variables, wanted)
         if not parts:
@@ -117,6 +119,7 @@ class SampleSource(Source):
             "variables": _columns(parts),
             "area": str(area),
         }
+        parameters |= {} if dataset == ERA5 else {"dataset": dataset.name}
         path = self.folder / f"{month}-{digest_of(parameters)[:12]}{suffix_of(parts)}"
         return _Making(path, parts, variables, area, wanted)
 
@@ -135,6 +138,7 @@ class SampleSource(Source):
             files=(file,),
             variables=_columns(making.parts),
             area=self.request.area_text,
+            dataset=self.request.dataset,
         )
 
 
@@ -167,7 +171,7 @@ def _parts(variables: tuple[Variable, ...], wanted: range) -> tuple[CdsFilePart,
 
 def _blocks(axes: Axes, wanted: range, variables: tuple[Variable, ...]) -> Iterator[Block]:
     """Generate the fields of the wanted hours, a few hours at a time."""
-    weather = SampleWeather(axes.latitudes, axes.longitudes)
+    weather = SampleWeather(axes.latitudes, axes.longitudes, axes.grid)
     for start in wanted[:: weather.hours_at_once]:
         hours = range(start, min(start + weather.hours_at_once, wanted.stop))
         fields = weather.at(np.array(hours, dtype=np.int64), variables)

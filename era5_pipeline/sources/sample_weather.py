@@ -1,4 +1,4 @@
-"""Generated weather: fields on ERA5's grid that look like weather, computed by formulae in numpy.
+"""Generated weather: fields on a grid that look like weather, computed by formulae in numpy.
 
 Every field is a function of place and time only, so that neighbouring areas and months fit together. Climate by
 latitude, season, trend, daily cycle and travelling waves are sums of products of a latitude factor and a factor of
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from era5_pipeline.model.grid import STEP_DEGREES
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from era5_pipeline.model.grid import Grid
     from era5_pipeline.model.variables import Variable
 
     Float64 = npt.NDArray[np.float64]
@@ -39,12 +40,12 @@ _VALUES_PER_BLOCK = 1 << 19
 
 
 class SampleWeather:
-    """Fields on the grid of `latitudes`, shape (y,), and `longitudes`, shape (x,), in degrees."""
+    """Fields on `latitudes`, shape (y,), and `longitudes`, shape (x,), of the grid, in degrees."""
 
-    def __init__(self, latitudes: Float64, longitudes: Float64) -> None:
+    def __init__(self, latitudes: Float64, longitudes: Float64, grid: Grid = ERA5_GRID) -> None:
         # Counted in whole grid steps, so that -90 and 270 degrees are the same number.
-        steps = np.rint(longitudes / STEP_DEGREES).astype(np.int64) % round(360 / STEP_DEGREES)
-        self._longitude = np.radians(steps * STEP_DEGREES)
+        steps = np.rint(longitudes / grid.step_degrees).astype(np.int64) % grid.columns
+        self._longitude = np.radians(steps * grid.step_degrees)
         self._latitude = np.radians(latitudes)[:, np.newaxis]
         sine, cosine = np.sin(self._latitude), np.maximum(np.cos(self._latitude), 0)
 

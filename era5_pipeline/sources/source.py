@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TextIO
 
+from era5_pipeline.model.dataset import ERA5, Dataset, dataset_named
 from era5_pipeline.model.errors import UsageError, disk_errors
 from era5_pipeline.model.months import FIRST_YEAR, Month
 from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, Snapshot, source_kind
@@ -72,6 +73,7 @@ class RawMonth:
     off_grid: OffGrid = "refuse"
     trusts_files: bool = False
     snapshot: Snapshot | None = None
+    dataset: Dataset = ERA5
 
     @property
     def wanted_columns(self) -> tuple[str, ...]:
@@ -89,6 +91,7 @@ class RawMonth:
         # Only if they are set: months that were loaded before there was such a choice stay as they are.
         choices: dict[str, object] = {} if self.off_grid == "refuse" else {"off_grid": self.off_grid}
         choices |= {"trusts_files": True} if self.trusts_files else {}
+        choices |= {} if self.dataset == ERA5 else {"dataset": self.dataset.name}
         return digest_of(
             {
                 "month": self.month.key,
@@ -111,7 +114,8 @@ class RawMonth:
         value = asdict(self)
         value["month"] = self.month.key
         value["files"] = [file.to_json() for file in self.files]
-        return value
+        del value["dataset"]
+        return value if self.dataset == ERA5 else {**value, "dataset": self.dataset.name}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
@@ -128,6 +132,7 @@ class RawMonth:
             off_grid=value.get("off_grid", "refuse"),
             trusts_files=value.get("trusts_files", False),
             snapshot=Snapshot.from_json(value.get("snapshot")),
+            dataset=dataset_named(value.get("dataset", ERA5.name)),
         )
 
 
@@ -214,6 +219,7 @@ class Request:
     named: frozenset[str] = frozenset()
     is_open: bool = False
     data_format: Literal["netcdf", "grib"] = "netcdf"
+    dataset: Dataset = ERA5
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -230,10 +236,10 @@ class Request:
                     remedy=f"Leave it out ({option}, {variable}), or load files: --source {SOURCE_OF_FOLDERS} "
                     "--files-dir DIR.",
                 )
-        area, points = settings.wanted_area, settings.wanted_points
+        area, points, dataset = settings.wanted_area, settings.wanted_points, settings.wanted_dataset
         if choice is None:
-            return cls(None, area, points, data_format=settings.cds_format)
-        return cls(choice.variables, area, points, choice.named, choice.is_open, settings.cds_format)
+            return cls(None, area, points, data_format=settings.cds_format, dataset=dataset)
+        return cls(choice.variables, area, points, choice.named, choice.is_open, settings.cds_format, dataset)
 
     @property
     def columns(self) -> tuple[str, ...] | None:

@@ -8,7 +8,6 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.model.errors import Era5Error
-from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.warehouse import ledger
 from era5_pipeline.warehouse.changes import taken_from
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.months import Month
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.warehouse.changes import ReplacedPart
@@ -109,4 +109,4 @@ def drop_month(
 
 
 def _gone(sets: Iterable[LocationSet]) -> LocationSet:
-    return reduce(or_, sets, LocationSet())
+    return reduce(or_, sets)

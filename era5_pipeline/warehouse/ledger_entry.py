@@ -368,7 +368,7 @@ class MonthContents:
     def covers(self, locations: LocationSet, columns: Iterable[str] = ()) -> bool:
         """Return True if complete parts with these columns hold all these locations."""
         wanted = set(columns)
-        held = LocationSet()
+        held = LocationSet(grid=locations.grid)
         for part in self.parts:
             if part.state == "loaded" and wanted <= set(part.column_names):
                 held |= part.location_ids

@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 
 from era5_pipeline.flat.monthly import WIND
 from era5_pipeline.model.cf_names import STANDARD_NAMES, cell_method, cf_unit
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.postgres.roles import grant_to_table_readers, transfer_to_table_owner, weather_schema
 from era5_pipeline.runtime.project_files import read_sql
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from era5_pipeline.model.grid import Grid
     from era5_pipeline.model.variables import StepType, Variable
 
 # --- The view `weather_daily`, and the function of that name, which returns its rows for a period ---
@@ -212,11 +214,11 @@ def _texts(variable: Variable) -> Iterable[tuple[str, str]]:
 
 MAP_VIEW = "weather_monthly_map"
 _KEYS = ("location_id", "month")
-# Half a grid step. Polar cells end at the pole.
+# Polar cells end at the pole.
 _VIEW = """CREATE OR REPLACE VIEW {view} AS
 SELECT {keys},
        {postgis}.ST_MakeEnvelope(
-           longitude - 0.125, greatest(latitude - 0.125, -90), longitude + 0.125, least(latitude + 0.125, 90), 4326
+           longitude - {half}, greatest(latitude - {half}, -90), longitude + {half}, least(latitude + {half}, 90), 4326
        )::{postgis}.geometry(Polygon, 4326) AS cell,
        {columns}
 FROM {monthly}"""
@@ -224,10 +226,10 @@ MAP_COMMENT = (
     "ERA5 by month, as weather_monthly, with the cell of each location, for maps: a layer is one month of it, and "
     "its key is location_id"
 )
-_CELL = "The cell of 0.25 degrees around the point (EPSG:4326), a geometry of PostGIS"
+_CELL = "The cell of {step} degrees around the point (EPSG:4326), a geometry of PostGIS"
 
 
-def create_map_view(connection: psycopg.Connection[Any], postgis: str) -> None:
+def create_map_view(connection: psycopg.Connection[Any], postgis: str, grid: Grid = ERA5_GRID) -> None:
     """Create or replace the view, with comments, within a transaction; `postgis` is the extension's schema."""
     schema, columns = weather_schema(connection), monthly_columns(connection)
     view, monthly = sql.Identifier(schema, MAP_VIEW), sql.Identifier(schema, "weather_monthly")
@@ -239,13 +241,14 @@ def create_map_view(connection: psycopg.Connection[Any], postgis: str) -> None:
             view=view,
             monthly=monthly,
             postgis=sql.Identifier(postgis),
+            half=sql.Literal(grid.step_degrees / 2),
             keys=comma.join(map(sql.Identifier, _KEYS)),
             columns=comma.join(sql.Identifier(name) for name in columns if name not in _KEYS),
         )
     )
     connection.execute(
         sql.SQL("COMMENT ON VIEW {0} IS {1}; COMMENT ON COLUMN {0}.cell IS {2}").format(
-            view, sql.Literal(MAP_COMMENT), sql.Literal(_CELL)
+            view, sql.Literal(MAP_COMMENT), sql.Literal(_CELL.format(step=f"{grid.step_degrees:g}"))
         )
     )
     for (statement,) in connection.execute(
@@ -371,7 +374,7 @@ def brief_attempt(connection: psycopg.Connection[Any], *also: type[pg.Error]) ->
 # The statements are in `sql/locations.sql`.
 
 
-def ensure_locations(connection: psycopg.Connection[Any]) -> None:
+def ensure_locations(connection: psycopg.Connection[Any], grid: Grid = ERA5_GRID) -> None:
     """Create the view, its table and the function, unless they exist; usually a single query.
 
     If PostGIS was installed after the view was created, the view gains these columns.
@@ -382,11 +385,11 @@ def ensure_locations(connection: psycopg.Connection[Any]) -> None:
         return
     with connection.transaction():
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_LOCK_MS}ms",))
-        connection.execute(_statements(postgis))
-        _fill_land(connection)
+        connection.execute(_statements(postgis, grid))
+        _fill_land(connection, grid)
 
 
-def _statements(postgis: str | None) -> sql.Composed:
+def _statements(postgis: str | None, grid: Grid) -> sql.Composed:
     """The statements that create the objects; `postgis` is the extension's schema, if installed."""
     statements = sql.SQL(read_sql("locations"))
     if postgis is None:
@@ -397,8 +400,14 @@ def _statements(postgis: str | None) -> sql.Composed:
     )
     schema = sql.Identifier(postgis)
     point = sql.SQL(
-        "{0}.ST_SetSRID({0}.ST_MakePoint((id - 1) % 1440 * 0.25 - 179.75, land.latitude_index * 0.25 - 90), 4326)"
-    ).format(schema)
+        "{0}.ST_SetSRID({0}.ST_MakePoint((id - 1) % {columns} * {step} - {west}, land.latitude_index * {step} - 90), "
+        "4326)"
+    ).format(
+        schema,
+        columns=sql.Literal(grid.columns),
+        step=sql.Literal(grid.step_degrees),
+        west=sql.Literal(-grid.west_degrees),
+    )
     return statements.format(
         geography=column.format(postgis=schema, point=point),
         describe_geography=sql.SQL(
@@ -408,14 +417,16 @@ def _statements(postgis: str | None) -> sql.Composed:
     )
 
 
-def _fill_land(connection: psycopg.Connection[Any]) -> None:
+def _fill_land(connection: psycopg.Connection[Any], grid: Grid) -> None:
     """Write the land percentages, one row per latitude."""
     # numpy and the 1 MB file are needed only once in a database's life.
     from era5_pipeline.model.cells import land_percent  # noqa: PLC0415
 
     connection.execute(
-        "INSERT INTO era5.land SELECT row, substring(%b::bytea FROM row * 1440 + 1 FOR 1440) "
-        "FROM generate_series(0, 720) AS row "
-        "ON CONFLICT (latitude_index) DO UPDATE SET percent = excluded.percent",
+        sql.SQL(
+            "INSERT INTO era5.land SELECT row, substring(%b::bytea FROM row * {columns} + 1 FOR {columns}) "
+            "FROM generate_series(0, {last}) AS row "
+            "ON CONFLICT (latitude_index) DO UPDATE SET percent = excluded.percent"
+        ).format(columns=sql.Literal(grid.columns), last=sql.Literal(grid.rows - 1)),
         (land_percent().tobytes(),),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.months import Month
 from era5_pipeline.planning.fetches import FetchFolder, PlaceFetch
 from era5_pipeline_tests.commands import ERA5, InProcess
@@ -90,6 +90,6 @@ def test_what_an_interrupted_load_has_left_is_no_answer(
     on_server.run("load", *PLACE, "--from", "2020-01")
     assert len(on_server.run(*SERIES).out.splitlines()) == 1 + 31 * 24  # it was meant so
     folder = FetchFolder(on_server.home)
-    folder.write(PlaceFetch(nearest_location(50.1, -1.1).location_id, asked_at=0.0, state="loading"))
+    folder.write(PlaceFetch(ERA5_GRID.nearest_location(50.1, -1.1).location_id, asked_at=0.0, state="loading"))
     assert len(on_server.run(*SERIES).out.splitlines()) == 1 + (31 + 29) * 24
     assert folder.unfinished() == []

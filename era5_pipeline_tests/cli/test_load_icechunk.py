@@ -17,7 +17,7 @@ import pytest
 import xarray as xr
 from zarr.errors import ZarrUserWarning
 
-from era5_pipeline.model.grid import Area, nearest_location
+from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import hours_of_month
 from era5_pipeline.sources.zarr import store
@@ -96,7 +96,7 @@ def read_independently(growing: GrowingRepository, snapshot: str, month: Month, 
 def require_equal(warehouse: Warehouse, growing: GrowingRepository, snapshot: str, month: Month, area: Area) -> None:
     """Require that the table has each hour and place of the month once, with the values of the snapshot."""
     ids = [
-        nearest_location(latitude, longitude).location_id
+        ERA5_GRID.nearest_location(latitude, longitude).location_id
         for latitude in np.arange(area.north, area.south - 0.1, -0.25)
         for longitude in np.arange(area.west, area.east + 0.1, 0.25)
     ]

@@ -11,7 +11,7 @@ import psycopg
 from era5_pipeline.climate.anomalies import DEFAULT_BASELINE
 from era5_pipeline.climate.answer import ClimatePlace, DayRule, Provenance
 from era5_pipeline.climate.reading import make_answer
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.warehouse.layouts.layout import create_weather
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.grid import Location
 
-PLACE = ClimatePlace("Jakarta, Indonesia", (-6.2, 106.8), nearest_location(-6.2, 106.8), None, 0.62, "Asia/Jakarta")
+PLACE = ClimatePlace(
+    "Jakarta, Indonesia", (-6.2, 106.8), ERA5_GRID.nearest_location(-6.2, 106.8), None, 0.62, "Asia/Jakarta"
+)
 CREDIT = "Contains modified Copernicus Climate Change Service information 1994 to 2023; data ERA5, C3S/ECMWF"
 
 

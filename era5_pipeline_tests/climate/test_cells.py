@@ -15,6 +15,7 @@ from era5_pipeline.climate.answer import Trend, YearSpan
 from era5_pipeline.climate.cells import YearlyCells, read_part, read_years, trends_of_cells
 from era5_pipeline.climate.question import WHOLE_YEAR, season
 from era5_pipeline.climate.trends import FEWEST_YEARS, trend_of
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.warehouse.load_month import load_month
@@ -82,9 +83,8 @@ def test_months_of_other_locations_are_put_together(
 def cells_of(values: np.ndarray, first: int = 1980) -> YearlyCells:
     """Cells of values (years, locations)."""
     years = tuple(range(first, first + len(values)))
-    return YearlyCells(
-        years, np.arange(1, values.shape[1] + 1, dtype=np.int32), tuple(values.astype("f4")), has_values=True
-    )
+    ids = np.arange(1, values.shape[1] + 1, dtype=np.int32)
+    return YearlyCells(years, ids, tuple(values.astype("f4")), has_values=True, grid=ERA5_GRID)
 
 
 def autocorrelated(random: np.random.Generator, years: int, lag1: float, slope: float) -> np.ndarray:

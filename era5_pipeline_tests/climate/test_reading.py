@@ -27,7 +27,7 @@ from era5_pipeline.export.files import file_attributes
 from era5_pipeline.flat.formats import KEYS
 from era5_pipeline.model.derived_variables import find_columns
 from era5_pipeline.model.errors import NoDataError
-from era5_pipeline.model.grid import Area, nearest_location
+from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.read.credit import era5_credit
 from era5_pipeline.warehouse.load_month import load_month
@@ -231,12 +231,12 @@ def test_all_hours_of_an_area_are_means_of_the_same_locations(warehouse: Warehou
 def test_cells_weigh_as_the_cosine_of_latitude_and_half_as_high_at_the_poles() -> None:
     rows = np.array([0, 40, 360, 600, 720])
     latitudes = np.array([-80.0, 0.0, 60.0])
-    assert cell_weights(rows)[1:4].tolist() == pytest.approx(np.cos(np.deg2rad(latitudes)).tolist())
+    assert cell_weights(rows, ERA5_GRID)[1:4].tolist() == pytest.approx(np.cos(np.deg2rad(latitudes)).tolist())
     # The cap within 0.125 degrees of the pole.
     cap = (1 - np.cos(np.deg2rad(0.125))) / (2 * np.sin(np.deg2rad(0.125)))
-    assert cell_weights(rows)[[0, 4]].tolist() == pytest.approx([cap, cap], rel=1e-6)
+    assert cell_weights(rows, ERA5_GRID)[[0, 4]].tolist() == pytest.approx([cap, cap], rel=1e-6)
     # All cells of a meridian and its weights make the sphere.
-    assert cell_weights(np.arange(721)).sum() * 2 * np.sin(np.deg2rad(0.125)) == pytest.approx(2)
+    assert cell_weights(np.arange(721), ERA5_GRID).sum() * 2 * np.sin(np.deg2rad(0.125)) == pytest.approx(2)
 
 
 def test_an_empty_warehouse_says_so(empty_database: Connection) -> None:
@@ -255,7 +255,7 @@ def test_a_table_without_temperature_and_precipitation_says_what_to_load(weather
         columns_for_climate(weather_table)
 
 
-HERE = nearest_location(10.5, 20.0)
+HERE = ERA5_GRID.nearest_location(10.5, 20.0)
 LOCATIONS = LocationSet(((HERE.location_id, HERE.location_id + 1),))
 
 
@@ -389,7 +389,7 @@ def real(real_table: Callable[..., Warehouse]) -> Warehouse:
 
 
 def point(latitude: float, longitude: float, name: str | None = None) -> ClimatePlace:
-    location = nearest_location(latitude, longitude)
+    location = ERA5_GRID.nearest_location(latitude, longitude)
     return ClimatePlace(name, (latitude, longitude), location, None, None, None)
 
 

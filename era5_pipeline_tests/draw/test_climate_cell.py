@@ -8,6 +8,7 @@ from matplotlib.patches import Rectangle
 
 from era5_pipeline.draw.climate_axes import NARROW
 from era5_pipeline.draw.climate_cell import cell_bounds, cell_figure
+from era5_pipeline.model.grid import ERA5_GRID
 
 PLACES = {
     "Jakarta": (-6.25, 106.75),
@@ -21,7 +22,7 @@ PLACES = {
 @pytest.mark.parametrize("place", PLACES)
 def test_the_cell_is_in_the_map_and_the_place_on_earth(place: str) -> None:
     latitude, longitude = PLACES[place]
-    bounds = cell_bounds(latitude, longitude)
+    bounds = cell_bounds(ERA5_GRID.nearest_location(latitude, longitude))
     figure = cell_figure(bounds, (latitude, longitude), NARROW)
     near, earth = figure.axes
     west, east = near.get_xlim()
@@ -37,12 +38,15 @@ def test_the_cell_is_in_the_map_and_the_place_on_earth(place: str) -> None:
 
 
 def test_the_earth_stands_below_the_map_from_edge_to_edge() -> None:
-    near, earth = (axes.get_position() for axes in cell_figure(cell_bounds(50.0, 10.0), None, NARROW).axes)
+    near, earth = (
+        axes.get_position()
+        for axes in cell_figure(cell_bounds(ERA5_GRID.nearest_location(50.0, 10.0)), None, NARROW).axes
+    )
     assert (earth.x0, earth.x1) == pytest.approx((near.x0, near.x1))
 
 
 def test_a_point_beyond_the_date_line_is_drawn_beside_its_cell() -> None:
-    figure = cell_figure(cell_bounds(-17.0, 180.0), (-17.02, -179.95), NARROW)
+    figure = cell_figure(cell_bounds(ERA5_GRID.nearest_location(-17.0, 180.0)), (-17.02, -179.95), NARROW)
     (dot,) = [line for line in figure.axes[0].lines if line.get_marker() == "o"]
     assert np.asarray(dot.get_xdata())[0] == pytest.approx(180.05)
 

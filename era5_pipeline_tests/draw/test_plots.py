@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DOHA = grid.nearest_location(25.25, 51.5)
+DOHA = grid.ERA5_GRID.nearest_location(25.25, 51.5)
 PRECIPITATION = BY_COLUMN["total_precipitation"]
 GREY_SEA, GREY_LAND = (228, 228, 228), (203, 201, 196)
 

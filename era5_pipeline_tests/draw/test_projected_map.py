@@ -233,7 +233,7 @@ def test_significant_cells_have_dots_and_their_colours_and_others_are_pale(
     name: ProjectionChoice, proj: str | None
 ) -> None:
     field = field_of("global", "longitude")
-    northern = np.repeat(field.latitudes[:, None] > 0.0, grid.N_LONGITUDES, axis=1)
+    northern = np.repeat(field.latitudes[:, None] > 0.0, grid.ERA5_GRID.columns, axis=1)
     marked = dataclasses.replace(field, stippled=northern)
     drawn, plain = (draw_map(one, projection=name, dpi=COARSE) for one in (marked, field))
     with_marks, without = picture_of(drawn.figure).astype(int), picture_of(plain.figure).astype(int)

@@ -188,8 +188,8 @@ def test_polar_stereographic_of_both_sides_of_the_equator_is_an_error() -> None:
     assert polar((-180.0, 180.0, -0.125, 90.0)).is_disc
 
 
-LATITUDES = grid.latitudes_of(np.arange(grid.N_LATITUDES))
-LONGITUDES = grid.longitudes_of(np.arange(grid.N_LONGITUDES))
+LATITUDES = grid.ERA5_GRID.latitudes_of(np.arange(grid.ERA5_GRID.rows))
+LONGITUDES = grid.ERA5_GRID.longitudes_of(np.arange(grid.ERA5_GRID.columns))
 HEIGHT, WIDTH = 964, 1980
 PROJ = {"equal-earth": "eqearth", "robinson": "robin"}
 
@@ -201,7 +201,7 @@ def chosen(name: ProjectionName, centre: float | None) -> MapProjection:
 def cells_of(projection: MapProjection) -> NearestCells:
     west, east, south, north = projection.bounds
     x, y = pixel_centres(west, east, WIDTH), pixel_centres(north, south, HEIGHT)
-    return NearestCells.find(projection, LATITUDES, LONGITUDES, x, y)
+    return NearestCells.find(projection, LATITUDES, LONGITUDES, x, y, grid.ERA5_GRID)
 
 
 def fields() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
@@ -259,9 +259,9 @@ def test_poles_and_both_sides_of_the_antimeridian(name: ProjectionName) -> None:
 
 def test_no_cell_is_lost_below_60_degrees() -> None:
     cells = cells_of(chosen("equal-earth", None))
-    shown = np.zeros(grid.N_LATITUDES * grid.N_LONGITUDES, dtype=bool)
+    shown = np.zeros(grid.ERA5_GRID.rows * grid.ERA5_GRID.columns, dtype=bool)
     shown[cells.index[cells.index >= 0]] = True
-    rows = shown.reshape(grid.N_LATITUDES, grid.N_LONGITUDES).mean(axis=1)
+    rows = shown.reshape(grid.ERA5_GRID.rows, grid.ERA5_GRID.columns).mean(axis=1)
     assert (rows[np.abs(LATITUDES) <= 60.0] > 0.995).all()
 
 
@@ -270,7 +270,7 @@ def test_cells_outside_of_a_small_grid_have_no_value() -> None:
     west, east, south, north = projection.bounds
     x, y = pixel_centres(west, east, 720), pixel_centres(north, south, 350)
     some = slice(400, 441), slice(100, 181)
-    cells = NearestCells.find(projection, LATITUDES[some[0]], LONGITUDES[some[1]], x, y)
+    cells = NearestCells.find(projection, LATITUDES[some[0]], LONGITUDES[some[1]], x, y, grid.ERA5_GRID)
     longitude, latitude = (cells.pixels_of(field[some]) for field in fields())
     assert np.nanmin(latitude) == pytest.approx(10.0, abs=0.5)
     assert np.nanmax(latitude) == pytest.approx(20.0, abs=0.5)
@@ -283,7 +283,7 @@ def test_cells_outside_of_a_small_grid_have_no_value() -> None:
 def test_plate_carree_has_the_nearest_cell_too() -> None:
     x, y = np.array([9.9, 10.1, 10.13, 200.1]), np.array([-89.95, 45.1])
     projection = choose_projection("plate-carree", GLOBE, GLOBE, 150.0)
-    index = NearestCells.find(projection, LATITUDES, LONGITUDES, x, y).index
+    index = NearestCells.find(projection, LATITUDES, LONGITUDES, x, y, grid.ERA5_GRID).index
     longitude, latitude = (field.ravel()[index] for field in fields())
     np.testing.assert_array_equal(longitude[0], [10.0, 10.0, 10.25, -160.0])
     np.testing.assert_array_equal(latitude[:, 0], [-90.0, 45.0])

@@ -17,7 +17,7 @@ from era5_pipeline_tests.draw.variables_of_each_kind import KINDS, USUAL, usual_
 if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
 
-DOHA = grid.nearest_location(25.25, 51.5)
+DOHA = grid.ERA5_GRID.nearest_location(25.25, 51.5)
 
 
 @pytest.mark.parametrize("hours", [48, 24 * 60, 24 * 365 * 4])

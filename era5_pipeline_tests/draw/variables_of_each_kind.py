@@ -71,8 +71,9 @@ def field_over(
     """A field over an area, computed from the latitudes and longitudes of its points."""
     rectangle = grid.Area.parse(area)
     rows, columns = np.meshgrid(rectangle.latitude_indices(), rectangle.longitude_indices(), indexing="ij")
-    values = values_at(grid.latitudes_of(rows), grid.longitudes_of(columns)).astype(np.float32)
-    return FieldMap.of_hour(hour_field(time, variable, grid.location_ids(rows, columns).ravel(), values.ravel()))
+    of = rectangle.grid
+    values = values_at(of.latitudes_of(rows), of.longitudes_of(columns)).astype(np.float32)
+    return FieldMap.of_hour(hour_field(time, variable, of.location_ids(rows, columns).ravel(), values.ravel(), of))
 
 
 def usual_field(area: str, variable: Variable = TEMPERATURE, time: datetime = TIME) -> FieldMap:

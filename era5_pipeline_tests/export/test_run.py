@@ -16,7 +16,7 @@ from era5_pipeline.export.formats import export_format
 from era5_pipeline.export.run import export
 from era5_pipeline.model.cells import cell_of
 from era5_pipeline.model.errors import NoDataError, TransientError
-from era5_pipeline.model.grid import Area, location_of, nearest_location
+from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.places import AskedPlace
 from era5_pipeline.model.times import parse_time_range
@@ -85,7 +85,7 @@ def read_back(path: Path, column: str) -> pd.Series[float]:
             )
             assert str(table["time"].dt.tz) == "UTC"
             table["time"] = table["time"].dt.tz_localize(None)
-            at = [location_of(number) for number in table["location_id"]]
+            at = [ERA5_GRID.location(number) for number in table["location_id"]]
             assert [(one.latitude, one.longitude) for one in at] == list(
                 zip(table["latitude"], table["longitude"], strict=True)
             )
@@ -320,7 +320,7 @@ def test_a_box_across_the_antimeridian(
     rows: Any = pd.read_parquet(flat.path)
     wanted = {(one.time.tz_localize(None), one.location_id): one.temperature_2m for one in rows.itertuples()}
     expected = [
-        wanted[time, nearest_location(latitude, longitude).location_id]
+        wanted[time, ERA5_GRID.nearest_location(latitude, longitude).location_id]
         for time, latitude, longitude in found.index.tolist()
     ]
     assert np.array_equal(found.to_numpy(), np.array(expected, dtype=np.float32))

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from era5_pipeline.flat import flat_month as facts
 from era5_pipeline.flat.flat_month import ColumnFacts, FlatFile, FlatMonth, checksum_of, month_fingerprint
+from era5_pipeline.model.dataset import ERA5_LAND
+from era5_pipeline.model.grid import ERA5_LAND_GRID
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.sources.source import RawFile, RawMonth
@@ -75,6 +77,16 @@ def test_facts_are_read_back_from_json_unchanged() -> None:
     earlier = asdict(COLUMN)
     del earlier["area_mean"]
     assert ColumnFacts.from_json(earlier) == replace(COLUMN, area_mean=None)
+
+
+def test_only_a_month_of_another_data_set_says_of_which_it_is() -> None:
+    of_land = replace(RAW, dataset=ERA5_LAND)
+    locations = LocationSet(((6_000_000, 6_000_002),), grid=ERA5_LAND_GRID)
+    flat = replace(flat_month(of_land), location_ids=locations)
+    assert FlatMonth.from_json(json.loads(json.dumps(flat.to_json()))) == flat
+    assert of_land.to_json() == {**RAW.to_json(), "dataset": "era5-land"}
+    assert "dataset" not in json.dumps(flat_month().to_json())
+    assert of_land.fingerprint != RAW.fingerprint
 
 
 def test_the_fingerprint_depends_on_contents_request_and_form_not_on_names(monkeypatch: pytest.MonkeyPatch) -> None:

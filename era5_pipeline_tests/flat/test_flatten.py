@@ -21,8 +21,10 @@ from era5_pipeline.flat import formats, tiles
 from era5_pipeline.flat.flat_month import FLAT_FORM
 from era5_pipeline.flat.flatten import MiddleHour, facts_file, flatten_month, preview_file, read_flat_month
 from era5_pipeline.flat.statistics import RowWeights, digest_text
-from era5_pipeline.model.errors import BadFileError, InputError, LocalDiskError
-from era5_pipeline.model.grid import Area
+from era5_pipeline.model.dataset import ERA5, ERA5_LAND
+from era5_pipeline.model.errors import BadFileError, InputError, LocalDiskError, RefusedError
+from era5_pipeline.model.grid import Area, Grid
+from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import find_variables, variable_names
 from era5_pipeline.runtime.progress import listening
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.settings import FlatFormat
     from era5_pipeline.runtime.progress import Stage
 
@@ -656,3 +659,41 @@ def test_the_hour_that_is_drawn_is_the_middle_of_the_month(
     few = write_netcdf(tmp_path / "few.nc", weather(hours_from("2023-07-01T00", 2), range(4), range(2)))
     flatten_month(raw_month([few], "2023-07"), tmp_path / "few", home=tmp_path, flat_format="parquet", draw=draw)
     assert not preview_file(tmp_path / "few", JULY).exists()
+
+
+# ---- data sets on other grids
+
+
+MADE_UP = replace(ERA5, name="made-up", grid=Grid("made up", 1.0, 181, 360))
+
+
+@pytest.mark.parametrize("dataset", [MADE_UP, ERA5_LAND])
+def test_a_generated_month_of_any_grid_has_its_places(tmp_path: Path, dataset: Dataset) -> None:
+    area = Area.parse("10/178/9/-179", dataset.grid)  # across the antimeridian
+    raw = SampleSource(tmp_path, Request(area=area, dataset=dataset), 4).fetch(JULY)
+    flat = flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet")
+    assert flat.location_ids == LocationSet.of_area(area)
+    rows = pq.read_table(flat.path).to_pydict()
+    places = {number: dataset.grid.location(number) for number in flat.location_ids.ids().tolist()}
+    assert len(rows["time"]) == flat.rows == 4 * len(places)
+    for number, north, east in zip(rows["location_id"], rows["latitude"], rows["longitude"], strict=True):
+        assert (np.float32(north), np.float32(east)) == (
+            np.float32(places[number].latitude),
+            np.float32(places[number].longitude),
+        )
+
+
+def test_files_of_another_grid_are_flattened_by_their_indices(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-07-01T00", 5), latitudes=[10.0, 9.9], longitudes=[9.8, 9.9, 10.0])
+    (tmp_path / "files").mkdir()
+    write_netcdf(tmp_path / "files" / "x.nc", of)
+    home = tmp_path / "home"
+    source = FilesSource((tmp_path / "files",), home, Request(find_variables("t2m"), dataset=ERA5_LAND))
+    raw = source.fetch(JULY)
+    assert raw.dataset == ERA5_LAND
+    flat = flatten_month(raw, home / "flat", home=home, flat_format="parquet")
+    assert str(flat.location_ids) == "10/9.8/9.9/10"
+    # The same file is none of ERA5, in the catalogue of the same home.
+    of_era5 = FilesSource((tmp_path / "files",), home, Request(find_variables("t2m")))
+    with pytest.raises(RefusedError, match=r"ERA5-Land's: latitude 9\.9 is not on ERA5's"):
+        flatten_month(of_era5.fetch(JULY), home / "flat", home=home, flat_format="parquet")

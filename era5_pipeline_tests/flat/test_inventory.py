@@ -11,7 +11,7 @@ import pytest
 
 from era5_pipeline.flat.inventory import Inventory, InventoryKeeper, take_inventory
 from era5_pipeline.model.errors import BadFileError, NoDataError
-from era5_pipeline.model.grid import latitudes_of, longitudes_of
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.variables import find_variable
 from era5_pipeline_tests.era5_files import CURRENT, Layout, hour, hours_from, raw_month, weather, write, write_netcdf
 
@@ -29,7 +29,7 @@ def inventory_of(raw: RawMonth, folder: Path) -> Inventory:
 
 def points(inventory: Inventory) -> set[tuple[float, float]]:
     latitude, longitude = np.nonzero(inventory.coverage)
-    return set(zip(latitudes_of(latitude).tolist(), longitudes_of(longitude).tolist(), strict=True))
+    return set(zip(ERA5_GRID.latitudes_of(latitude).tolist(), ERA5_GRID.longitudes_of(longitude).tolist(), strict=True))
 
 
 def test_an_inventory_has_the_hours_and_locations_of_all_files(tmp_path: Path) -> None:

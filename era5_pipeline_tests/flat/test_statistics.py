@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as npst
 
 from era5_pipeline.flat import statistics
 from era5_pipeline.flat.statistics import MODULUS, ColumnRules, RowWeights, digest_text
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.variables import BY_COLUMN
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def test_compiled_sums_are_those_of_numpy_to_the_bit(data: st.DataObject) -> Non
     values = data.draw(npst.arrays(np.float32, shape, elements=elements, fill=inside))
     values = np.where(data.draw(npst.arrays(np.bool_, shape, fill=st.just(False))), np.float32("nan"), values)
     ids, hours = np.arange(1, shape[0] + 1), np.arange(shape[1])
-    rules = ColumnRules(variable, hours, np.ones(0, dtype=np.bool_), np.ones(0, dtype=np.bool_))
+    rules = ColumnRules(variable, hours, np.ones(0, dtype=np.bool_), np.ones(0, dtype=np.bool_), ERA5_GRID)
     areas = np.linspace(0.1, 1.0, shape[0])
     with np.errstate(all="ignore"):
         found = [replace(rules, is_compiled=way).sums(values, RowWeights(ids, hours), areas) for way in (False, True)]

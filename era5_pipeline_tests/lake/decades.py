@@ -13,7 +13,7 @@ from benchmarks.engines import Subject
 from era5_pipeline.flat.formats import parquet_sink, schema_of
 from era5_pipeline.lake.catalog import WarehouseCatalog
 from era5_pipeline.lake.commits import commit_files
-from era5_pipeline.model.grid import location_of
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.months import Month
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _month(month: Month, schema: pa.Schema) -> pa.Table:
     time = np.datetime64(month.start.replace(tzinfo=None), "us") + hours.astype("timedelta64[h]")
     of_places = []
     for place in PLACES:
-        at = location_of(place)
+        at = ERA5_GRID.location(place)
         warming = (place - PLACES[0] + 1) * 0.002 * (month.year - YEARS[0])
         values = 15 - 8 * np.cos(month.month * np.pi / 6) + warming + random.normal(0, 3, month.hours)
         columns = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from era5_pipeline.maps.fields import main_part
-from era5_pipeline.model.grid import N_LOCATIONS, Area
+from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.location_set import GridWindow, LocationSet
 from era5_pipeline.read.fields import placed
 
@@ -21,11 +21,11 @@ QATAR, MEKONG, FIJI = "26.5/50.5/24.5/52", "10.75/106.25/10.75/106.25", "-16/179
 
 def part_of(*areas: str) -> MainPart | None:
     # Not np.unique, which takes a second for the globe.
-    is_asked = np.zeros(N_LOCATIONS + 1, dtype=bool)
+    is_asked = np.zeros(ERA5_GRID.locations + 1, dtype=bool)
     for area in areas:
         is_asked[LocationSet.of_area(Area.parse(area)).ids()] = True
     ids = np.flatnonzero(is_asked).astype(np.int32)
-    window, values = placed(ids, np.ones(ids.size, dtype=np.float32))
+    window, values = placed(ids, np.ones(ids.size, dtype=np.float32), ERA5_GRID)
     found = main_part(window, np.isfinite(values))
     if found:
         shown = values[found.rows, found.columns]
@@ -75,12 +75,12 @@ def test_a_sparse_net_of_stations_is_one_part() -> None:
 
 
 def test_without_any_value_there_is_no_part() -> None:
-    assert main_part(GridWindow(2, 0, 3, 4), np.zeros((3, 4), dtype=bool)) is None
+    assert main_part(GridWindow(2, 0, 3, 4, grid=ERA5_GRID), np.zeros((3, 4), dtype=bool)) is None
 
 
 def test_one_part_among_places_without_values_is_drawn_alone() -> None:
     ids = LocationSet.of_area(Area.parse("30/40/0/90")).ids().astype(np.int32)
-    window, values = placed(ids, np.ones(ids.size, dtype=np.float32))
+    window, values = placed(ids, np.ones(ids.size, dtype=np.float32), ERA5_GRID)
     has_value = np.zeros(values.shape, dtype=bool)
     has_value[98:107, 42:49] = True
     found = main_part(window, has_value)

@@ -34,7 +34,7 @@ from era5_pipeline.maps.read import (
     unit_words,
 )
 from era5_pipeline.model.errors import NoDataError
-from era5_pipeline.model.grid import Area
+from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.variables import BY_COLUMN, Variable
 from era5_pipeline.read.boxes import read_field
 from era5_pipeline.read.fields import placed
@@ -433,7 +433,7 @@ def test_an_empty_database_is_said(empty_warehouse: Warehouse) -> None:
 
 def test_lines_count_locations_hours_and_years() -> None:
     hours = np.array([744, 743, 100, 20], dtype=np.int32)
-    cells = CellValues(np.arange(1, 5, dtype=np.int32), np.ones(4), hours)
+    cells = CellValues(np.arange(1, 5, dtype=np.int32), np.ones(4), hours, ERA5_GRID)
     enough = hours > 720
     assert describe_incomplete_locations(cells, enough, 744, "July 2023") == [
         "2 of 4 locations have only 20 to 100 of 744 hours of July 2023"
@@ -449,7 +449,8 @@ TIME = datetime(2023, 7, 1, tzinfo=UTC)
 
 
 def reading_of(values: list[float], *, is_difference: bool) -> MapAnswer:
-    window, found = placed(np.arange(700_001, 700_001 + len(values), dtype=np.int32), np.array(values))
+    ids = np.arange(700_001, 700_001 + len(values), dtype=np.int32)
+    window, found = placed(ids, np.array(values), ERA5_GRID)
     field = FieldMap(
         kind="anomaly" if is_difference else "month",
         variable=TEMPERATURE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zoneinfo
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -10,9 +11,18 @@ import numpy as np
 import pytest
 
 from era5_pipeline.draw.outlines import polygons_within, read_shores
-from era5_pipeline.model.cells import Cell, CellChoice, cell_of, land_percent, last_full_year, standard_offset, zone_of
+from era5_pipeline.model.cells import (
+    Cell,
+    CellChoice,
+    cell_of,
+    land_percent,
+    last_full_year,
+    sea_cell_of,
+    standard_offset,
+    zone_of,
+)
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import Location, distances_km, latitudes_of, longitudes_of
+from era5_pipeline.model.grid import ERA5_GRID, ERA5_LAND_GRID, Grid, Location, distances_km
 from era5_pipeline.model.places import find_place
 from era5_pipeline_tests import make_land
 
@@ -44,14 +54,16 @@ if TYPE_CHECKING:
 def test_known_places_have_the_share_of_land_that_maps_show(
     name: str, latitude: float, longitude: float, least: float, most: float
 ) -> None:
-    assert least <= cell_of(latitude, longitude).land_share <= most, name
+    share = cell_of(latitude, longitude).land_share
+    assert share is not None
+    assert least <= share <= most, name
 
 
 def test_every_cell_has_a_percentage_and_the_globe_has_its_share_of_land() -> None:
     percent = land_percent()
     assert percent.shape == (721, 1440)
     assert percent.max() == 100
-    weights = np.cos(np.deg2rad(latitudes_of(np.arange(721))))
+    weights = np.cos(np.deg2rad(ERA5_GRID.latitudes_of(np.arange(721))))
     # The globe is 29.2 % land; lakes are about 1.8 % of that, ice shelves 1.5 million km2 beside it.
     assert np.average(percent.mean(axis=1), weights=weights) == pytest.approx(28.9, abs=0.4)
 
@@ -61,7 +73,7 @@ def test_the_share_is_the_area_of_the_shorelines_in_the_cell() -> None:
     mixed = np.flatnonzero((land_percent() > 0) & (land_percent() < 100))
     shores = read_shores("i")
     for row, column in zip(*np.divmod(np.random.default_rng(15).choice(mixed, 80, replace=False), 1440), strict=True):
-        latitude, longitude = float(latitudes_of(row)), float(longitudes_of(column))
+        latitude, longitude = float(ERA5_GRID.latitudes_of(row)), float(ERA5_GRID.longitudes_of(column))
         window = (longitude - 0.125, longitude + 0.125, latitude - 0.125, latitude + 0.125)
         land = 0.0
         for number, ring in polygons_within(shores.outlines, np.ones(len(shores.level), dtype=np.bool_), window):
@@ -97,11 +109,11 @@ def _area(ring: FloatArray) -> float:
 def test_the_nearest_land_cell_is_the_nearest_of_all_that_are_half_land(latitude: float, longitude: float) -> None:
     found = cell_of(latitude, longitude, "land")
     rows, columns = np.nonzero(land_percent() >= 50)
-    distances = distances_km(latitude, longitude, latitudes_of(rows), longitudes_of(columns))
+    distances = distances_km(latitude, longitude, ERA5_GRID.latitudes_of(rows), ERA5_GRID.longitudes_of(columns))
     best = int(distances.argmin())
     assert found.location.location_id == rows[best] * 1440 + columns[best] + 1
     assert found.land_share == land_percent()[rows[best], columns[best]] / 100 >= 0.5
-    assert cell_of(latitude, longitude, "nearest").land_share < 0.5
+    assert (cell_of(latitude, longitude, "nearest").land_share or 0.0) < 0.5
 
 
 def test_a_cell_that_is_land_stays_the_nearest() -> None:
@@ -261,3 +273,14 @@ def test_an_unknown_zone_is_refused(zone: str) -> None:
     with pytest.raises(UsageError, match="is not a time zone") as caught:
         standard_offset(zone, 1991, 2020)
     assert "Asia/Jakarta" in caught.value.remedy
+
+
+@pytest.mark.parametrize("grid", [Grid("made up", 1.0, 181, 360), ERA5_LAND_GRID])
+def test_a_cell_of_another_grid_is_the_nearest_and_its_share_of_land_is_not_known(grid: Grid) -> None:
+    found = cell_of(9.918, -179.97, grid=grid)
+    assert found.location == grid.nearest_location(9.918, -179.97)
+    assert (found.land_share, found.land_words) == (None, None)
+    with pytest.raises(UsageError, match=re.escape(f"which cells of {grid} are land is not known")):
+        cell_of(9.918, 9.918, "land", grid)
+    with pytest.raises(UsageError, match="is not known"):
+        sea_cell_of(9.918, 9.918, grid)

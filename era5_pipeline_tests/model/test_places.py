@@ -13,7 +13,7 @@ import pytest
 from era5_pipeline.model import places
 from era5_pipeline.model.cells import Cell, cell_of
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.places import (
     ATTRIBUTION,
     CITIES,
@@ -84,7 +84,9 @@ def test_a_place_is_named_with_state_and_country(place: Place, expected: str | N
 
 
 def test_a_named_place_is_described_with_its_cell_and_share_of_land() -> None:
-    asked = AskedPlace(JAKARTA, JAKARTA.latitude, JAKARTA.longitude, Cell(nearest_location(-6.25, 106.75), 0.62))
+    asked = AskedPlace(
+        JAKARTA, JAKARTA.latitude, JAKARTA.longitude, Cell(ERA5_GRID.nearest_location(-6.25, 106.75), 0.62)
+    )
     assert asked.description == (
         "Jakarta, Indonesia (-6.215, 106.845): location_id 483547, latitude -6.25, longitude 106.75, "
         "62 % land, 38 % water"
@@ -106,7 +108,7 @@ def test_a_named_place_is_described_with_its_cell_and_share_of_land() -> None:
 def test_bare_coordinates_are_described_with_water_where_there_is_some(
     latitude: float, longitude: float, share: float, expected: str
 ) -> None:
-    asked = AskedPlace(None, latitude, longitude, Cell(nearest_location(-6.25, 106.75), share))
+    asked = AskedPlace(None, latitude, longitude, Cell(ERA5_GRID.nearest_location(-6.25, 106.75), share))
     assert asked.description == expected
     assert asked.time_zone == "Asia/Jakarta"
     assert asked.name is None
@@ -122,7 +124,7 @@ def test_a_cell_that_is_not_the_nearest_is_called_the_nearest_land() -> None:
 
 
 def test_the_facts_as_json_have_the_place_or_null() -> None:
-    cell = Cell(nearest_location(-6.25, 106.75), 0.62)
+    cell = Cell(ERA5_GRID.nearest_location(-6.25, 106.75), 0.62)
     named = AskedPlace(JAKARTA, JAKARTA.latitude, JAKARTA.longitude, cell).as_json()
     assert named["place"] == {
         "name": "Jakarta",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from era5_pipeline.model.dataset import ERA5, ERA5_LAND
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.location_set import LocationSet
@@ -157,6 +158,21 @@ def test_a_misspelt_setting_is_refused(
 def test_variables_of_other_programs_are_ignored(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "x")
     assert read_settings().area is None
+
+
+def test_areas_and_points_are_those_of_the_data_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_settings().wanted_dataset == ERA5
+    monkeypatch.setenv("ERA5_DATASET", "ERA5_Land")
+    chosen = read_settings(area="10/9.9/9.9/10")
+    assert (chosen.dataset, chosen.wanted_dataset) == ("era5-land", ERA5_LAND)
+    assert chosen.wanted_area == Area(10.0, 9.9, 9.9, 10.0, grid=ERA5_LAND.grid)
+    assert chosen.wanted_locations == LocationSet.of_area(Area.parse("10/9.9/9.9/10", ERA5_LAND.grid))
+    of_points = read_settings(point="9.918/9.94", source="point")
+    assert [str(point) for point in of_points.wanted_points] == ["9.9/9.9"]
+    assert of_points.wanted_locations == LocationSet.of_location(ERA5_LAND.grid.nearest_location(9.9, 9.9))
+    monkeypatch.setenv("ERA5_DATASET", "era6")
+    with pytest.raises(UsageError, match="ERA5_DATASET: Input should be era5 or era5-land"):
+        read_settings()
 
 
 def test_a_point_selects_the_source_of_points_unless_another_is_named() -> None:

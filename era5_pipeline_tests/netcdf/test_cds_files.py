@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.netcdf.archive import NetcdfFile
 from era5_pipeline.netcdf.cds_files import point_netcdf
 from era5_pipeline.netcdf.contents import inspect, open_netcdf
@@ -13,7 +13,7 @@ from era5_pipeline.netcdf.contents import inspect, open_netcdf
 if TYPE_CHECKING:
     from pathlib import Path
 
-PLACE = nearest_location(-6.25, 106.75)
+PLACE = ERA5_GRID.nearest_location(-6.25, 106.75)
 HOURS = np.arange(-262_992, -262_992 + 48)
 VALUES = {
     "temperature_2m": np.linspace(290, 300, 48, dtype=np.float32),
@@ -50,6 +50,6 @@ def test_equal_values_give_equal_bytes_and_others_do_not() -> None:
         point_netcdf(PLACE, HOURS, changed, preliminary=False),
         point_netcdf(PLACE, HOURS, VALUES, preliminary=True),
         point_netcdf(PLACE, HOURS + 1, VALUES, preliminary=False),
-        point_netcdf(nearest_location(-6.0, 106.75), HOURS, VALUES, preliminary=False),
+        point_netcdf(ERA5_GRID.nearest_location(-6.0, 106.75), HOURS, VALUES, preliminary=False),
     }
     assert len(others | made) == 5

@@ -10,7 +10,7 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from era5_pipeline.model.grid import Shift, latitude_indices, longitude_indices
+from era5_pipeline.model.grid import ERA5_GRID, ERA5_LAND_GRID, Grid, Shift
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.netcdf.archive import NetcdfFile
 from era5_pipeline.netcdf.contents import Contents, Problem, expver_text, inspect
@@ -241,8 +241,8 @@ def test_points_beside_those_of_the_grid_are_fields_and_a_problem_with_its_remed
     )
     for field in contents.fields:
         assert field.shift == problem.shift
-        assert field.latitude_index.tolist() == latitude_indices([29.0, 28.75]).tolist()
-        assert field.longitude_index.tolist() == longitude_indices([179.75, 180.0]).tolist()
+        assert field.latitude_index.tolist() == ERA5_GRID.latitude_indices([29.0, 28.75]).tolist()
+        assert field.longitude_index.tolist() == ERA5_GRID.longitude_indices([179.75, 180.0]).tolist()
 
 
 @settings(max_examples=25, deadline=None)
@@ -443,6 +443,19 @@ def test_the_grid_of_era5_land_is_named(tmp_path: Path) -> None:
     assert "is on a grid of 0.1 degrees, ERA5-Land's" in only_problem(write_netcdf(tmp_path / "x.nc", of)).text
     coarse = weather(HOURS, latitudes=[10.2, 10.0], longitudes=[20.0, 20.2])
     assert "ERA5-Land" not in only_problem(write_netcdf(tmp_path / "y.nc", coarse)).text
+
+
+@pytest.mark.parametrize("grid", [ERA5_LAND_GRID, Grid("made up", 1.0, 181, 360)])
+def test_a_file_is_read_on_the_grid_that_is_asked(tmp_path: Path, grid: Grid) -> None:
+    north, east = np.array([101, 100]), np.array([grid.columns - 2, grid.columns - 1, 0])
+    of = weather(HOURS, latitudes=grid.latitudes_of(north), longitudes=grid.longitudes_of(east))
+    path = write_netcdf(tmp_path / "x.nc", of)
+    (field,) = inspect(NetcdfFile(path, path), grid).fields
+    assert (field.latitude_index.tolist(), field.longitude_index.tolist()) == (north.tolist(), east.tolist())
+    other = write_netcdf(tmp_path / "y.nc", weather(HOURS))
+    (problem,) = inspect(NetcdfFile(other, other), grid).problems
+    assert problem.text.startswith("is on a grid of 0.25 degrees, ERA5's: latitude 10.")
+    assert problem.text.endswith(f" is not on {grid}")
 
 
 def test_a_usable_variable_is_kept_when_another_is_not(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import BadFileError
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.netcdf import archive
 from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files
@@ -190,7 +191,7 @@ def test_chunks_larger_than_a_month_of_the_globe_are_refused(tmp_path: Path, hou
         # Nothing is written.
         dataset.createVariable("t2m", "f4", ("time", "latitude", "longitude"), chunksizes=(hours, 721, 1440))
     if hours == 744:
-        require_own_data(tmp_path / "x.nc", is_hdf5=True)
+        require_own_data(tmp_path / "x.nc", ERA5_GRID, is_hdf5=True)
     else:
         assert "keeps t2m in chunks of 3,093,955,200 bytes" in problem_of(tmp_path / "x.nc")
 

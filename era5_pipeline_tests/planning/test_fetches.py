@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.dataset import ERA5_LAND
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.planning.fetches import FetchFolder, PlaceFetch, announced_months, announcement
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PLACE = nearest_location(50.1, -1.1)
+PLACE = ERA5_GRID.nearest_location(50.1, -1.1)
 ASKED = PlaceFetch(PLACE.location_id, asked_at=1000.0)
 
 
@@ -27,6 +29,16 @@ def test_records_are_found_by_place_and_in_the_order_of_asking(tmp_path: Path) -
     assert folder.unfinished() == [ASKED, later]
     assert folder.end(ASKED, 0) is None
     assert folder.unfinished() == [later]
+
+
+def test_places_of_two_data_sets_with_one_number_are_recorded_apart(tmp_path: Path) -> None:
+    folder, of_land = FetchFolder(tmp_path), FetchFolder(tmp_path, ERA5_LAND)
+    place = ERA5_LAND.grid.location(PLACE.location_id)
+    asked = replace(ASKED, grid=place.grid)
+    of_land.write(asked)
+    assert (of_land.find(place), of_land.unfinished(), asked.location) == (asked, [asked], place)
+    assert (folder.find(PLACE), folder.unfinished()) == (None, [])
+    assert folder.lock_of(PLACE) != of_land.lock_of(place)
 
 
 def test_a_load_that_fails_is_tried_again_after_twice_the_time_and_then_forgotten(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from era5_pipeline.model.grid import N_LOCATIONS, Area, nearest_location
+from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month, month_range, spans
 from era5_pipeline.model.settings import read_settings
@@ -195,7 +195,7 @@ def test_fewer_months_take_less(load: Load, fewer: int) -> None:
 @given(loads())
 def test_rows_and_bytes_grow_with_the_area(load: Load) -> None:
     around = replace(load, area=Area.parse("global"))
-    ratio = N_LOCATIONS / load.locations
+    ratio = ERA5_GRID.locations / load.locations
     assert plan_of(around).size.rows == pytest.approx(plan_of(load).size.rows * ratio)
     here, there = plan_of(load).bytes, plan_of(around).bytes
     assert there.table.value == pytest.approx(here.table.value * ratio)
@@ -214,7 +214,7 @@ def test_accumulations_lack_the_first_seven_hours_of_1940() -> None:
 def test_settings_that_leave_variables_or_area_to_the_files() -> None:
     asked = (Month(2024, 1),)
     cds = Load.of(read_settings(source="cds"), asked)
-    assert (cds.variables, cds.locations, cds.is_open) == (DEFAULT_VARIABLES, N_LOCATIONS, False)
+    assert (cds.variables, cds.locations, cds.is_open) == (DEFAULT_VARIABLES, ERA5_GRID.locations, False)
     sample = Load.of(read_settings(source="sample", sample_hours=24), asked)
     assert (sample.locations, sample.size_of(asked[0]).hours, sample.is_open) == (121, 24, False)
     files = Load.of(read_settings(source="files", variables="t2m"), asked)
@@ -441,7 +441,7 @@ def test_real_files_are_not_larger_than_estimated(name: str, kind: str, era5_sam
 
 
 def test_a_plan_of_a_place_is_one_request_for_all_months() -> None:
-    place = nearest_location(-6.25, 106.75)
+    place = ERA5_GRID.nearest_location(-6.25, 106.75)
     where = LocationSet.of_ids([place.location_id])
     five = variables_of("t2m,u10,v10,tcc,tp")
     load = load_of("1940-01", "2024-12", "point", variables=five, points=where, series_hours=761_664)

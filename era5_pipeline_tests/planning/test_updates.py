@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import Area, nearest_location
+from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
@@ -109,7 +109,7 @@ def test_a_month_of_the_globe_is_not_cut_to_the_area_that_is_set_today(home: Pat
 
 
 def test_a_series_is_revised_once_its_months_are_not_young_any_more(home: Path) -> None:
-    place = nearest_location(-6.25, 106.75)
+    place = ERA5_GRID.nearest_location(-6.25, 106.75)
     preliminary = {"temperature_2m": ("x",)}
     of_place = {
         "source": "point",

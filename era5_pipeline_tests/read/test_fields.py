@@ -88,32 +88,32 @@ def test_area_without_locations_names_the_nearest_one(weather_table: Connection)
         read_field(weather_table, START, TEMPERATURE, grid.Area(-10.0, -170.0, -30.0, -160.0))
 
 
-indices = st.tuples(st.integers(0, grid.N_LATITUDES - 1), st.integers(0, grid.N_LONGITUDES - 1))
+indices = st.tuples(st.integers(0, grid.ERA5_GRID.rows - 1), st.integers(0, grid.ERA5_GRID.columns - 1))
 
 
 @given(points=st.lists(indices, min_size=1, max_size=20, unique=True))
 def test_snapshot_is_the_smallest_rectangle_around_any_locations(points: list[tuple[int, int]]) -> None:
     rows, columns = np.array(points, dtype=np.int32).T
-    ids = grid.location_ids(rows, columns)
-    found = hour_field(START, TEMPERATURE, ids, ids.astype(np.float32))
+    ids = grid.ERA5_GRID.location_ids(rows, columns)
+    found = hour_field(START, TEMPERATURE, ids, ids.astype(np.float32), grid.ERA5_GRID)
     assert found.values.shape == (len(found.latitudes), len(found.longitudes))
     np.testing.assert_array_equal(np.diff(found.latitudes), 0.25)
     np.testing.assert_array_equal(np.diff(found.longitudes), 0.25)
     assert -180.0 < found.longitudes[0] <= 180.0
     # Every value is at its location, and there are no others.
-    at_rows = (grid.latitudes_of(rows) - found.latitudes[0]) / 0.25
-    at_columns = (grid.longitudes_of(columns) - found.longitudes[0]) % 360.0 / 0.25
+    at_rows = (grid.ERA5_GRID.latitudes_of(rows) - found.latitudes[0]) / 0.25
+    at_columns = (grid.ERA5_GRID.longitudes_of(columns) - found.longitudes[0]) % 360.0 / 0.25
     np.testing.assert_array_equal(found.values[at_rows.astype(int), at_columns.astype(int)], ids)
     assert np.isfinite(found.values).sum() == len(points)
     # It leaves out the widest gap between two neighbouring longitudes, so it is the smallest rectangle.
     used = np.unique(columns)
-    gaps = np.diff(used, append=used[0] + grid.N_LONGITUDES)
-    assert len(found.longitudes) == grid.N_LONGITUDES - gaps.max() + 1
+    gaps = np.diff(used, append=used[0] + grid.ERA5_GRID.columns)
+    assert len(found.longitudes) == grid.ERA5_GRID.columns - gaps.max() + 1
     for border in (found.values[0], found.values[-1], found.values[:, 0], found.values[:, -1]):
         assert np.isfinite(border).any()
 
 
 def test_complete_parallel_begins_at_the_antimeridian() -> None:
-    ids = np.arange(1, grid.N_LONGITUDES + 1, dtype=np.int32)
-    found = hour_field(START, TEMPERATURE, ids, ids.astype(np.float32))
+    ids = np.arange(1, grid.ERA5_GRID.columns + 1, dtype=np.int32)
+    found = hour_field(START, TEMPERATURE, ids, ids.astype(np.float32), grid.ERA5_GRID)
     assert (found.longitudes[0], found.longitudes[-1]) == (-179.75, 180.0)

@@ -13,8 +13,8 @@ from psycopg import sql
 
 from era5_pipeline.model import grid
 from era5_pipeline.model.derived_variables import find_columns
-from era5_pipeline.model.errors import NoDataError, UsageError
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES
 from era5_pipeline.postgres.urls import with_user
 from era5_pipeline.read import hours
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from era5_pipeline.read.hours import Hours
     from era5_pipeline_tests.flat_months import FlatMonths
 
-PLACE = nearest_location(10.25, 20.25)
+PLACE = ERA5_GRID.nearest_location(10.25, 20.25)
 PACKED_PLACE = PLACE.location_id
 PACKED_COLUMNS = ("temperature_2m", "total_precipitation")
 PACKED_MONTHS = ("2023-06", "2023-07", "2023-09", "2023-10")
@@ -222,7 +222,7 @@ def test_missing_time_names_available_hours(weather_table: Connection) -> None:
 def test_missing_location_names_the_nearest_one(weather_table: Connection) -> None:
     expected = r"longitude -179\).*no data there.*nearest of its 7 locations is latitude -17, longitude -179.75"
     with pytest.raises(NoDataError, match=expected):
-        read_series(weather_table, grid.nearest_location(-17.0, -179.0), (TEMPERATURE,), None, None)
+        read_series(weather_table, grid.ERA5_GRID.nearest_location(-17.0, -179.0), (TEMPERATURE,), None, None)
 
 
 COLUMNS = tuple(BY_COLUMN[name] for name in ("temperature_2m", "total_precipitation", "snowfall"))
@@ -246,7 +246,7 @@ def same(found: pd.Series, expected: list[float | None]) -> bool:
 def test_all_hours_are_those_of_the_table_with_nan_for_null(loaded_months: Warehouse) -> None:
     with loaded_months.connect() as connection:
         connection.execute("SET TimeZone = 'Asia/Kolkata'")
-        hours = read_place_hours(connection, PLACE.location_id, COLUMNS, None, None)
+        hours = read_place_hours(connection, PLACE, COLUMNS, None, None)
     rows = rows_of(loaded_months, "1940-01-01Z", "2100-01-01Z")
     assert len(rows) == PACKED_HOURS
     assert hours.index.name == "time"
@@ -263,7 +263,7 @@ def test_all_hours_are_those_of_the_table_with_nan_for_null(loaded_months: Wareh
 def test_hours_are_those_of_read_series(loaded_months: Warehouse) -> None:
     start, end = datetime(2023, 6, 15, 7, tzinfo=UTC), datetime(2023, 9, 2, tzinfo=UTC)
     with loaded_months.connect() as connection:
-        hours = read_place_hours(connection, PLACE.location_id, COLUMNS, start, end)
+        hours = read_place_hours(connection, PLACE, COLUMNS, start, end)
         series = read_series(connection, PLACE, COLUMNS, start, end)
     assert hours.index[0] == pd.Timestamp("2023-06-15T07:00Z")
     assert hours.index[-1] == pd.Timestamp("2023-09-01T23:00Z")
@@ -275,9 +275,9 @@ def test_hours_are_those_of_read_series(loaded_months: Warehouse) -> None:
 
 def test_many_columns_are_read_in_groups(loaded_months: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     with loaded_months.connect() as connection:
-        at_once = read_place_hours(connection, PLACE.location_id, DEFAULT_VARIABLES, None, None)
+        at_once = read_place_hours(connection, PLACE, DEFAULT_VARIABLES, None, None)
         monkeypatch.setattr("era5_pipeline.read.hours._COLUMNS_AT_ONCE", 4)
-        in_groups = read_place_hours(connection, PLACE.location_id, DEFAULT_VARIABLES, None, None)
+        in_groups = read_place_hours(connection, PLACE, DEFAULT_VARIABLES, None, None)
     assert list(in_groups.columns) == [variable.column for variable in DEFAULT_VARIABLES]
     assert in_groups.notna().any().sum() == 2
     pd.testing.assert_frame_equal(in_groups, at_once)
@@ -286,18 +286,17 @@ def test_many_columns_are_read_in_groups(loaded_months: Warehouse, monkeypatch: 
 def test_the_session_keeps_its_settings(loaded_months: Warehouse) -> None:
     with loaded_months.connect() as connection:
         before = connection.execute("SHOW jit").fetchone()
-        read_place_hours(connection, PLACE.location_id, COLUMNS, None, None)
+        read_place_hours(connection, PLACE, COLUMNS, None, None)
         assert connection.execute("SHOW jit").fetchone() == before
         assert connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
 def test_what_is_missing_is_said(loaded_months: Warehouse) -> None:
     with loaded_months.connect() as connection:
+        place = ERA5_GRID.location(PACKED_PLACE)
         with pytest.raises(NoDataError, match="2023-06 to 2023-07, 2023-09 to 2023-10"):
-            read_place_hours(connection, PACKED_PLACE, COLUMNS, *(datetime(2023, n, 1, tzinfo=UTC) for n in (8, 9)))
+            read_place_hours(connection, place, COLUMNS, *(datetime(2023, n, 1, tzinfo=UTC) for n in (8, 9)))
         with pytest.raises(NoDataError, match="no data there; the nearest of its 6 locations"):
-            read_place_hours(connection, 1, COLUMNS, None, None)
+            read_place_hours(connection, ERA5_GRID.location(1), COLUMNS, None, None)
         with pytest.raises(NoDataError, match="no column surface_pressure"):
-            read_place_hours(connection, PLACE.location_id, (BY_COLUMN["surface_pressure"],), None, None)
-        with pytest.raises(UsageError, match="location_id 1038241 is out of range"):
-            read_place_hours(connection, 1_038_241, COLUMNS, None, None)
+            read_place_hours(connection, PLACE, (BY_COLUMN["surface_pressure"],), None, None)

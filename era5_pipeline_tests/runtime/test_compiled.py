@@ -49,7 +49,7 @@ def loaded():
 before, home = loaded(), Path(sys.argv[1])
 raw = SampleSource(home, Request(None, Area.parse("4/0/0/4")), 48).fetch(Month(2023, 7))
 flat = flatten_month(raw, home, home=home, flat_format="parquet")
-reader = batches.BatchReader(flat.month, flat.column_names)
+reader = batches.BatchReader(flat.month, flat.column_names, flat.location_ids.grid)
 reader.add(batches.CopyData.HEADER)
 with closing(FlatCopy(flat)) as copy:
     for tuples, _ in batches.MonthEncoder(copy.arrow).tuples():

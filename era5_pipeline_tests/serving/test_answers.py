@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from fastapi import APIRouter, Request, Response
 
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import parse_time_range
@@ -41,7 +41,7 @@ routes = APIRouter()
 @routes.get("/hours")
 def hours(request: Request, reader: Reader, latitude: float, longitude: float, start: str, end: str) -> Response:
     """As a route of hours: 304 without reading, or an answer."""
-    where = nearest_location(latitude, longitude).location_id
+    where = ERA5_GRID.nearest_location(latitude, longitude).location_id
     first, after = parse_time_range(start, end)
     with reader.connected("reading") as connection:
         version = read_version(connection, request, LocationSet(((where, where + 1),)), first, after)

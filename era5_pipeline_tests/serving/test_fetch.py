@@ -19,7 +19,7 @@ from openmeteo_requests.Client import OpenMeteoRequestsError
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import read_settings
 from era5_pipeline.planning import fetches as records
@@ -50,9 +50,9 @@ psutil: Any = _psutil  # it comes without types
 SECONDS = 180.0
 PLACE: dict[str, Any] = {"latitude": 50.1, "longitude": -1.1}
 HOURS: dict[str, Any] = {**PLACE, "start_date": "2020-02-28", "end_date": "2020-02-29", "hourly": "temperature_2m"}
-WHERE = nearest_location(**PLACE)
+WHERE = ERA5_GRID.nearest_location(**PLACE)
 # An hour's place of `flat_months`.
-HELD = nearest_location(10.25, 20.25)
+HELD = ERA5_GRID.nearest_location(10.25, 20.25)
 
 
 @pytest.fixture
@@ -218,7 +218,7 @@ def test_two_places_are_loaded_at_once_and_the_others_in_their_order(
 ) -> None:
     """Each load is a process that ends when it is told to."""
     monkeypatch.setattr(fetch_runner, "fetch_command", lambda _: ("sleep", "600"))
-    folder, places = FetchFolder(home), [nearest_location(50, east) for east in range(4)]
+    folder, places = FetchFolder(home), [ERA5_GRID.nearest_location(50, east) for east in range(4)]
     for number, place in enumerate(reversed(places)):
         folder.write(PlaceFetch(place.location_id, time.time() + number))
 

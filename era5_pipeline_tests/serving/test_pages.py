@@ -12,7 +12,7 @@ import pytest
 
 from era5_pipeline.climate.question import climate_question
 from era5_pipeline.climate.reading import read_climate
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.places import find_place
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.report.page import report_page
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.flat_months import FlatMonths
 
 DOHA = find_place("Doha")
-CELL = nearest_location(DOHA.latitude, DOHA.longitude)
+CELL = ERA5_GRID.nearest_location(DOHA.latitude, DOHA.longitude)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import time_machine
 
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.sources.cds.retry_policy import RetrySettings
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.grid import Location
 
-MEKONG = nearest_location(10.75, 106.25)
+MEKONG = ERA5_GRID.nearest_location(10.75, 106.25)
 
 
 @dataclass

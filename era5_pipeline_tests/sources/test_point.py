@@ -16,7 +16,7 @@ import pytest
 import time_machine
 
 from era5_pipeline.model.errors import MonthFailedError, NotYetAvailableError, SourceError, UsageError
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import in_table_order
@@ -105,7 +105,7 @@ def test_young_months_are_preliminary_and_old_ones_state_no_version(point: Point
 
 
 def test_the_point_at_180_is_asked_for_as_minus_180(point: PointUnderTest) -> None:
-    for asked in (nearest_location(12.0, 180.0), nearest_location(12.0, -179.9)):
+    for asked in (ERA5_GRID.nearest_location(12.0, 180.0), ERA5_GRID.nearest_location(12.0, -179.9)):
         raw = point.source(asked).fetch(MARCH)
         assert raw.points == "12/180"
         assert inventory(raw, point.home).coverage.nonzero()[1].tolist() == [1439]
@@ -114,7 +114,7 @@ def test_the_point_at_180_is_asked_for_as_minus_180(point: PointUnderTest) -> No
 
 
 def test_several_points_are_a_request_each_and_one_month(point: PointUnderTest) -> None:
-    paris = nearest_location(48.86, 2.35)
+    paris = ERA5_GRID.nearest_location(48.86, 2.35)
     raw = point.source(MEKONG, paris).fetch(MARCH)
     assert len(raw.files) == 2
     for inputs, latitude, longitude in zip(point.server.submissions, (10.75, 48.75), (106.25, 2.25), strict=True):
@@ -242,7 +242,7 @@ def test_a_series_damaged_in_the_service_is_asked_for_once_more(point: PointUnde
     assert len(point.server.submissions) == 2
     point.server.faults.corrupt_zip = 10
     with pytest.raises(MonthFailedError, match="damaged"):
-        point.source(nearest_location(0, 0)).fetch(MARCH)
+        point.source(ERA5_GRID.nearest_location(0, 0)).fetch(MARCH)
 
 
 def test_a_series_cut_off_in_the_store_is_asked_for_with_another_key(point: PointUnderTest) -> None:
@@ -254,7 +254,9 @@ def test_a_series_cut_off_in_the_store_is_asked_for_with_another_key(point: Poin
 
 @pytest.mark.parametrize("place", [(90, -180), (-90, 179.75), (0, 0), (0.25, -0.25)])
 def test_two_variants_have_two_entries_in_the_cache(place: tuple[float, float]) -> None:
-    query = SeriesQuery(nearest_location(*place), in_table_order(("temperature_2m", "u10")), TODAY.date(), Path())
+    query = SeriesQuery(
+        ERA5_GRID.nearest_location(*place), in_table_order(("temperature_2m", "u10")), TODAY.date(), Path()
+    )
     variants = [query.new_variant(None) for _ in range(50)]
     for variant in variants:
         location = query.inputs(variant)["location"]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import LocalDiskError, NoDataError, UsageError
-from era5_pipeline.model.grid import Area, latitude_indices, longitude_indices
+from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import (
     BY_COLUMN,
@@ -255,8 +255,8 @@ def areas() -> st.SearchStrategy[Area]:
 @settings(max_examples=150, deadline=None)
 def test_axes_are_the_grid_points_of_the_area(area: Area) -> None:
     axes = Axes.of(area)
-    np.testing.assert_array_equal(latitude_indices(axes.latitudes)[::-1], area.latitude_indices())
-    np.testing.assert_array_equal(np.sort(longitude_indices(axes.longitudes)), area.longitude_indices())
+    np.testing.assert_array_equal(ERA5_GRID.latitude_indices(axes.latitudes)[::-1], area.latitude_indices())
+    np.testing.assert_array_equal(np.sort(ERA5_GRID.longitude_indices(axes.longitudes)), area.longitude_indices())
     assert np.all(np.diff(axes.latitudes) == -0.25)
     assert np.all(np.diff(axes.longitudes) == 0.25)
 
@@ -324,8 +324,8 @@ def test_the_weather_of_a_place_is_independent_of_the_area(
     rows = len(larger.latitude_indices()) - 1 - rows
     small, large = Axes.of(area), Axes.of(larger)
     columns = [
-        int(np.flatnonzero(longitude_indices(large.longitudes) == index)[0])
-        for index in longitude_indices(small.longitudes)
+        int(np.flatnonzero(ERA5_GRID.longitude_indices(large.longitudes) == index)[0])
+        for index in ERA5_GRID.longitude_indices(small.longitudes)
     ]
     there, here = weather_of(larger, [hours]), weather_of(area, [hours])
     for column, values in here.items():

@@ -353,9 +353,9 @@ def test_location_id_in_sql_is_that_of_the_nearest_grid_point(
     located: psycopg.Connection[Any], latitude: float, longitude: float
 ) -> None:
     """-180 and 180 are the same meridian, as are 0 and 360."""
-    expected = grid.nearest_location(latitude, longitude).location_id
+    expected = grid.ERA5_GRID.nearest_location(latitude, longitude).location_id
     assert location_id(located, latitude, longitude) == expected
-    assert 1 <= expected <= grid.N_LOCATIONS
+    assert 1 <= expected <= grid.ERA5_GRID.locations
 
 
 @pytest.mark.parametrize(

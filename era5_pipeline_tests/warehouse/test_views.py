@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from psycopg.rows import dict_row
 
 from era5_pipeline.model.cells import land_percent
-from era5_pipeline.model.grid import distances_km, latitudes_of, longitudes_of, nearest_location
+from era5_pipeline.model.grid import ERA5_GRID, distances_km
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
@@ -66,7 +66,7 @@ def days_of(flat_months: FlatMonths, place: tuple[float, float]) -> dict[date, d
     hours: dict[datetime, dict[str, Any]] = {}
     for month in MONTHS:
         flat = flat_months(month, points=(12, 12), names=NAMES, missing=0.02)
-        for row in rows_of_file(flat, nearest_location(*place).location_id):
+        for row in rows_of_file(flat, ERA5_GRID.nearest_location(*place).location_id):
             values = dict(zip(COLUMNS, row, strict=True))
             if (values["latitude"], values["longitude"]) == place:
                 hours[values["time"].astimezone(UTC)] = values
@@ -516,7 +516,7 @@ def test_the_cells_of_a_pole_end_there(warehouse: Warehouse) -> None:
         for latitude in (-90.0, 90.0):
             connection.execute(
                 "INSERT INTO era5.monthly_summary (location_id, month) VALUES (%s, '2023-07-01')",
-                (nearest_location(latitude, 0.0).location_id,),
+                (ERA5_GRID.nearest_location(latitude, 0.0).location_id,),
             )
     query = "SELECT array_agg(ST_AsText(cell) ORDER BY location_id) FROM weather_monthly_map"
     assert ask(warehouse.url, query) == [
@@ -593,7 +593,7 @@ def test_the_view_has_the_locations_of_the_table(warehouse: Warehouse, flat_mont
         assert 0.0 < shares[-6.0, 107.0] < 1.0
         found = nearest(connection, -6.2, 106.84)
         assert found is not None
-        assert found[:3] == (nearest_location(-6.25, 106.75).location_id, -6.25, 106.75)
+        assert found[:3] == (ERA5_GRID.nearest_location(-6.25, 106.75).location_id, -6.25, 106.75)
 
 
 def test_dropped_parts_are_no_longer_there(made: psycopg.Connection[Any]) -> None:
@@ -656,17 +656,22 @@ def test_the_nearest_is_that_of_all_distances(
     assert found is not None
     location_id, nearest_latitude, nearest_longitude, kilometres = found
     positions = LocationSet(held).ids() - 1
-    distances = distances_km(latitude, longitude, latitudes_of(positions // 1440), longitudes_of(positions % 1440))
+    distances = distances_km(
+        latitude, longitude, ERA5_GRID.latitudes_of(positions // 1440), ERA5_GRID.longitudes_of(positions % 1440)
+    )
     assert kilometres == pytest.approx(distances.min(), abs=0.05)
     assert location_id in LocationSet(held)
     place, column = divmod(location_id - 1, 1440)
-    assert (nearest_latitude, nearest_longitude) == (float(latitudes_of(place)), float(longitudes_of(column)))
+    assert (nearest_latitude, nearest_longitude) == (
+        float(ERA5_GRID.latitudes_of(place)),
+        float(ERA5_GRID.longitudes_of(column)),
+    )
     there = distances[np.searchsorted(positions, location_id - 1)]
     assert kilometres == pytest.approx(there, abs=0.001)
 
 
 def test_parts_of_several_months_are_searched_together(made: psycopg.Connection[Any]) -> None:
-    jakarta, paris = (nearest_location(*point).location_id for point in ((-6.25, 106.75), (48.75, 2.25)))
+    jakarta, paris = (ERA5_GRID.nearest_location(*point).location_id for point in ((-6.25, 106.75), (48.75, 2.25)))
     hold(made, ((jakarta, jakarta + 1),), ((paris, paris + 1),), ((jakarta, jakarta + 1), (paris, paris + 1)))
     for point, expected in (((-8.0, 110.0), jakarta), ((52.5, 13.4), paris)):
         found = nearest(made, *point)

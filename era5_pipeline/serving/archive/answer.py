@@ -95,7 +95,7 @@ def read_point_hours(
     except psycopg.errors.UndefinedColumn:
         require_columns(connection, [BY_COLUMN[column] for column in columns])
         raise
-    if not times.size and not months_held(connection, LocationSet(((location.location_id, location.location_id + 1),))):
+    if not times.size and not months_held(connection, LocationSet.of_location(location)):
         raise no_series(connection, location, start, end)
     first = np.datetime64(start.replace(tzinfo=None), "s")
     hours = (times - first).astype(np.int64) // 3600

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, STEP_DEGREES, latitudes_of, longitudes_of
 from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.files import digest_of
 
@@ -119,7 +118,7 @@ def inputs_of(
         "download_format": "unarchived",
     }
     if (area := request.area) is not None and (
-        area.latitude_indices().size < N_LATITUDES or area.longitude_indices().size < N_LONGITUDES
+        area.latitude_indices().size < area.grid.rows or area.longitude_indices().size < area.grid.columns
     ):
         inputs["area"] = _on_grid(area)
     return inputs
@@ -130,12 +129,14 @@ def _on_grid(area: Area) -> list[float]:
 
     For an area around the whole globe, the first meridian is not repeated at the end.
     """
-    latitudes, longitudes = latitudes_of(area.latitude_indices()), longitudes_of(area.longitude_indices())
+    grid, step = area.grid, area.grid.step_degrees
+    latitudes, longitudes = grid.latitudes_of(area.latitude_indices()), grid.longitudes_of(area.longitude_indices())
     # Half a step of slack: a border slightly off its grid point must not shift that point by 360 degrees.
-    eastward = (longitudes.astype(np.float64) - area.west + STEP_DEGREES / 2) % 360.0 - STEP_DEGREES / 2
-    west = round((area.west + float(eastward.min())) / STEP_DEGREES) * STEP_DEGREES
-    east = west + (longitudes.size - 1) * STEP_DEGREES
-    return [float(latitudes[-1]), west, float(latitudes[0]), east if east <= 360.0 else east - 360.0]
+    eastward = (longitudes.astype(np.float64) - area.west + step / 2) % 360.0 - step / 2
+    west = round((area.west + float(eastward.min())) / step) * step
+    east = west + (longitudes.size - 1) * step
+    borders = (float(latitudes[-1]), west, float(latitudes[0]), east if east <= 360.0 else east - 360.0)
+    return [round(degrees, grid.decimals) for degrees in borders]
 
 
 def digest_of_inputs(inputs: dict[str, Any]) -> str:

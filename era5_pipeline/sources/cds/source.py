@@ -206,6 +206,7 @@ class CdsSource(Source):
             files=tuple(RawFile(self.folder / one.name, one.sha256, one.bytes) for one in fetched),
             variables=tuple(variable.column for variable in self.request.wanted),
             area=self.request.area_text,
+            dataset=self.request.dataset,
         )
 
     def _portions(self, month: Month) -> tuple[RequestFiles, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from era5_pipeline.model.grid import N_LONGITUDES, Area, latitudes_of, longitudes_of
+from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import hours_of_month, time_of
 from era5_pipeline.sources.zarr.reading import blocks_of, hours_of_unit, positions_of, unit_hours, units_of
@@ -139,18 +139,21 @@ def area_within(geometry: Geometry, axes: Axes) -> Area | None:
         if held.size != held[-1] - held[0] + 1:
             return None
         of_chunks = indices[held[0] * size : (held[-1] + 1) * size]
-        if not np.isin(np.abs(np.diff(of_chunks)), (1, N_LONGITUDES - 1)).all():  # the latter at 180 degrees
+        if not np.isin(np.abs(np.diff(of_chunks)), (1, axes.grid.columns - 1)).all():  # the latter at 180 degrees
             return None
         borders.append((int(of_chunks[0]), int(of_chunks[-1])))
-    south, north = latitudes_of(sorted(borders[0]))
-    west, east = longitudes_of(borders[1])
-    return Area(float(north), float(west), float(south), float(east))
+    (west_index, east_index), grid = borders[1], axes.grid
+    south, north = grid.latitudes_of(sorted(borders[0]))
+    west, east = grid.longitudes_of([west_index, east_index])
+    return Area(float(north), float(west), float(south), float(east), grid=grid)
 
 
 def area_of(axes: Axes) -> Area:
     """The smallest area with all these places."""
-    degrees = axes.longitudes if axes.longitudes.size < N_LONGITUDES else np.array([-179.75, 180.0])
-    return Area(float(axes.latitudes.max()), float(degrees.min()), float(axes.latitudes.min()), float(degrees.max()))
+    grid = axes.grid
+    degrees = axes.longitudes if axes.longitudes.size < grid.columns else np.array([grid.west_degrees, 180.0])
+    north, south = float(axes.latitudes.max()), float(axes.latitudes.min())
+    return Area(north, float(degrees.min()), south, float(degrees.max()), grid=grid)
 
 
 def stored_rates(store: ReadOnlyStore, layout: Layout, axes: Axes, months: Sequence[Month]) -> dict[str, float | None]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from typing_extensions import override
 
-from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, Area
+from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import FIRST_YEAR, Month
 from era5_pipeline.model.times import hours_of_month
 from era5_pipeline.runtime.file_store import FileStore
@@ -39,7 +39,8 @@ class EarthmoverSource(ZarrSource):
 
     @override
     def for_months(self, months: Collection[Month]) -> ZarrSource:
-        return self._cut_in_space if _is_less_in_space(months, self.request.area) else self._cut_in_time
+        area = self.request.area or Area.parse("global", self.request.dataset.grid)
+        return self._cut_in_space if _is_less_in_space(months, area) else self._cut_in_time
 
     @property
     def _cut_in_time(self) -> ZarrSource:
@@ -81,18 +82,18 @@ class EarthmoverSource(ZarrSource):
         return self._cut_in_space if is_cut_in_space else self._cut_in_time
 
 
-def _is_less_in_space(months: Collection[Month], area: Area | None) -> bool:
+def _is_less_in_space(months: Collection[Month], area: Area) -> bool:
     """Return True if the hours of the months are fewer values in chunks of an hour than in those of a year."""
     hours = [hours_of_month(month) for month in months]
     first = hours_of_month(Month(FIRST_YEAR, 1)).start
     chunks = {
         number for of in hours for number in range((of.start - first) // _HOURS, (of.stop - 1 - first) // _HOURS + 1)
     }
-    whole = Area.parse("global") if area is None else area
-    rows = np.unique((N_LATITUDES - 1 - whole.latitude_indices()) // _PLACES).size
-    columns = np.unique((whole.longitude_indices() - (N_LONGITUDES // 2 - 1)) % N_LONGITUDES // _PLACES).size
+    grid = area.grid
+    rows = np.unique((grid.rows - 1 - area.latitude_indices()) // _PLACES).size
+    columns = np.unique((area.longitude_indices() - (grid.columns // 2 - 1)) % grid.columns // _PLACES).size
     in_time = len(chunks) * _HOURS * rows * columns * _PLACES**2
-    return sum(map(len, hours)) * N_LATITUDES * N_LONGITUDES < in_time
+    return sum(map(len, hours)) * grid.locations < in_time
 
 
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> EarthmoverSource:

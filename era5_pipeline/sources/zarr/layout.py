@@ -22,7 +22,6 @@ from zarr.errors import ZarrUserWarning
 from zarr.storage import StorePath
 
 from era5_pipeline.model.errors import Era5Error, SourceError
-from era5_pipeline.model.grid import N_LONGITUDES, STEP_DEGREES, latitudes_of, longitudes_of
 from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY
 from era5_pipeline.model.times import describe_hours, hour_of
 from era5_pipeline.model.variables import BY_LONG_NAME, BY_NAME_IN_FILE, BY_PARAM_ID, VARIABLES
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.grid import Area, Grid
     from era5_pipeline.model.source_kinds import Snapshot
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.netcdf.contents import Field
@@ -171,7 +170,7 @@ class Geometry:
     """Arrays of our variables on one set of axes.
 
     `hours` are those with data, since 1970-01-01 UTC; the first is at `first_position` of the time axis.
-    `latitude_index` and `longitude_index` are grid indices by position.
+    `latitude_index` and `longitude_index` are indices of the grid by position.
     """
 
     arrays: tuple[ChunkGrid, ...]
@@ -179,6 +178,7 @@ class Geometry:
     first_position: int
     latitude_index: Indices
     longitude_index: Indices
+    grid: Grid
 
     @property
     def time_chunk(self) -> int:
@@ -248,11 +248,12 @@ class Layout(Geometry):
     def axes_of(self, area: Area | None) -> Axes:
         """The area's points, or without an area all that the store has."""
         if area is None:
-            latitudes = np.asarray(latitudes_of(np.unique(self.latitude_index)[::-1]), dtype=np.float64)
+            grid = self.grid
+            latitudes = np.asarray(grid.latitudes_of(np.unique(self.latitude_index)[::-1]), dtype=np.float64)
             longitudes = np.unique(self.longitude_index)
-            if longitudes.size == N_LONGITUDES:
-                return Axes(latitudes, np.arange(N_LONGITUDES, dtype=np.float64) * STEP_DEGREES)
-            return Axes(latitudes, np.asarray(longitudes_of(longitudes), dtype=np.float64))
+            if longitudes.size == grid.columns:
+                return Axes(latitudes, np.arange(grid.columns, dtype=np.float64) * grid.step_degrees, grid)
+            return Axes(latitudes, np.asarray(grid.longitudes_of(longitudes), dtype=np.float64), grid)
         lacking = set(area.latitude_indices().tolist()) - set(self.latitude_index.tolist())
         if not lacking:
             lacking = set(area.longitude_indices().tolist()) - set(self.longitude_index.tolist())
@@ -265,12 +266,13 @@ class Layout(Geometry):
 
     @property
     def _place(self) -> str:
-        latitudes, longitudes = latitudes_of(self.latitude_index), longitudes_of(self.longitude_index)
+        latitudes = self.grid.latitudes_of(self.latitude_index)
+        longitudes = self.grid.longitudes_of(self.longitude_index)
         return f"{latitudes.min():g} to {latitudes.max():g} N, {longitudes.min():g} to {longitudes.max():g} E"
 
 
 def open_layout(
-    store: ReadOnlyStore, variables: Sequence[Variable], required: Iterable[Variable]
+    store: ReadOnlyStore, variables: Sequence[Variable], required: Iterable[Variable], grid: Grid
 ) -> tuple[Layout, tuple[Variable, ...]]:
     """Read metadata and axes; return the layout of those `variables` that the store has, and those it does not have."""
     use_checked_blosc()
@@ -291,7 +293,7 @@ def open_layout(
             remedy="Name only the others in --variables; the columns of these stay NULL.",
         )
     try:
-        return _layout_of(store, metadata, found, snapshot), lacking
+        return _layout_of(store, metadata, found, snapshot, grid), lacking
     except (KeyError, ValueError, TypeError, IndexError) as error:
         said = " ".join(str(error).split())
         raise SourceError(f"{store.shown} cannot be read as ERA5 ({said})", remedy=store.remedy) from error
@@ -317,7 +319,7 @@ def _our_arrays(metadata: Metadata, variables: Sequence[Variable]) -> dict[str, 
 
 
 def _layout_of(
-    store: ReadOnlyStore, metadata: Metadata, found: Mapping[str, Variable], snapshot: Snapshot | None
+    store: ReadOnlyStore, metadata: Metadata, found: Mapping[str, Variable], snapshot: Snapshot | None, grid: Grid
 ) -> Layout:
     dimensions = {path: _dimensions_of(metadata.arrays[path]) for path in found}
     if unnamed := [path for path, names in dimensions.items() if len(names) != len(metadata.arrays[path]["shape"])]:
@@ -335,7 +337,8 @@ def _layout_of(
         one.encoding.update({name: attributes[name] for name in ("scale_factor", "add_offset") if name in attributes})
         described.append((_since_1940(one), variable))
     stated = aggregates_stated_by(dict(metadata.attributes))
-    contents = describe_fields(described, [xr.DataArray(name=path) for path in metadata.arrays], store.shown, stated)
+    held = [xr.DataArray(name=path) for path in metadata.arrays]
+    contents = describe_fields(described, held, store.shown, stated, grid=grid)
     if problems := contents.contents.problems:
         raise SourceError(f"{store.shown}: {problems[0].text}", remedy=_OTHER_STORE)
     fields = []
@@ -359,17 +362,18 @@ def _layout_of(
         _stored_array(store, path, metadata.arrays[path], dimensions[path], field, variable)
         for (path, variable), field in zip(found.items(), fields, strict=True)
     )
-    held, final_until = _with_data(metadata.attributes, hours)
+    with_data, final_until = _with_data(metadata.attributes, hours)
     return Layout(
         shown=store.shown,
         arrays=arrays,
-        hours=held,
-        first_position=int(size) - len(hours) + held.start - hours.start,
+        hours=with_data,
+        first_position=int(size) - len(hours) + with_data.start - hours.start,
         stated=_stated_versions(store, metadata, str(first.dimensions[0]), int(size)),
         final_until=final_until,
         snapshot=snapshot,
         latitude_index=first.latitude_index,
         longitude_index=first.longitude_index,
+        grid=grid,
     )
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from era5_pipeline.model.errors import Era5Error, MonthFailedError, disk_errors
-from era5_pipeline.model.grid import latitude_indices, longitude_indices
 from era5_pipeline.model.times import describe_hours, hour_of
 from era5_pipeline.runtime.files import digest_of, read_json, reserve, write_json
 
@@ -141,8 +140,8 @@ def blocks_of(layout: Geometry, axes: Axes, number: int) -> Iterator[Block]:
 
 def positions_of(layout: Geometry, axes: Axes) -> tuple[Positions, Positions]:
     """The positions in the store of the latitudes and of the longitudes."""
-    rows = _positions(layout.latitude_index, latitude_indices(axes.latitudes))
-    return rows, _positions(layout.longitude_index, longitude_indices(axes.longitudes))
+    rows = _positions(layout.latitude_index, axes.grid.latitude_indices(axes.latitudes))
+    return rows, _positions(layout.longitude_index, axes.grid.longitude_indices(axes.longitudes))
 
 
 def _runs(positions: Positions, size: int) -> list[list[int]]:

@@ -285,7 +285,7 @@ class ZarrSource(Source):
             self.file_store.write_record(self._pin_note, value)
 
     def _layout_of(self, store: ReadOnlyStore) -> Layout:
-        layout, _ = open_layout(store, self.request.wanted, self._required)
+        layout, _ = open_layout(store, self.request.wanted, self._required, self.request.dataset.grid)
         return layout
 
     @property
@@ -444,9 +444,10 @@ class ZarrSource(Source):
         if self.ahead is None:
             return
         file, like = NetcdfFile(path, path), (len(hours), tuple(values), bool(versions))
+        grid = self.request.dataset.grid
         if like not in self.ahead.contents:
-            self.ahead.contents[like] = contents_of(file)
-        keep_written(file, self.ahead.contents[like].at(hours, versions), values)
+            self.ahead.contents[like] = contents_of(file, grid)
+        keep_written(file, self.ahead.contents[like].at(hours, versions), values, grid)
 
     def _tell_unclear_versions(self, layout: Layout) -> None:
         unclear = () if layout.stated is None else layout.stated.unclear
@@ -488,6 +489,7 @@ class ZarrSource(Source):
             files=self._files(month, known),
             variables=known.columns,
             area=self.request.area_text,
+            dataset=self.request.dataset,
             warnings=tuple(f"the Zarr store does not have {column}: it is NULL" for column in left_out),
             snapshot=next((piece.snapshot for piece in known.pieces.values()), None),
         )

@@ -651,8 +651,8 @@ def decode(
     """Read the whole tuples in the first `size` bytes, and add what they hold; return the bytes that were read.
 
     The month begins at `start`, in microseconds since 2000; an hour has a weight in `hour_weights`, and a location of
-    the grid in `location_weights`, by its id, as in `flat.statistics`. `grid` (2, 1440) has the bits of latitudes and
-    longitudes. Added are, for each column, `sums` (digest) and `counts` (values); `rows_seen` (1,) rows; and `seen`
+    the grid in `location_weights`, by its id, as in `flat.statistics`. `grid` (2, columns) has the bits of latitudes
+    and longitudes. Added are, for each column, `sums` (digest) and `counts` (values); `rows_seen` (1,) rows; and `seen`
     says which locations had a batch. DAMAGED is returned at the first tuple that cannot be right; `problem` is then its
     location (or -1), the reason, and the column (or -1).
     """

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.grid import Grid
     from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.months import Month
     from era5_pipeline.warehouse.layouts.batches import Rows
@@ -91,7 +92,8 @@ def load_batches(
     copy_rows(connection, flat.column_names, encoder.held)
     require_same(connection, table, flat.column_names, encoder.held)
     rows += sum(map(len, encoder.held))
-    _require_equal(read_batches(connection, table, flat.month, flat.column_names, locations), flat)
+    grid = flat.location_ids.grid
+    _require_equal(read_batches(connection, table, flat.month, flat.column_names, locations, grid), flat)
     # ONLY: the rows beside the batches.
     beside = sql.SQL("SELECT 1 FROM ONLY {} WHERE {} LIMIT 1").format(table.chunk, _of(locations))
     if connection.execute(beside).fetchone() is not None:
@@ -115,9 +117,10 @@ def read_batches(
     month: Month,
     columns: Sequence[str],
     locations: LocationSet | None,
+    grid: Grid,
 ) -> BatchReader:
     """Read the batches of the month, or of these locations, as the transaction sees them."""
-    reader = BatchReader(month, columns)
+    reader = BatchReader(month, columns, grid)
     with connection.cursor() as cursor, cursor.copy(_copied_out(table, columns, _of(locations))) as copy:
         for data in copy:
             reader.add(data)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from era5_pipeline.flat.flat_month import FLAT_FORM
 from era5_pipeline.flat.formats import KEYS, schema_of
 from era5_pipeline.flat.statistics import digest_text, hour_weights, location_weights
-from era5_pipeline.model.grid import N_LATITUDES, N_LOCATIONS, N_LONGITUDES, latitudes_of, longitudes_of
+from era5_pipeline.model.grid import ERA5_GRID, Grid
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import POSTGRES_EPOCH_SECONDS, hours_of_month
 from era5_pipeline.warehouse.binary_copy import CopyData
@@ -243,7 +243,7 @@ def load_compiled() -> None:
     integers, bits = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint32)
     valid = np.empty((1, 0), dtype=np.bool_)
     rows = Rows(integers, np.zeros(1, dtype=np.int32), bits, bits, bits.reshape(1, 1).copy(), valid)
-    reader = BatchReader(Month(2000, 1), ["temperature_2m"])
+    reader = BatchReader(Month(2000, 1), ["temperature_2m"], ERA5_GRID)
     reader.add(CopyData.HEADER + rows.tuple())
     with suppress(BatchError):  # the batch is of no location
         reader.finish()
@@ -261,12 +261,13 @@ class HeldColumn:
 class BatchReader:
     """Reads the batches of a month back from a binary COPY, checks each, and sums up what they hold."""
 
-    def __init__(self, month: Month, columns: Iterable[str]) -> None:
+    def __init__(self, month: Month, columns: Iterable[str], grid: Grid) -> None:
+        self._grid = grid
         hours = np.array(hours_of_month(month), dtype=np.int64)
         self._columns = tuple(columns)
         self._start = int(hours[0]) * _HOUR_MICROSECONDS - _EPOCH_MICROSECONDS
         self._hour_weights = hour_weights(hours)
-        self._seen = np.zeros(N_LOCATIONS + 1, dtype=np.bool_)
+        self._seen = np.zeros(grid.locations + 1, dtype=np.bool_)
         self._sums = np.zeros(len(self._columns), dtype=np.uint64)
         self._counts = np.zeros(len(self._columns), dtype=np.int64)
         self._rows = np.zeros(1, dtype=np.int64)
@@ -297,8 +298,8 @@ class BatchReader:
             len(self._data),
             self._start,
             self._hour_weights,
-            _weights_of_grid(),
-            _grid_bits(),
+            _weights_of(self._grid),
+            _bits_of(self._grid),
             self._seen,
             self._sums,
             self._counts,
@@ -345,14 +346,14 @@ _REASONS = {
 
 
 @cache
-def _weights_of_grid() -> npt.NDArray[np.uint64]:
-    return location_weights(np.arange(N_LOCATIONS + 1))
+def _weights_of(grid: Grid) -> npt.NDArray[np.uint64]:
+    return location_weights(np.arange(grid.locations + 1))
 
 
 @cache
-def _grid_bits() -> npt.NDArray[np.uint32]:
-    """The bits of the grid's latitudes and longitudes, (2, 1440)."""
-    degrees = np.zeros((2, N_LONGITUDES), dtype=np.float32)
-    degrees[0, :N_LATITUDES] = latitudes_of(np.arange(N_LATITUDES))
-    degrees[1] = longitudes_of(np.arange(N_LONGITUDES))
+def _bits_of(grid: Grid) -> npt.NDArray[np.uint32]:
+    """The bits of the grid's latitudes and longitudes, (2, columns)."""
+    degrees = np.zeros((2, grid.columns), dtype=np.float32)
+    degrees[0, : grid.rows] = grid.latitudes_of(np.arange(grid.rows))
+    degrees[1] = grid.longitudes_of(np.arange(grid.columns))
     return degrees.view(np.uint32)

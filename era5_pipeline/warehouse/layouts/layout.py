@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import psycopg
 from psycopg import sql
 
-from era5_pipeline.model.grid import longitudes_of
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.runtime.project_files import read_sql
@@ -258,7 +257,7 @@ def _rectangle_where(rectangle: Rectangle) -> sql.Composed:
     )
     if rectangle.is_run:
         return within
-    west, east = longitudes_of([rectangle.first_column, rectangle.last_column]).tolist()
+    west, east = rectangle.grid.longitudes_of([rectangle.first_column, rectangle.last_column]).tolist()
     return sql.SQL("{} AND longitude BETWEEN {}::real AND {}::real").format(
         within, sql.Literal(west), sql.Literal(east)
     )

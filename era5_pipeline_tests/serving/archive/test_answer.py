@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.months import Month
 from era5_pipeline.serving.archive.answer import PointHours, make_answer_of, read_point_hours
 from era5_pipeline.serving.archive.parameters import read_question
@@ -17,7 +17,7 @@ from era5_pipeline_tests.serving.archive import tamar_hours
 if TYPE_CHECKING:
     from era5_pipeline.postgres.connect import Warehouse
 
-MEKONG = nearest_location(10.75, 106.25)
+MEKONG = ERA5_GRID.nearest_location(10.75, 106.25)
 TEMPERATURE = ("temperature_2m",)
 
 

@@ -18,7 +18,7 @@ from openmeteo_sdk.Unit import Unit as SdkUnit
 from openmeteo_sdk.Variable import Variable
 from openmeteo_sdk.WeatherApiResponse import WeatherApiResponse
 
-from era5_pipeline.model.grid import nearest_location
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.serving.archive.answer import read_elevations
 from era5_pipeline.serving.archive.formats import ARCHIVE_RESPONSE
 from era5_pipeline.serving.archive.parameters import ARCHIVE_PARAMETERS
@@ -258,9 +258,9 @@ def test_the_height_of_the_ground_and_evapotranspiration_are_of_their_columns(
             shared_warehouse,
             era5_files.flatten(era5_files.write(tmp_path, of), "2019-07", tmp_path, variables=columns),
         )
-    here = nearest_location(10.5, 20)
+    here = ERA5_GRID.nearest_location(10.5, 20)
     with shared_warehouse.connect() as connection:
-        found = read_elevations(connection, [here, nearest_location(-60, -120), here])
+        found = read_elevations(connection, [here, ERA5_GRID.nearest_location(-60, -120), here])
         rows = connection.execute(
             "SELECT surface_geopotential FROM weather WHERE location_id = %s", (here.location_id,)
         ).fetchall()

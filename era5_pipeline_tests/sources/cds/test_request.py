@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import Area, latitude_indices, longitude_indices
+from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import DEFAULT_VARIABLES, VARIABLES
 from era5_pipeline.sources.cds.request import (
@@ -101,9 +101,9 @@ def test_the_services_grid_has_the_points_of_the_area(a: float, b: float, west: 
         return
     north, w, south, e = inputs["area"]
     # As the service does: from the north-western corner in steps of 0.25 degrees.
-    rows = latitude_indices(np.arange(north, south - 0.01, -0.25))
+    rows = ERA5_GRID.latitude_indices(np.arange(north, south - 0.01, -0.25))
     across = (e - w) % 360.0
-    columns = longitude_indices((w + np.arange(0, across + 0.01, 0.25) + 180.0) % 360.0 - 180.0)
+    columns = ERA5_GRID.longitude_indices((w + np.arange(0, across + 0.01, 0.25) + 180.0) % 360.0 - 180.0)
     assert sorted(rows) == area.latitude_indices().tolist()
     assert sorted(columns) == area.longitude_indices().tolist()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from era5_pipeline.model.grid import N_LATITUDES, N_LONGITUDES, Area
+from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import hours_of_month
 from era5_pipeline.model.variables import DEFAULT_VARIABLES, in_table_order
@@ -95,8 +95,11 @@ def test_the_documented_chunks_of_ecmwf_make_few_requests_for_a_place() -> None:
     months = [Month.from_number(n) for n in range(Month(1940, 1).number, Month(2026, 4).number + 1)]
     hours = range(hours_of_month(months[0]).start, hours_of_month(months[-1]).stop)
     arrays = tuple(ChunkGrid(one, one.short_name, (67_584, 4, 4), (67_584, 4, 4), 4) for one in variables)
-    latitudes, longitudes = np.arange(N_LATITUDES, dtype=np.int32)[::-1], np.arange(N_LONGITUDES, dtype=np.int32)
-    geometry = Geometry(arrays, hours, 0, latitudes, longitudes)
+    latitudes, longitudes = (
+        np.arange(ERA5_GRID.rows, dtype=np.int32)[::-1],
+        np.arange(ERA5_GRID.columns, dtype=np.int32),
+    )
+    geometry = Geometry(arrays, hours, 0, latitudes, longitudes, ERA5_GRID)
     plan = plan_chunks(geometry, Axes.of(Area(90.0, -179.75, 89.25, -179.0)), months, {})
     assert plan.requests == 60
     assert plan.decoded_bytes == 60 * 4 * 67_584 * 16

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from era5_pipeline.flat.formats import schema_of
-from era5_pipeline.model.grid import latitudes_of, longitudes_of
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.months import Month
 from era5_pipeline.netcdf.contents import hours_of
 from era5_pipeline.postgres.connect import Warehouse
@@ -43,8 +43,8 @@ def month_rows(
         [
             pa.array(np.tile(hours * 3_600_000_000, location_ids.size)).view(pa.timestamp("us", tz="UTC")),
             pa.array(ids),
-            pa.array(latitudes_of((ids - 1) // 1440)),
-            pa.array(longitudes_of((ids - 1) % 1440)),
+            pa.array(ERA5_GRID.latitudes_of((ids - 1) // 1440)),
+            pa.array(ERA5_GRID.longitudes_of((ids - 1) % 1440)),
             *(pa.array(column.ravel(), from_pandas=True) for column in values),
         ],
         schema=schema_of(COLUMNS),

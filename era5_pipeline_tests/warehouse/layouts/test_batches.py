@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from era5_pipeline.flat.flat_month import FLAT_FORM
 from era5_pipeline.flat.statistics import RowWeights, digest_text
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.warehouse.binary_copy import CopyData
 from era5_pipeline.warehouse.layouts import batches
@@ -37,7 +38,7 @@ def encoded(batches: Iterable[pa.RecordBatch]) -> bytes:
 
 
 def read(data: bytes) -> BatchReader:
-    reader = BatchReader(MONTH, COLUMNS)
+    reader = BatchReader(MONTH, COLUMNS, ERA5_GRID)
     reader.add(data)
     reader.finish()
     return reader
