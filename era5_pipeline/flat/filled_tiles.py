@@ -148,9 +148,10 @@ def _amounts(
     read = _read(before, readers, np.float64)
     last_sums = tiles.merge(before, read, tile, first, tiles.HourVersions(1), grid)
     amounts = np.empty(sums.shape, dtype=np.float32)
-    for row, of_row in enumerate(amounts):  # in the processor's cache
-        row_sums = np.concatenate([last_sums[row], sums[row]], axis=1, dtype=np.float64)
-        of_row[:] = hourly_amounts(row_sums.T, np.concatenate([first, hours])).T[:, 1:]
+    for of_row, row_sums in zip(amounts, sums, strict=True):  # a row fits in the processor's cache
+        of_row[:] = hourly_amounts(row_sums.T, hours).T
+    two = np.stack([last_sums[..., 0], sums[..., 0]])
+    amounts[..., 0] = hourly_amounts(two, np.append(first, hours[0]))[1]
     return amounts
 
 
