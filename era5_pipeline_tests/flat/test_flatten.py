@@ -705,7 +705,7 @@ def test_files_of_another_grid_are_flattened_by_their_indices(tmp_path: Path) ->
 # ---- sums since 00 UTC
 
 
-LAND_AXES = {"latitudes": [10.0, 9.9, 9.8], "longitudes": [9.8, 9.9, 10.0, 10.1]}
+LAND_AXES = ([10.0, 9.9, 9.8], [9.8, 9.9, 10.0, 10.1])
 
 
 def summed_since_midnight(of: Weather) -> Weather:
@@ -738,7 +738,7 @@ def test_sums_since_midnight_become_hours_with_the_hour_before_the_month(
 ) -> None:
     monkeypatch.setattr(Inventory, "is_large", is_large)  # by compiled functions, or not
     # From 01:00 of 30 June on: its last 23 hours, and July.
-    of = weather(hours_from("2023-06-30T01", 23 + 744), **LAND_AXES, names=("t2m", "tp"))
+    of = weather(hours_from("2023-06-30T01", 23 + 744), *LAND_AXES, names=("t2m", "tp"))
     summed = summed_since_midnight(of)
     parts = (part_of(summed, 0, 23), part_of(summed, 23, 767))
     june, july = (write_netcdf(tmp_path / f"{number}.nc", part, layout) for number, part in enumerate(parts))
@@ -765,7 +765,7 @@ def test_sums_since_midnight_become_hours_with_the_hour_before_the_month(
 
 
 def test_a_file_of_several_months_has_the_hour_before_each(tmp_path: Path) -> None:
-    of = weather(hours_from("2023-06-01T01", 24 * 61), **LAND_AXES, names=("tp",))
+    of = weather(hours_from("2023-06-01T01", 24 * 61), *LAND_AXES, names=("tp",))
     path = write_netcdf(tmp_path / "both.nc", summed_since_midnight(of))
     flat = flatten_month(of_land([path], "2023-07"), tmp_path / "flat", home=tmp_path, flat_format="parquet")
     assert [facts.missing for facts in flat.columns] == [0]
