@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,9 +19,12 @@ from dask.local import get_sync as get_here
 from dask.threaded import get as get_in_threads
 
 from era5_pipeline.flat import tiles
+from era5_pipeline.flat.day_accumulations import hourly_amounts
 from era5_pipeline.flat.formats import row_group_rows
 from era5_pipeline.flat.statistics import RowWeights
 from era5_pipeline.model.errors import BadFileError
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.times import hour_of, time_of
 from era5_pipeline.netcdf.field_reader import open_reader
 
 if TYPE_CHECKING:
@@ -85,30 +88,71 @@ class CountedTile:
         return sum(values.nbytes for portion in held for values in portion.values.values())
 
 
-def month_parts(inventory: Inventory) -> Mapping[str, tuple[tiles.PieceHours, ...]]:
+@dataclass(frozen=True)
+class ColumnParts:
+    """The parts of a column in the month; of sums since 00 UTC also those of the hour `before` it."""
+
+    month: tuple[tiles.PieceHours, ...]
+    before: tuple[tiles.PieceHours, ...] | None = None
+
+
+def month_parts(inventory: Inventory) -> Mapping[str, ColumnParts]:
     """The month's parts by column."""
-    return {column: tiles.parts_of(inventory, column) for column in inventory.columns}
+    return {
+        column: ColumnParts(
+            tiles.parts_of(inventory, column),
+            tiles.parts_before(inventory, column) if inventory.is_summed(column) else None,
+        )
+        for column in inventory.columns
+    }
 
 
 def fill(
     tile: tiles.Tile,
-    parts: Mapping[str, Sequence[tiles.PieceHours]],
+    parts: Mapping[str, ColumnParts],
     readers: Mapping[NetcdfFile, Reader],
     hours: npt.NDArray[np.int64],
     grid: Grid,
 ) -> FilledTile:
     """Read and merge one tile of the month."""
     versions = {column: tiles.HourVersions(hours.size) for column in parts}
-    placed = {
-        column: [placed for part in of_column for placed in tiles.places(part, tile)]
-        for column, of_column in parts.items()
-    }
+    placed = {column: _placed(of_column.month, tile) for column, of_column in parts.items()}
     # One variable at a time, freeing its parts once merged; those of all six would not fit in memory.
-    values = {
-        column: tiles.merge(of_column, _read(of_column, readers), tile, hours, versions[column], grid)
-        for column, of_column in placed.items()
-    }
+    values: dict[str, Floats] = {}
+    for column, of_column in placed.items():
+        before = parts[column].before
+        read = _read(of_column, readers, np.float32 if before is None else np.float64)
+        merged = tiles.merge(of_column, read, tile, hours, versions[column], grid)
+        del read
+        if before is not None:
+            merged = _amounts(merged, _placed(before, tile), readers, tile, hours, grid)
+        values[column] = merged
     return FilledTile(tile, placed, values, versions)
+
+
+def _placed(parts: Iterable[tiles.PieceHours], tile: tiles.Tile) -> list[tiles.Placed]:
+    return [placed for part in parts for placed in tiles.places(part, tile)]
+
+
+def _amounts(
+    sums: npt.NDArray[np.floating[Any]],
+    before: Sequence[tiles.Placed],
+    readers: Mapping[NetcdfFile, Reader],
+    tile: tiles.Tile,
+    hours: npt.NDArray[np.int64],
+    grid: Grid,
+) -> Floats:
+    """The amounts of hours from sums since 00 UTC, both (latitude, longitude, hour); `before` has the hour before."""
+    month = Month.of(time_of(int(hours[0])))
+    first = np.array([hour_of(month.start) - 1])
+    read = _read(before, readers, np.float64)
+    last_sums = tiles.merge(before, read, tile, first, tiles.HourVersions(1), grid)
+    amounts = np.empty(sums.shape, dtype=np.float32)
+    for of_row, row_sums in zip(amounts, sums, strict=True):  # a row fits in the processor's cache
+        of_row[:] = hourly_amounts(row_sums.T, hours).T
+    two = np.stack([last_sums[..., 0], sums[..., 0]])
+    amounts[..., 0] = hourly_amounts(two, np.append(first, hours[0]))[1]
+    return amounts
 
 
 def filled_tiles(inventory: Inventory, readers: Mapping[NetcdfFile, Reader]) -> Iterator[FilledTile]:
@@ -148,15 +192,17 @@ def _portions(filled: FilledTile, inventory: Inventory, rules: Mapping[str, Colu
         yield RowBlock(latitude_index, longitude_index, values, present, sums, anomalies)
 
 
-def _read(placed: Sequence[tiles.Placed], readers: Mapping[NetcdfFile, Reader]) -> tuple[Floats, ...]:
+def _read(
+    placed: Sequence[tiles.Placed], readers: Mapping[NetcdfFile, Reader], dtype: npt.DTypeLike
+) -> tuple[npt.NDArray[np.floating[Any]], ...]:
     """Read the parts: values as (latitude, longitude, hour)."""
 
-    def values_of(one: tiles.Placed) -> da.Array | Delayed | Floats:
+    def values_of(one: tiles.Placed) -> da.Array | Delayed | npt.NDArray[np.floating[Any]]:
         reader = readers[one.part.piece.file]
-        return reader.values(one.part.piece.field, one.part.file_hours, one.file_latitudes, one.file_longitudes)
+        return reader.values(one.part.piece.field, one.part.file_hours, one.file_latitudes, one.file_longitudes, dtype)
 
     try:
-        read: tuple[Floats, ...] = compute(  # type: ignore[no-untyped-call]
+        read: tuple[npt.NDArray[np.floating[Any]], ...] = compute(  # type: ignore[no-untyped-call]
             *map(values_of, placed), scheduler=get_in_threads, num_workers=_READ_THREADS
         )
     except _READ_ERRORS:
@@ -179,7 +225,7 @@ def open_readers(inventory: Inventory) -> Iterator[Mapping[NetcdfFile, Reader]]:
     """Open every file of the inventory once."""
     with ExitStack() as stack:
         readers: dict[NetcdfFile, Reader] = {}
-        for piece in inventory.pieces:
+        for piece in (*inventory.pieces, *inventory.before):
             if piece.file not in readers:
                 readers[piece.file] = open_reader(piece.file, by_chunks=inventory.is_large)
                 stack.callback(readers[piece.file].close)
