@@ -203,7 +203,7 @@ def count_tile(raw: RawMonth, tile: Tile, versions: Mapping[str, str]) -> Counte
     require_versions(f"the Dask worker {worker.address}", own_versions(), versions)
     _require_files(raw, worker.address)
     with _OpenMonths.of(worker).opened(raw, Path(worker.local_directory)) as month:
-        filled = fill(tile, month.parts, month.readers, month.inventory.hours, month.inventory.grid)
+        filled = fill(tile, month.parts, month.readers, month.inventory)
         counted = counted_tile(filled, month.inventory, month.rules)
         return replace(counted, portions=list(counted.portions))
 

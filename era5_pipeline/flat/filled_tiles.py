@@ -23,6 +23,7 @@ from era5_pipeline.flat.day_accumulations import hourly_amounts
 from era5_pipeline.flat.formats import row_group_rows
 from era5_pipeline.flat.statistics import RowWeights
 from era5_pipeline.model.errors import BadFileError
+from era5_pipeline.model.land_mask import mask_of
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import hour_of, time_of
 from era5_pipeline.netcdf.field_reader import open_reader
@@ -111,10 +112,10 @@ def fill(
     tile: tiles.Tile,
     parts: Mapping[str, ColumnParts],
     readers: Mapping[NetcdfFile, Reader],
-    hours: npt.NDArray[np.int64],
-    grid: Grid,
+    inventory: Inventory,
 ) -> FilledTile:
     """Read and merge one tile of the month."""
+    hours, grid = inventory.hours, inventory.grid
     versions = {column: tiles.HourVersions(hours.size) for column in parts}
     placed = {column: _placed(of_column.month, tile) for column, of_column in parts.items()}
     # One variable at a time, freeing its parts once merged; those of all six would not fit in memory.
@@ -124,10 +125,36 @@ def fill(
         read = _read(of_column, readers, np.float32 if before is None else np.float64)
         merged = tiles.merge(of_column, read, tile, hours, versions[column], grid)
         del read
+        _require_none_off_land(merged, of_column, tile, inventory)
         if before is not None:
             merged = _amounts(merged, _placed(before, tile), readers, tile, hours, grid)
         values[column] = merged
     return FilledTile(tile, placed, values, versions)
+
+
+def _require_none_off_land(
+    merged: npt.NDArray[np.floating[Any]], placed: Sequence[tiles.Placed], tile: tiles.Tile, inventory: Inventory
+) -> None:
+    """Refuse values where the data set has none; those between the grid points are not of one of them alone."""
+    if (mask := mask_of(inventory.dataset)) is None or inventory.shift is not None:
+        return
+    off = ~mask[np.ix_(tile.latitude_index, tile.longitude_index)]
+    has_value = ~np.isnan(merged[off]).all(axis=1)
+    if not has_value.any():
+        return
+    row, column = np.argwhere(off)[has_value][0]
+    place = inventory.grid.location(
+        int(inventory.grid.location_ids(tile.latitude_index[row], tile.longitude_index[column]))
+    )
+    first = placed[0].part.piece
+    files = ", ".join(dict.fromkeys(one.part.piece.file.shown for one in placed))
+    raise BadFileError(
+        files,
+        f"{first.field.name} has values at {has_value.sum():,} points where {inventory.dataset.short_title} has none, "
+        f"first at {place}",
+        remedy=f"It is not as {inventory.dataset.short_title} was served: download it again, or move it out of the "
+        "folder.",
+    )
 
 
 def _placed(parts: Iterable[tiles.PieceHours], tile: tiles.Tile) -> list[tiles.Placed]:
@@ -160,7 +187,7 @@ def filled_tiles(inventory: Inventory, readers: Mapping[NetcdfFile, Reader]) -> 
     parts = month_parts(inventory)
     for tile in tiles.cut_tiles(inventory):
         # Not bound to a name here, so that only the consumer decides when the memory is freed.
-        yield fill(tile, parts, readers, inventory.hours, inventory.grid)
+        yield fill(tile, parts, readers, inventory)
 
 
 def counted_tile(filled: FilledTile, inventory: Inventory, rules: Mapping[str, ColumnRules]) -> CountedTile:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from era5_pipeline.model.completeness import first_hour, missing_hours
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import BadFileError, NoDataError
-from era5_pipeline.model.grid import ERA5_GRID, Area, Grid, is_same_shift
+from era5_pipeline.model.grid import Area, is_same_shift
+from era5_pipeline.model.land_mask import mask_of
 from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY, most_doubtful, source_kind
 from era5_pipeline.model.times import describe_hours, hour_of
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from era5_pipeline.model.dataset import Accumulation
-    from era5_pipeline.model.grid import Shift
+    from era5_pipeline.model.dataset import Accumulation, Dataset
+    from era5_pipeline.model.grid import Grid, Shift
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.source_kinds import Origin
     from era5_pipeline.model.variables import Variable
@@ -62,9 +64,14 @@ class Inventory:
     longitude_index: npt.NDArray[np.int32]
     is_series: bool = False
     shift: Shift | None = None
-    grid: Grid = ERA5_GRID
+    dataset: Dataset = ERA5
     accumulation: Accumulation = "hour"
     before: tuple[Piece, ...] = ()
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of its points."""
+        return self.dataset.grid
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -79,7 +86,10 @@ class Inventory:
 
     @cached_property
     def coverage(self) -> npt.NDArray[np.bool_]:
-        """Grid points of the area found in at least one piece, (rows, columns) by latitude and longitude index."""
+        """Grid points of the area found in at least one piece, (rows, columns) by latitude and longitude index.
+
+        Of a data set of land, those on land.
+        """
         return self._coverage(self.pieces)
 
     @cached_property
@@ -164,11 +174,12 @@ class Inventory:
 
     def first_hour(self, variable: Variable) -> int:
         """The first hour at which the variable must have values."""
-        return first_hour(variable, is_series=self.is_series)
+        return first_hour(self.dataset.catalogue.by_column[variable.column], is_series=self.is_series)
 
     def missing_hours(self, variable: Variable) -> npt.NDArray[np.int64]:
         """Required hours of the month, (n,) ascending, of `variable` that are missing from the files."""
-        return missing_hours(self.month, variable, self.column_hours(variable.column), is_series=self.is_series)
+        own = self.dataset.catalogue.by_column[variable.column]
+        return missing_hours(self.month, own, self.column_hours(variable.column), is_series=self.is_series)
 
     def _hours(self, pieces: tuple[Piece, ...]) -> npt.NDArray[np.int64]:
         # Usually all columns have the same hours, in one array.
@@ -199,6 +210,8 @@ class Inventory:
                 in_area = np.zeros_like(covered)
                 in_area[np.ix_(self.latitude_index, self.longitude_index)] = True
                 covered &= in_area
+            if (mask := mask_of(self.dataset)) is not None:
+                covered &= mask
             covered.flags.writeable = False
             self._coverages[axes] = covered
         return self._coverages[axes]
@@ -249,7 +262,7 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
         )
     shift = _only_shift(raw.month, [*pieces, *before])
     return Inventory(
-        *(raw.month, tuple(pieces), tuple(problems), latitudes, longitudes, kind.is_series, shift, grid),
+        *(raw.month, tuple(pieces), tuple(problems), latitudes, longitudes, kind.is_series, shift, raw.dataset),
         *(accumulation, tuple(before)),
     )
 

@@ -25,6 +25,7 @@ from era5_pipeline.flat.statistics import RowWeights, digest_text
 from era5_pipeline.model.dataset import ERA5, ERA5_LAND
 from era5_pipeline.model.errors import BadFileError, InputError, LocalDiskError, RefusedError
 from era5_pipeline.model.grid import Area, Grid
+from era5_pipeline.model.land_mask import land_mask
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import find_variables, variable_names
@@ -670,7 +671,7 @@ def test_the_hour_that_is_drawn_is_the_middle_of_the_month(
 MADE_UP = replace(ERA5, name="made-up", grid=Grid("made up", 1.0, 181, 360))
 
 
-@pytest.mark.parametrize("dataset", [MADE_UP, ERA5_LAND])
+@pytest.mark.parametrize("dataset", [MADE_UP, replace(MADE_UP, grid=ERA5_LAND.grid)])
 def test_a_generated_month_of_any_grid_has_its_places(tmp_path: Path, dataset: Dataset) -> None:
     area = Area.parse("10/178/9/-179", dataset.grid)  # across the antimeridian
     raw = SampleSource(tmp_path, Request(area=area, dataset=dataset), 4).fetch(JULY)
@@ -781,3 +782,29 @@ def test_amounts_of_era5_and_of_generated_months_are_left_as_they_are(tmp_path: 
     raw = SampleSource(tmp_path, request, 48).fetch(JULY)
     flat = flatten_month(raw, tmp_path / "sample", home=tmp_path, flat_format="parquet")
     assert [facts.missing for facts in flat.columns] == [0]
+
+
+def test_land_has_rows_and_the_sea_has_none(tmp_path: Path) -> None:
+    axes = ([5.0, 4.9, 4.8], [-2.3, -2.2, -2.1, -2.0])  # the coast of Ghana
+    of = weather(hours_from("2023-07-01T00", 24), *axes)
+    indices = (ERA5_LAND.grid.latitude_indices(axes[0]), ERA5_LAND.grid.longitude_indices(axes[1]))
+    is_land = land_mask()[np.ix_(*indices)]
+    assert 0 < is_land.sum() < is_land.size
+    at_sea = weather(of.hours, *axes).fields["t2m"]
+    at_sea[:, ~is_land] = np.nan
+    flat = flatten_month(
+        of_land([write_netcdf(tmp_path / "land.nc", replace(of, fields={"t2m": at_sea}))], "2023-07"),
+        *(tmp_path / "flat",),
+        home=tmp_path,
+        flat_format="parquet",
+    )
+    assert (flat.rows, len(flat.location_ids)) == (24 * is_land.sum(), is_land.sum())
+    assert [facts.missing for facts in flat.columns] == [0]
+    np.testing.assert_allclose(
+        flat_rows(flat.path).values["temperature_2m"] + 273.15,
+        of.fields["t2m"][:, ::-1].transpose(1, 2, 0)[is_land[::-1]].reshape(-1),
+        atol=1e-4,
+    )
+    raw = of_land([write_netcdf(tmp_path / "sea.nc", of)], "2023-07")
+    with pytest.raises(BadFileError, match=r"sea\.nc: t2m has values at \d points where ERA5-Land has none, first at "):
+        flatten_month(raw, tmp_path / "other", home=tmp_path, flat_format="parquet")
