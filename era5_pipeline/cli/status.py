@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from era5_pipeline.cli.options import require_picture
+from era5_pipeline.cli.options import Dataset, require_picture
 from era5_pipeline.cli.output import by_cause, narrow_columns, new_table, print_table, terminal
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.variables import named_columns
@@ -97,6 +97,7 @@ _SHOWN_PARTS = 8
 
 def status(
     *,
+    dataset: Dataset = None,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print a JSON list of months: state, rows, missing hours, bytes, parts and more."),
@@ -130,7 +131,7 @@ def status(
         if not coverage:
             raise UsageError(f"--out {out}: only --coverage draws a picture", remedy="Add --coverage, or remove --out.")
         require_picture(out, "--out")
-    settings = read_settings()
+    settings = read_settings(dataset=dataset)
     if sources:
         from datetime import UTC, datetime
 
