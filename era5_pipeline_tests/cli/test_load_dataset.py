@@ -102,6 +102,7 @@ def test_failed_months_are_those_of_a_data_set(here: InProcess, warehouse: Wareh
     land_files(tmp_path / "land", hours=24)
     load = ("load", *LAND, "--from", "2023-07", "--files-dir", str(tmp_path / "land"))
     here.run(*load, code=4)
+    assert "era5 load --dataset era5-land --failed loads the failed months again" in here.run("status", *LAND).out
     assert here.run("load", "--failed").out == "no month's last attempt failed\n"
     here.run("load", *LAND, "--failed", "--allow-incomplete")
     assert counted(warehouse) == (0, 24 * 6, 0, 1)
