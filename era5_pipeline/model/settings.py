@@ -23,7 +23,7 @@ from era5_pipeline.model.dataset import DATASETS, ERA5, Dataset, dataset_named
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Area, Location, points_text
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.variables import ALL_NAME, Variable, VariableChoice, choose_variables
+from era5_pipeline.model.variables import ALL_NAME, Variable, VariableChoice
 
 EARTHMOVER_URL = "icechunk+s3://earthmover-icechunk-era5/icechunkV2"
 ARCO_URL = "gs://gcp-public-data-arco-era5/ar/full_37-1h-0p25deg-chunk-1.zarr-v3"
@@ -319,15 +319,25 @@ class Settings(BaseSettings):
         return dataset_named(self.dataset)
 
     @property
+    def files_home(self) -> Path:
+        """The folder of the data set's raw and flat files, records and locks: for ERA5 `home`, else one below it."""
+        return self.home if self.wanted_dataset == ERA5 else self.home / self.dataset
+
+    @property
     def wanted_variables(self) -> tuple[Variable, ...] | None:
         """The variables to load, in table order; None means the default ones that the source has."""
         choice = self.variable_choice
         return None if choice is None else choice.variables
 
     @property
+    def variables_to_load(self) -> tuple[Variable, ...]:
+        """The requested variables, or the default ones of the data set."""
+        return self.wanted_variables or self.wanted_dataset.catalogue.default_variables
+
+    @property
     def variable_choice(self) -> VariableChoice | None:
         """The requested variables, and how strictly; None means the default ones that the source has."""
-        choice = choose_variables(self.variables, strict=self.strict_variables)
+        choice = self.wanted_dataset.catalogue.choose(self.variables, strict=self.strict_variables)
         names = {name.strip() for name in (self.variables or "").split(",")}
         if ALL_NAME in names and not source_kinds.source_kind(self.source_name).has_own_files:
             raise UsageError(

@@ -571,7 +571,7 @@ class ZarrSource(Source):
 
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> ZarrSource:
     """Open the source described by the settings: of any store, or of one that is known by name."""
-    folder = settings.home / "raw" / ZarrSource.name
+    folder = settings.files_home / "raw" / ZarrSource.name
     file_store, name = FileStore.of(settings), settings.source_name
     return ZarrSource(access_of(settings), folder, request, settings.refetch, say, file_store=file_store, name=name)
 
