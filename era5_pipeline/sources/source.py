@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TextIO
 from era5_pipeline.model.dataset import ERA5, Dataset, dataset_named
 from era5_pipeline.model.errors import UsageError, disk_errors
 from era5_pipeline.model.months import FIRST_YEAR, Month
-from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, Snapshot, source_kind
-from era5_pipeline.model.variables import DEFAULT_COLUMNS, DEFAULT_VARIABLES
+from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, Snapshot, require_dataset, source_kind
 from era5_pipeline.runtime.files import digest_of
 from era5_pipeline.runtime.progress import waiting
 
@@ -78,7 +77,7 @@ class RawMonth:
     @property
     def wanted_columns(self) -> tuple[str, ...]:
         """The columns to take from the files, if present."""
-        return DEFAULT_COLUMNS if self.variables is None else self.variables
+        return self.dataset.catalogue.default_columns if self.variables is None else self.variables
 
     @property
     def bytes(self) -> int:
@@ -224,7 +223,9 @@ class Request:
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """Build the request from the settings."""
-        choice, name = settings.variable_choice, settings.source_name
+        choice, name, dataset = settings.variable_choice, settings.source_name, settings.wanted_dataset
+        for one in settings.source_names:
+            require_dataset(one, dataset)
         for is_set, option, variable, why in (
             (settings.trust_files, "--trust-files", "ERA5_TRUST_FILES", "itself says what it has"),
             (settings.off_grid != "refuse", "--off-grid", "ERA5_OFF_GRID", "has values on the grid only"),
@@ -236,7 +237,7 @@ class Request:
                     remedy=f"Leave it out ({option}, {variable}), or load files: --source {SOURCE_OF_FOLDERS} "
                     "--files-dir DIR.",
                 )
-        area, points, dataset = settings.wanted_area, settings.wanted_points, settings.wanted_dataset
+        area, points = settings.wanted_area, settings.wanted_points
         if choice is None:
             return cls(None, area, points, data_format=settings.cds_format, dataset=dataset)
         return cls(choice.variables, area, points, choice.named, choice.is_open, settings.cds_format, dataset)
@@ -249,7 +250,7 @@ class Request:
     @property
     def wanted(self) -> tuple[Variable, ...]:
         """The variables to fetch: those named, or the default ones."""
-        return DEFAULT_VARIABLES if self.variables is None else self.variables
+        return self.dataset.catalogue.default_variables if self.variables is None else self.variables
 
     @property
     def area_text(self) -> str | None:
