@@ -78,7 +78,7 @@ SOURCE_KINDS: dict[str, SourceKind] = {
     kind.name: kind
     for kind in (
         # The Climate Data Store rejects most requests of users who queue more at once.
-        SourceKind("cds", is_service=True, requests_at_once=2, raw_stage="download"),
+        SourceKind("cds", is_service=True, requests_at_once=2, raw_stage="download", datasets=_BOTH),
         SourceKind("arco", is_service=True, downloads_globe=True, has_daily_files=True, raw_stage="download"),
         SourceKind(
             "point", is_service=True, requests_at_once=2, is_series=True, states_no_version=True, raw_stage="download"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TextIO
 
 from era5_pipeline.model.dataset import ERA5, Dataset, dataset_named
-from era5_pipeline.model.errors import UsageError, disk_errors
-from era5_pipeline.model.months import FIRST_YEAR, Month
+from era5_pipeline.model.errors import NoDataError, UsageError, disk_errors
+from era5_pipeline.model.months import Month
 from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, Snapshot, require_dataset, source_kind
 from era5_pipeline.runtime.files import digest_of
 from era5_pipeline.runtime.progress import waiting
@@ -142,6 +142,11 @@ class Source(Protocol):
     def name(self) -> str:
         """The name in the ledger."""
 
+    @property
+    def dataset(self) -> Dataset:
+        """The data set of its months: by default ERA5."""
+        return ERA5
+
     def fetch(self, month: Month, together: Collection[Month] = ()) -> RawMonth:
         """Make the month's raw files available on local disk.
 
@@ -171,9 +176,10 @@ class Source(Protocol):
         return ((month,) for month in months)
 
     def offered_months(self, now: datetime, available_after_days: int) -> tuple[Month, ...]:
-        """The complete months that it offers, ascending: by default those since 1940 that ended so many days ago."""
+        """The complete months that it offers, ascending: by default all of its data set that ended so many days ago."""
         newest = Month.of(now - timedelta(days=available_after_days)).number
-        return tuple(Month.from_number(number) for number in range(Month(FIRST_YEAR, 1).number, newest))
+        first = Month.of(min(self.dataset.first_valid.values())).number
+        return tuple(Month.from_number(number) for number in range(first, newest))
 
     def state(self) -> Snapshot | None:
         """The newest state of its store, if that has several; by default none."""
@@ -256,6 +262,16 @@ class Request:
     def area_text(self) -> str | None:
         """The area as text; None: everything."""
         return None if self.area is None else str(self.area)
+
+
+def require_begun(dataset: Dataset, month: Month) -> None:
+    """Check that the data set has begun by the end of the month."""
+    first = min(dataset.first_valid.values())
+    if month.end <= first:
+        raise NoDataError(
+            f"{month} is before {dataset.short_title} begins",
+            remedy=f"{dataset.short_title} begins with {Month.of(first)}: ask for that month or a later one.",
+        )
 
 
 @dataclass(frozen=True)

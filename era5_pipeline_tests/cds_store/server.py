@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, urlsplit
 
-from era5_pipeline.sources.cds.request import DATASET
+from era5_pipeline.model.dataset import DATASETS, ERA5
 from era5_pipeline_tests.cds_store import data, timeseries
 from era5_pipeline_tests.cds_store.faults import Faults, Where
 from era5_pipeline_tests.cds_store.validation import InvalidRequestError, validated
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 16_384
 _LAG = timedelta(days=5)
+_GRIDDED = {dataset.cds_name: dataset for dataset in DATASETS.values()}
 _TYPES = {".zip": "application/zip", ".nc": "application/netcdf", ".grib": "application/x-grib"}
 
 
@@ -47,7 +48,7 @@ class Job:
     error: str | None = None
     content: bytes = b""
     name: str = ""
-    dataset: str = DATASET
+    dataset: str = ERA5.cds_name
 
 
 class CdsServer:
@@ -131,7 +132,7 @@ class CdsServer:
 
     # --- called by the handler ---
 
-    def submit(self, inputs: dict[str, Any], dataset: str = DATASET) -> Job:
+    def submit(self, inputs: dict[str, Any], dataset: str = ERA5.cds_name) -> Job:
         """Make a job."""
         with self._lock:
             self.submissions.append(inputs)
@@ -181,7 +182,7 @@ class CdsServer:
             return self._cache[key]  # even if it is out of date by now
         self._produced += 1
         availability = self._availability
-        path = data.produce(request.lists, availability, self._folder, self._produced)
+        path = data.produce(request.lists, availability, self._folder, self._produced, _GRIDDED[dataset])
         content = data.damaged(path) if faults.use("corrupt_zip") else path.read_bytes()
         path.unlink()
         self._truncate_if_due(content)
@@ -290,7 +291,7 @@ class _Handler(BaseHTTPRequestHandler):
         if token != self.service.key:
             raise _RefusalError(401, "invalid authorization", detail="operation not allowed")
         if match := re.fullmatch(r"/api/retrieve/v1/processes/([^/]+)(/execution)?", path):
-            if match[1] not in (DATASET, timeseries.DATASET) or self.service.faults.unknown_dataset:
+            if match[1] not in (*_GRIDDED, timeseries.DATASET) or self.service.faults.unknown_dataset:
                 raise _RefusalError(404, "process not found", detail=f"dataset {match[1]} not found")
             if match[2]:
                 return self._submit(match[1], json.loads(body)["inputs"])

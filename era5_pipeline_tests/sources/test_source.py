@@ -49,7 +49,7 @@ def test_trying_a_lock_does_not_wait(tmp_path: Path) -> None:
         assert is_locked
 
 
-@pytest.mark.parametrize("source", ["arco", "earthmover"])
+@pytest.mark.parametrize("source", ["arco", "earthmover", "cds,arco"])
 def test_a_source_without_the_data_set_is_refused_before_it_is_opened(source: str) -> None:
     settings = Settings(_env_file=None, source=source, dataset="era5-land", files_dir="/nowhere")
     with pytest.raises(UsageError, match=r"the source (arco|earthmover) has no ERA5-Land"):
