@@ -142,8 +142,8 @@ ERA5_LAND = Dataset(
     doi="10.24381/cds.e2161bac",
     series_doi="10.24381/ee82e357",
     lock_class=0x45354C44,  # "E5LD" in ASCII
-    # The limit is not known; other programs ask for a month of several variables. This is one of ten.
-    cds_max_fields=7_440,
+    # The service's limit is not published; a user found one of about 4,464 (October 2026). A month of six variables.
+    cds_max_fields=4_464,
     is_land_only=True,
 )
 

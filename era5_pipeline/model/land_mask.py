@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from era5_pipeline.model.grid import ERA5_LAND_GRID
+from era5_pipeline.model.grid import ERA5_LAND_GRID, distances_km
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from era5_pipeline.model.grid import Location
 
 LAND_MASK = Path(__file__).parent / "data" / "land_mask.npz"
 
@@ -27,3 +29,14 @@ def land_mask() -> npt.NDArray[np.bool_]:
         mask = np.unpackbits(file["bits"], axis=1, count=ERA5_LAND_GRID.columns).view(np.bool_)
     mask.flags.writeable = False
     return mask
+
+
+def nearest_land(place: Location) -> Location:
+    """The point of ERA5-Land's grid with values that is nearest to another of its points, or that one itself."""
+    grid = ERA5_LAND_GRID
+    if land_mask().flat[place.location_id - 1]:
+        return place
+    rows, columns = np.nonzero(land_mask())
+    away = distances_km(place.latitude, place.longitude, grid.latitudes_of(rows), grid.longitudes_of(columns))
+    nearest = int(np.argmin(away))
+    return grid.location(int(grid.location_ids(rows[nearest], columns[nearest])))

@@ -81,7 +81,13 @@ SOURCE_KINDS: dict[str, SourceKind] = {
         SourceKind("cds", is_service=True, requests_at_once=2, raw_stage="download", datasets=_BOTH),
         SourceKind("arco", is_service=True, downloads_globe=True, has_daily_files=True, raw_stage="download"),
         SourceKind(
-            "point", is_service=True, requests_at_once=2, is_series=True, states_no_version=True, raw_stage="download"
+            "point",
+            is_service=True,
+            requests_at_once=2,
+            is_series=True,
+            states_no_version=True,
+            raw_stage="download",
+            datasets=_BOTH,
         ),
         _STORE,
         *(replace(_STORE, name=name, is_known_store=True) for name in ("earthmover", "edh", "ecmwf-arco")),
