@@ -72,8 +72,11 @@ class SourceKind:
         return self.is_queued and not self.is_series
 
 
-_BOTH = ("era5", "era5-land")
-_STORE = SourceKind("zarr", is_service=True, is_chunked=True, states_no_version=True, raw_stage="download")
+_ERA5, _BOTH = ("era5",), ("era5", "era5-land")
+_STORE = SourceKind(
+    "zarr", is_service=True, is_chunked=True, states_no_version=True, raw_stage="download", datasets=_BOTH
+)
+_KNOWN_STORE = replace(_STORE, is_known_store=True)
 SOURCE_KINDS: dict[str, SourceKind] = {
     kind.name: kind
     for kind in (
@@ -90,7 +93,14 @@ SOURCE_KINDS: dict[str, SourceKind] = {
             datasets=_BOTH,
         ),
         _STORE,
-        *(replace(_STORE, name=name, is_known_store=True) for name in ("earthmover", "edh", "ecmwf-arco")),
+        replace(_KNOWN_STORE, name="earthmover", datasets=_ERA5),
+        replace(_KNOWN_STORE, name="edh"),
+        replace(
+            _KNOWN_STORE,
+            name="ecmwf-arco",
+            datasets=_ERA5,
+            why_no_other="has it as a store for each group of variables, and reads one store",
+        ),
         SourceKind("files", has_own_files=True, datasets=_BOTH),
         # Around Jakarta: 11 x 11 points.
         SourceKind(

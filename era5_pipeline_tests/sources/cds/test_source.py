@@ -13,7 +13,7 @@ import traceback
 import zipfile
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -735,7 +735,7 @@ def test_a_month_of_era5_land_comes_with_the_hour_before_it(cds: SourceUnderTest
 def test_months_of_era5_land_are_the_same_whichever_is_fetched_first(cds: SourceUnderTest, tmp_path: Path) -> None:
     march = Month(2020, 3)
     other = SourceUnderTest(cds.server, tmp_path / "other")
-    options = {"area": OF_LAND, "dataset": ERA5_LAND, "together": (MONTH, march)}
+    options: dict[str, Any] = {"area": OF_LAND, "dataset": ERA5_LAND, "together": (MONTH, march)}
     in_order = [cds.fetch(month, **options) for month in (MONTH, march)]
     assert [other.fetch(month, **options).fingerprint for month in (march, MONTH)] == [
         raw.fingerprint for raw in reversed(in_order)
