@@ -10,7 +10,7 @@ import pytest
 import requests
 from ecmwf.datastores import Client
 
-from era5_pipeline.sources.cds.request import DATASET
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.cds_store.data import fields_of, hours_of
 
@@ -45,7 +45,7 @@ def client_of(server: CdsServer) -> Client:
 def test_cdsapi_retrieves_a_zip(server: CdsServer, tmp_path: Path) -> None:
     client = cdsapi.Client(server.url, server.key, quiet=True, progress=False)
     target = tmp_path / "answer.zip"
-    client.retrieve(DATASET, INPUTS, str(target))
+    client.retrieve(ERA5.cds_name, INPUTS, str(target))
     assert target.read_bytes().startswith(b"PK\x03\x04")
 
 
@@ -54,7 +54,7 @@ def test_the_order_of_the_hours_is_part_of_the_key_of_the_cache(server: CdsServe
     client = client_of(server)
 
     def retrievals(**more: Any) -> int:
-        client.submit(DATASET, INPUTS | more).get_results()
+        client.submit(ERA5.cds_name, INPUTS | more).get_results()
         return server.retrievals
 
     assert retrievals() == 1
@@ -83,7 +83,7 @@ def test_invalid_requests_are_refused_in_the_services_words(
 ) -> None:
     """The texts are those of the service's own code for the same requests."""
     with pytest.raises(requests.HTTPError, match="invalid request") as caught:
-        client_of(server).submit(DATASET, INPUTS | changed)
+        client_of(server).submit(ERA5.cds_name, INPUTS | changed)
     assert caught.value.response is not None
     assert detail in caught.value.response.json()["detail"]
     assert caught.value.response.status_code == 400
@@ -92,12 +92,12 @@ def test_invalid_requests_are_refused_in_the_services_words(
 
 @pytest.mark.parametrize("changed", [{"year": [2020]}, {"year": 2020}, {"area": [-6.0, 106, -6.5, 106.5]}])
 def test_numbers_and_scalars_are_valid(server: CdsServer, changed: dict[str, Any]) -> None:
-    assert client_of(server).submit(DATASET, INPUTS | changed).status == "successful"
+    assert client_of(server).submit(ERA5.cds_name, INPUTS | changed).status == "successful"
 
 
 def test_a_dismissed_job_is_not_found(server: CdsServer) -> None:
     server.faults.accepted_polls = 10
-    remote = client_of(server).submit(DATASET, INPUTS)
+    remote = client_of(server).submit(ERA5.cds_name, INPUTS)
     assert remote.delete()["status"] == "dismissed"
     with pytest.raises(requests.HTTPError, match=f"job {remote.request_id} dismissed"):
         remote.status  # noqa: B018  # the property asks

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.months import Month
 
     Floats = npt.NDArray[np.float32]
+    Places = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 # North to south, west to east: across Greenwich.
 LATITUDES = np.arange(52.0, 46.9, -0.25)
@@ -100,10 +101,16 @@ def weather(hours: range, columns: tuple[str, ...] = COLUMNS) -> dict[str, Float
 
 
 def write_store(
-    folder: Path, cut: Cut, hours: range, columns: tuple[str, ...] = COLUMNS, values: Mapping[str, Floats] | None = None
+    folder: Path,
+    cut: Cut,
+    hours: range,
+    columns: tuple[str, ...] = COLUMNS,
+    values: Mapping[str, Floats] | None = None,
+    places: Places = (LATITUDES, LONGITUDES),
 ) -> None:
     """Write a store with `hours`; `values` (hour, latitude, longitude) are those of `weather` unless given."""
-    fill_group(zarr.open_group(str(folder), mode="w", zarr_format=cut.zarr_format), cut, hours, columns, values)
+    group = zarr.open_group(str(folder), mode="w", zarr_format=cut.zarr_format)
+    fill_group(group, cut, hours, columns, values, places)
     if cut.consolidated:
         with warnings.catch_warnings():
             # In format 3 they are an addition to the specification; xarray and others write and read them.
@@ -145,11 +152,12 @@ def fill_group(
     hours: range,
     columns: tuple[str, ...] = COLUMNS,
     values: Mapping[str, Floats] | None = None,
+    places: Places = (LATITUDES, LONGITUDES),
 ) -> None:
     """Create the arrays of a store in an empty group, and write their values."""
     group.attrs.put(dict(cut.group_attributes))
-    latitudes = LATITUDES[::-1] if cut.is_ascending else LATITUDES
-    longitudes = np.sort(LONGITUDES % 360) if cut.is_eastward else LONGITUDES
+    latitudes = places[0][::-1] if cut.is_ascending else places[0]
+    longitudes = np.sort(places[1] % 360) if cut.is_eastward else places[1]
     axes = (
         (np.array(hours) - hours[0], {"units": f"hours since {np.datetime64(hours[0], 'h').astype('M8[s]')}"}),
         (latitudes, {"units": "degrees_north"}),
@@ -164,7 +172,7 @@ def fill_group(
         if cut.is_ascending:
             data = data[:, ::-1]
         if cut.is_eastward:
-            data = data[:, :, np.argsort(LONGITUDES % 360)]
+            data = data[:, :, np.argsort(places[1] % 360)]
         array = _create(
             group,
             cut,

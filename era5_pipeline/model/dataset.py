@@ -37,7 +37,8 @@ class Dataset:
     functions. `variables` is the name of its catalogue, so that a data set is small where it is copied, written or sent
     to another process. `is_land_only`: at sea it has no values, and the table no rows. `lock_class` is the first number
     of its advisory locks. `cds_name` and `cds_series_name` are its data sets of hours and of point series at the
-    Climate Data Store, each with its DOI.
+    Climate Data Store, each with its DOI. `cds_product_type` is what requests there name, if they name one;
+    `cds_max_fields` the most fields (one variable at one hour) that this project asks for in a request.
     """
 
     name: str
@@ -52,6 +53,8 @@ class Dataset:
     doi: str
     series_doi: str
     lock_class: int
+    cds_max_fields: int
+    cds_product_type: str | None = None
     is_land_only: bool = False
 
     @property
@@ -136,6 +139,10 @@ ERA5 = Dataset(
     doi="10.24381/cds.adbb2d47",
     series_doi="10.24381/1cf1ad76",
     lock_class=0x45524135,  # "ERA5" in ASCII
+    # netCDF requests of 16,368 fields are accepted, those of 17,856 exceed the cost limit (seen in August 2026); a
+    # smaller area does not lower the cost.
+    cds_max_fields=16_368,
+    cds_product_type="reanalysis",
 )
 
 ERA5_LAND = Dataset(
@@ -151,6 +158,8 @@ ERA5_LAND = Dataset(
     doi="10.24381/cds.e2161bac",
     series_doi="10.24381/ee82e357",
     lock_class=0x45354C44,  # "E5LD" in ASCII
+    # The service's limit is not published; a user found one of about 4,464 (October 2026). A month of six variables.
+    cds_max_fields=4_464,
     is_land_only=True,
 )
 

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from era5_pipeline.model.dataset import ERA5_LAND
+from era5_pipeline.model.grid import distances_km
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.model.dataset import Dataset
+    from era5_pipeline.model.grid import Location
 
 LAND_MASK = Path(__file__).parent / "data" / "land_mask.npz"
 
@@ -38,3 +40,14 @@ def mask_of(dataset: Dataset) -> npt.NDArray[np.bool_] | None:
     if dataset.grid != ERA5_LAND.grid:
         raise ValueError(f"no mask of {dataset.grid}")
     return land_mask()
+
+
+def nearest_land(place: Location) -> Location:
+    """The point of ERA5-Land's grid with values that is nearest to another of its points, or that one itself."""
+    grid = ERA5_LAND.grid
+    if land_mask().flat[place.location_id - 1]:
+        return place
+    rows, columns = np.nonzero(land_mask())
+    away = distances_km(place.latitude, place.longitude, grid.latitudes_of(rows), grid.longitudes_of(columns))
+    nearest = int(np.argmin(away))
+    return grid.location(int(grid.location_ids(rows[nearest], columns[nearest])))

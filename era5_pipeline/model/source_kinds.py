@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Self
 
+from era5_pipeline.model.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from era5_pipeline.model.dataset import Dataset
 
 # --- The traits of each source: a service, queued, generated, the user's own files ---
 #
@@ -37,6 +41,8 @@ class SourceKind:
             wanted. Without an area, a month has whatever places the source holds.
         states_no_version: its data need not state their version: that of recent months is inferred from their age.
         is_known_store: a public store that the source `zarr` reads, by its name instead of its address.
+        datasets: the names of the data sets that months come in.
+        why_no_other: why months come in no other data set, after the source's name.
     """
 
     name: str
@@ -52,6 +58,8 @@ class SourceKind:
     is_chunked: bool = False
     states_no_version: bool = False
     is_known_store: bool = False
+    datasets: tuple[str, ...] = ("era5",)
+    why_no_other: str = "has ERA5 alone"
 
     @property
     def is_queued(self) -> bool:
@@ -64,21 +72,44 @@ class SourceKind:
         return self.is_queued and not self.is_series
 
 
-_STORE = SourceKind("zarr", is_service=True, is_chunked=True, states_no_version=True, raw_stage="download")
+_ERA5, _BOTH = ("era5",), ("era5", "era5-land")
+_STORE = SourceKind(
+    "zarr", is_service=True, is_chunked=True, states_no_version=True, raw_stage="download", datasets=_BOTH
+)
+_KNOWN_STORE = replace(_STORE, is_known_store=True)
 SOURCE_KINDS: dict[str, SourceKind] = {
     kind.name: kind
     for kind in (
         # The Climate Data Store rejects most requests of users who queue more at once.
-        SourceKind("cds", is_service=True, requests_at_once=2, raw_stage="download"),
+        SourceKind("cds", is_service=True, requests_at_once=2, raw_stage="download", datasets=_BOTH),
         SourceKind("arco", is_service=True, downloads_globe=True, has_daily_files=True, raw_stage="download"),
         SourceKind(
-            "point", is_service=True, requests_at_once=2, is_series=True, states_no_version=True, raw_stage="download"
+            "point",
+            is_service=True,
+            requests_at_once=2,
+            is_series=True,
+            states_no_version=True,
+            raw_stage="download",
+            datasets=_BOTH,
         ),
         _STORE,
-        *(replace(_STORE, name=name, is_known_store=True) for name in ("earthmover", "edh", "ecmwf-arco")),
-        SourceKind("files", has_own_files=True),
+        replace(_KNOWN_STORE, name="earthmover", datasets=_ERA5),
+        replace(_KNOWN_STORE, name="edh"),
+        replace(
+            _KNOWN_STORE,
+            name="ecmwf-arco",
+            datasets=_ERA5,
+            why_no_other="has it as a store for each group of variables, and reads one store",
+        ),
+        SourceKind("files", has_own_files=True, datasets=_BOTH),
         # Around Jakarta: 11 x 11 points.
-        SourceKind("sample", is_generated=True, default_area="-5/106/-7.5/108.5", raw_stage="generate"),
+        SourceKind(
+            "sample",
+            is_generated=True,
+            default_area="-5/106/-7.5/108.5",
+            raw_stage="generate",
+            why_no_other="makes up the weather of ERA5 alone",
+        ),
     )
 }
 
@@ -104,6 +135,17 @@ def names_of(*, services: bool = False) -> str:
     """List the sources, `cds, arco, files or sample`; with `services`, only the services."""
     *first, last = (name for name, kind in SOURCE_KINDS.items() if kind.is_service or not services)
     return f"{', '.join(first)} or {last}" if first else last
+
+
+def require_dataset(name: str, dataset: Dataset) -> None:
+    """Check that months of the data set come from the source `name`."""
+    kind = source_kind(name)
+    if dataset.name not in kind.datasets:
+        others = [one.name for one in SOURCE_KINDS.values() if dataset.name in one.datasets]
+        raise UsageError(
+            f"the source {name} has no {dataset.short_title}: it {kind.why_no_other}",
+            remedy=f"Load {dataset.short_title} from another source: --source {' or '.join(others)}.",
+        )
 
 
 FINAL = "0001"

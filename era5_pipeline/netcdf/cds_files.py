@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Self
 import netCDF4
 import numpy as np
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY
 from era5_pipeline.model.times import SECONDS_PER_HOUR
-from era5_pipeline.model.variables import BY_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Area, Grid, Location
     from era5_pipeline.model.variables import StepType, Variable
 
@@ -382,9 +383,14 @@ _FIRST_BYTES = 1
 
 
 def point_netcdf(
-    place: Location, hours: npt.NDArray[np.int64], values: Mapping[str, npt.NDArray[np.float32]], *, preliminary: bool
+    place: Location,
+    hours: npt.NDArray[np.int64],
+    values: Mapping[str, npt.NDArray[np.float32]],
+    *,
+    preliminary: bool,
+    of: Dataset = ERA5,
 ) -> bytes:
-    """Return a netCDF with `hours` (n,), since 1970-01-01, at the place.
+    """Return a netCDF with `hours` (n,), since 1970-01-01, at the place, of a data set.
 
     `values` (n,) by column are in file units, NaN where missing. With `preliminary` the file says so (`expver`);
     otherwise it states no version.
@@ -392,7 +398,10 @@ def point_netcdf(
     dataset = netCDF4.Dataset("point.nc", "w", format="NETCDF3_CLASSIC", memory=_FIRST_BYTES)
     dataset.set_fill_off()
     dataset.Conventions = "CF-1.7"
-    dataset.title = "A month of ERA5 hourly time-series data on single levels"
+    # "A month of ERA5 hourly time-series data on single levels"
+    dataset.title = f"A month of {of.title.partition(' from ')[0].replace('hourly', 'hourly time-series')}"
+    if of != ERA5:
+        dataset.source = of.cds_series_name
     dataset.createDimension(_TIME, hours.size)
     time = dataset.createVariable(_TIME, "i4", (_TIME,))
     time.setncatts({"units": "hours since 1970-01-01", "standard_name": "time", "calendar": "proleptic_gregorian"})
@@ -406,7 +415,7 @@ def point_netcdf(
     if preliminary:
         dataset.createVariable("expver", "i4", ())[...] = int(PRELIMINARY)
     for column in values:
-        variable = BY_COLUMN[column]
+        variable = of.catalogue.by_column[column]
         stored = dataset.createVariable(variable.short_name, "f4", (_TIME,), fill_value=np.float32(np.nan))
         stored.setncatts(
             {
@@ -418,5 +427,5 @@ def point_netcdf(
         )
     time[:] = hours
     for column, of_column in values.items():
-        dataset[BY_COLUMN[column].short_name][:] = of_column
+        dataset[of.catalogue.by_column[column].short_name][:] = of_column
     return bytes(dataset.close())

@@ -1,4 +1,4 @@
-"""The source `point`: one request brings all hours of a point since 1940; each month is a slice of them in a file."""
+"""The source `point`: one request brings all hours of a point; each month is a slice of them in a file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import override
 
+from era5_pipeline.model.dataset import ERA5, ERA5_LAND, Dataset
 from era5_pipeline.model.errors import BadFileError, MonthFailedError, NotYetAvailableError, SourceError, UsageError
 from era5_pipeline.model.grid import Location, points_text
-from era5_pipeline.model.months import FIRST_YEAR, Month
+from era5_pipeline.model.land_mask import nearest_land
+from era5_pipeline.model.months import Month
 from era5_pipeline.model.source_kinds import YOUNG_MONTHS
 from era5_pipeline.model.times import describe_hours, hour_of, hours_of_month, spoken, time_of
-from era5_pipeline.model.variables import variable_names
 from era5_pipeline.netcdf.archive import netcdf_files, scratch_folder
 from era5_pipeline.netcdf.cds_files import point_netcdf
 from era5_pipeline.netcdf.contents import open_netcdf
@@ -52,11 +53,15 @@ _SHOWN_RUNS = 2
 
 @dataclass(frozen=True, eq=False)
 class PointSeries:
-    """Consecutive hours of a point from `first_hour` (since 1970-01-01); `values` (n,) by column, in file units."""
+    """Consecutive hours of a point from `first_hour` (since 1970-01-01); `values` (n,) by column, in file units.
+
+    `of` is the data set; its accumulations are amounts of hours, whatever its other files have.
+    """
 
     place: Location
     first_hour: int
     values: Mapping[str, Floats]
+    of: Dataset = ERA5
 
     @property
     def hours(self) -> int:
@@ -68,10 +73,9 @@ class PointSeries:
         """The first hour after the series."""
         return self.first_hour + self.hours
 
-    def covers(self, month: Month) -> bool:
-        """Return True if it has every hour of the month."""
-        hours = hours_of_month(month)
-        return self.first_hour <= hours.start and hours.stop <= self.end_hour
+    def reaches(self, month: Month) -> bool:
+        """Return True if it has the last hour of the month."""
+        return hours_of_month(month).stop <= self.end_hour
 
     def month_netcdf(self, month: Month, *, preliminary: bool) -> bytes | None:
         """The month as netCDF (see `point_netcdf`); None if the series has none of its hours."""
@@ -81,18 +85,23 @@ class PointSeries:
             return None
         within = slice(own.start - self.first_hour, own.stop - self.first_hour)
         values = {column: of_column[within] for column, of_column in self.values.items()}
-        return point_netcdf(self.place, np.array(own, dtype=np.int64), values, preliminary=preliminary)
+        return point_netcdf(self.place, np.array(own, dtype=np.int64), values, preliminary=preliminary, of=self.of)
 
 
-def read_series(path: Path, place: Location, home: Path, columns: frozenset[str]) -> PointSeries:
+def read_series(
+    path: Path, place: Location, home: Path, columns: frozenset[str], dataset: Dataset = ERA5
+) -> PointSeries:
     """Read these columns, if present, from the result at `path`, which is unpacked below `home`."""
     stat = path.stat()
-    return _read(path, place, home, columns, (stat.st_size, stat.st_mtime_ns))
+    return _read(path, place, home, columns, dataset, (stat.st_size, stat.st_mtime_ns))
 
 
 @lru_cache(maxsize=_CACHED_SERIES)
-def _read(path: Path, place: Location, home: Path, columns: frozenset[str], _: tuple[int, int]) -> PointSeries:
-    hours: npt.NDArray[np.int64] | None = None
+def _read(
+    path: Path, place: Location, home: Path, columns: frozenset[str], dataset: Dataset, _: tuple[int, int]
+) -> PointSeries:
+    """Read and join the members: one for all variables, or of ERA5-Land one for each group of them."""
+    hours: dict[str, npt.NDArray[np.int64]] = {}
     values: dict[str, Floats] = {}
     with scratch_folder(home) as scratch:
         for file in netcdf_files([path], scratch):
@@ -104,14 +113,17 @@ def _read(path: Path, place: Location, home: Path, columns: frozenset[str], _: t
                 if field.column not in columns:
                     continue
                 _require_place(field, place)
-                if hours is not None and not np.array_equal(hours, field.hours):
-                    raise BadFileError(path, f"has different hours for {field.column}", remedy=_AGAIN)
-                hours = field.hours
-                values[field.column] = _values(file, field, path)
-    if hours is None or not hours.size:
+                _require_consecutive(field.hours, path)
+                hours[field.column], values[field.column] = field.hours, _values(file, field, path)
+    held = [of_column for of_column in hours.values() if of_column.size]
+    if not held:
         raise BadFileError(path, "holds none of the requested variables", remedy=_AGAIN)
-    _require_consecutive(hours, path)
-    return PointSeries(place, int(hours[0]), values)
+    first, end = min(int(one[0]) for one in held), max(int(one[-1]) for one in held) + 1
+    # Groups may end at different hours.
+    joined = {column: np.full(end - first, np.nan, dtype=np.float32) for column in values}
+    for column, of_column in values.items():
+        joined[column][hours[column] - first] = of_column
+    return PointSeries(place, first, joined, dataset)
 
 
 def _values(file: NetcdfFile, field: Field, path: Path) -> Floats:
@@ -152,57 +164,76 @@ def _require_consecutive(hours: npt.NDArray[np.int64], path: Path) -> None:
 
 # --- The request for all hours of one point, whose result must have that point, every hour and every variable ---
 #
-# The dataset offers 23 variables; snowfall is not among them. The service moves a point to the nearest one of its grid
-# on -180 to 179.75, without wrapping: 180 would become 179.75. So the grid point itself is sent, and the returned one
-# is compared. `date` is inclusive; an end beyond the available data is clipped, and a variable that is not offered is
-# absent from the result, both without an error.
+# Snowfall is not among what is offered. The service moves a point to the nearest one of its grid without wrapping: for
+# ERA5 on -180 to 179.75, where 180 would become 179.75. So the grid point itself is sent, and the returned one is
+# compared. `date` is inclusive; an end beyond the available data is clipped, and a variable that is not offered is
+# absent from the result, both without an error. At sea, ERA5-Land's series has every hour and no value.
 
 
-DATASET = "reanalysis-era5-single-levels-timeseries"
-FIRST_DAY = date(FIRST_YEAR, 1, 1)
-# Catalogue variables that the dataset's form offers; its others are ocean waves.
-OFFERED = frozenset(
-    {
-        "100m_u_component_of_wind",
-        "100m_v_component_of_wind",
-        "10m_u_component_of_wind",
-        "10m_v_component_of_wind",
-        "10m_wind_gust_since_previous_post_processing",
-        "2m_dewpoint_temperature",
-        "2m_temperature",
-        "boundary_layer_height",
-        "cloud_base_height",
-        "mean_sea_level_pressure",
-        "sea_surface_temperature",
-        "skin_temperature",
-        "surface_latent_heat_flux",
-        "surface_pressure",
-        "surface_sensible_heat_flux",
-        "surface_solar_radiation_downwards",
-        "surface_thermal_radiation_downwards",
-        "total_cloud_cover",
-        "total_precipitation",
-        "total_sky_direct_solar_radiation_at_surface",
-    }
-)
+# By data set: the first day, and the variables of its catalogue that the form offers.
+FIRST_DAYS = {ERA5.name: date(1940, 1, 1), ERA5_LAND.name: date(1950, 1, 2)}
+OFFERED: dict[str, frozenset[str]] = {
+    ERA5.name: frozenset(
+        {
+            "100m_u_component_of_wind",
+            "100m_v_component_of_wind",
+            "10m_u_component_of_wind",
+            "10m_v_component_of_wind",
+            "10m_wind_gust_since_previous_post_processing",
+            "2m_dewpoint_temperature",
+            "2m_temperature",
+            "boundary_layer_height",
+            "cloud_base_height",
+            "mean_sea_level_pressure",
+            "sea_surface_temperature",
+            "skin_temperature",
+            "surface_latent_heat_flux",
+            "surface_pressure",
+            "surface_sensible_heat_flux",
+            "surface_solar_radiation_downwards",
+            "surface_thermal_radiation_downwards",
+            "total_cloud_cover",
+            "total_precipitation",
+            "total_sky_direct_solar_radiation_at_surface",
+        }
+    ),
+    # Known from users' files and reports, not from the form, which may have more, of snow for example.
+    ERA5_LAND.name: frozenset(
+        {
+            "10m_u_component_of_wind",
+            "10m_v_component_of_wind",
+            "2m_dewpoint_temperature",
+            "2m_temperature",
+            "skin_temperature",
+            *(f"soil_temperature_level_{number}" for number in range(1, 5)),
+            "surface_pressure",
+            "surface_solar_radiation_downwards",
+            "surface_thermal_radiation_downwards",
+            "total_precipitation",
+            *(f"volumetric_soil_water_layer_{number}" for number in range(1, 5)),
+        }
+    ),
+}
 # The data lag by about five days: with any of these as the last requested day, all available data come.
 _LAG_DAYS = 5
-# The largest shift of a variant's location, in degrees, in steps of `_STEP`: the nearest grid point is unchanged.
-_FARTHEST, _STEP = 0.05, 0.0001
+# The largest shift of a variant's location, in parts of the grid's step, in degrees of `_STEP`: the nearest grid point
+# is unchanged.
+_FARTHEST, _STEP = 1 / 5, 0.0001
 # A series that lags more than this is incomplete.
 _LONGEST_LAG = timedelta(days=45)
 
 
 def offered_variables(request: Request) -> tuple[Variable, ...]:
     """The variables to request: those named, or else the default ones that the dataset has."""
-    offered = tuple(variable for variable in request.wanted if variable.cds_name in OFFERED)
+    dataset = request.dataset
+    offered = tuple(variable for variable in request.wanted if variable.cds_name in OFFERED[dataset.name])
     others = [
         variable.column
         for variable in request.wanted
         if variable not in offered and not (request.is_open and variable.column not in request.named)
     ]
     if request.variables is not None and others:
-        names = variable_names(variable.column for variable in offered)
+        names = dataset.catalogue.variable_names(variable.column for variable in offered)
         rest = f"Leave {'it' if len(others) == 1 else 'them'} out{f': --variables {names}' if names else ''}"
         raise UsageError(
             f"the dataset of point series does not have {', '.join(others)}",
@@ -211,9 +242,20 @@ def offered_variables(request: Request) -> tuple[Variable, ...]:
     return offered
 
 
+def require_values(request: Request) -> None:
+    """Check that the data set has values at the points: of a land-only one, the series of a point at sea is empty."""
+    for place in request.points if request.dataset.is_land_only else ():
+        if (nearest := nearest_land(place)) != place:
+            raise UsageError(
+                f"{request.dataset.short_title} has no values at point {place}, at sea",
+                remedy=f"The nearest point with values is {nearest}: --lat {nearest.latitude:g} "
+                f"--lon {nearest.longitude:g}, or ERA5_POINT={nearest}. ERA5 has values at sea, too.",
+            )
+
+
 @dataclass(frozen=True)
 class SeriesQuery(Query):
-    """All hours of these variables at a grid point, from 1940 to `last_day`.
+    """All hours of these variables at a grid point, from the first day of the data set `of` to `last_day`.
 
     A variant has another last day, and a location slightly off the grid point. Results are unpacked below `home`.
     """
@@ -222,11 +264,16 @@ class SeriesQuery(Query):
     variables: tuple[Variable, ...]
     last_day: date
     home: Path
+    of: Dataset = ERA5
 
     @property
     @override
     def dataset(self) -> str:
-        return DATASET
+        return self.of.cds_series_name
+
+    @property
+    def _first_day(self) -> date:
+        return FIRST_DAYS[self.of.name]
 
     @property
     @override
@@ -237,7 +284,7 @@ class SeriesQuery(Query):
     @override
     def stem(self) -> str:
         """The point, and a digest of the request without the last day."""
-        asked = digest_of([DATASET, str(self.place), sorted(variable.cds_name for variable in self.variables)])
+        asked = digest_of([self.dataset, str(self.place), sorted(variable.cds_name for variable in self.variables)])
         return f"series_{self.place.latitude:g}_{self.place.longitude:g}-{asked[:12]}"
 
     @override
@@ -249,7 +296,7 @@ class SeriesQuery(Query):
         return {
             "variable": [variable.cds_name for variable in self.variables],
             "location": {"latitude": latitude, "longitude": longitude},
-            "date": [f"{FIRST_DAY}/{last_day}"],
+            "date": [f"{self._first_day}/{last_day}"],
             "data_format": "netcdf",
         }
 
@@ -263,15 +310,16 @@ class SeriesQuery(Query):
         latitude, longitude = self._location
         while True:
             day = self.last_day - timedelta(days=random.randrange(_LAG_DAYS))  # noqa: S311  # not a secret
-            variant = (day.isoformat(), f"{_moved(latitude):.4f}/{_moved(longitude):.4f}")
+            farthest = self.place.grid.step_degrees * _FARTHEST
+            variant = (day.isoformat(), f"{_moved(latitude, farthest):.4f}/{_moved(longitude, farthest):.4f}")
             if variant != previous:
                 return variant
 
     @property
     def _location(self) -> tuple[float, float]:
-        """The grid point in the service's numbers: it would answer 180 with 179.75."""
+        """The grid point in the service's numbers: of ERA5, it would answer 180 with 179.75."""
         longitude = self.place.longitude
-        return self.place.latitude, -180.0 if longitude == 180.0 else longitude
+        return self.place.latitude, -180.0 if longitude == 180.0 and self.of == ERA5 else longitude
 
     @override
     def must_be_fresh(self, now: datetime) -> bool:
@@ -294,13 +342,14 @@ class SeriesQuery(Query):
 
     def read(self, path: Path) -> PointSeries:
         """Read the series."""
-        return read_series(path, self.place, self.home, frozenset(variable.column for variable in self.variables))
+        columns = frozenset(variable.column for variable in self.variables)
+        return read_series(path, self.place, self.home, columns, self.of)
 
     def _require_all_hours(self, series: PointSeries) -> None:
-        first = hour_of(datetime(FIRST_DAY.year, 1, 1, tzinfo=UTC))
+        first = hour_of(datetime(*self._first_day.timetuple()[:3], tzinfo=UTC))
         end = hour_of(datetime(*self.last_day.timetuple()[:3], tzinfo=UTC)) + 24
         if series.first_hour != first:
-            raise damaged(f"the series begins at {_shown(series.first_hour)}, but {FIRST_DAY} was requested")
+            raise damaged(f"the series begins at {_shown(series.first_hour)}, but {self._first_day} was requested")
         if series.end_hour < end - _LONGEST_LAG // timedelta(hours=1):
             raise damaged(
                 f"the series has {series.hours:,} of {end - first:,} hours: it ends at {_shown(series.end_hour - 1)}, "
@@ -308,9 +357,9 @@ class SeriesQuery(Query):
             )
 
 
-def _moved(degrees: float) -> float:
+def _moved(degrees: float, farthest: float) -> float:
     """Degrees shifted slightly towards zero, so as not to cross a pole or the date line."""
-    moved = random.randint(1, round(_FARTHEST / _STEP)) * _STEP  # noqa: S311  # not a secret
+    moved = random.randint(1, round(farthest / _STEP)) * _STEP  # noqa: S311  # not a secret
     return degrees - moved if degrees > 0 else degrees + moved
 
 
@@ -318,7 +367,7 @@ def _shown(hour: int) -> str:
     return f"{time_of(hour):%Y-%m-%d %H:%M}"
 
 
-# --- The source `point`: one request brings all hours of a point since 1940; each month is a slice in a file ---
+# --- The source `point`: one request brings all hours of a point; each month is a slice in a file ---
 #
 # The result is kept and serves all months until one is wanted that it does not reach. A slice is identical to the byte
 # as long as its own values are, so that a newer result does not cause unchanged months to be loaded again.
@@ -347,9 +396,15 @@ class PointSource(Source):
     _asked: set[Location] = field(default_factory=set)
     _failed: dict[Location, SourceError] = field(default_factory=dict)
 
+    @property
+    @override
+    def dataset(self) -> Dataset:
+        return self.request.dataset
+
     @override
     def fetch(self, month: Month, together: Collection[Month] = ()) -> RawMonth:
         """Cut the month out of the kept series, and request those that do not reach it."""
+        self.dataset.require_months((month,))
         return self._raw_month(month, [self._fetch_slice(month, place) for place in self.request.points])
 
     def _fetch_slice(self, month: Month, place: Location) -> RawFile:
@@ -377,7 +432,7 @@ class PointSource(Source):
         except BadFileError:
             return None  # damaged in the meantime
         asked_lately = datetime.now(tz=UTC) - datetime.fromisoformat(fetched.fetched_at) < _ASK_AGAIN_AFTER
-        lacks_some = not series.covers(month) or (fetched.short and is_young(month, fetched))
+        lacks_some = not series.reaches(month) or (fetched.short and is_young(month, fetched))
         if lacks_some and not asked_lately:
             return None
         files.share(note)
@@ -455,7 +510,7 @@ class PointSource(Source):
         return RequestFiles(self.folder, self._query(place), self.file_store)
 
     def _query(self, place: Location) -> SeriesQuery:
-        return SeriesQuery(place, self._variables, datetime.now(tz=UTC).date(), self.home)
+        return SeriesQuery(place, self._variables, datetime.now(tz=UTC).date(), self.home, self.dataset)
 
     @property
     def _variables(self) -> tuple[Variable, ...]:
@@ -487,5 +542,6 @@ def _slice(month: Month, fetched: Fetched, series: PointSeries) -> bytes | None:
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> PointSource:
     """Open the source described by the settings."""
     offered_variables(request)
+    require_values(request)
     retries = RetrySettings(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
     return PointSource(settings.files_home, request, settings.refetch, retries, say, FileStore.of(settings))

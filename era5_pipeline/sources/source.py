@@ -9,10 +9,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TextIO
 
-from era5_pipeline.model.dataset import ERA5, Dataset, dataset_named, require_era5
+from era5_pipeline.model.dataset import ERA5, Dataset, dataset_named
 from era5_pipeline.model.errors import UsageError, disk_errors
-from era5_pipeline.model.months import FIRST_YEAR, Month
-from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, Snapshot, source_kind
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, Snapshot, require_dataset, source_kind
 from era5_pipeline.runtime.files import digest_of
 from era5_pipeline.runtime.progress import waiting
 
@@ -142,6 +142,11 @@ class Source(Protocol):
     def name(self) -> str:
         """The name in the ledger."""
 
+    @property
+    def dataset(self) -> Dataset:
+        """The data set of its months: by default ERA5."""
+        return ERA5
+
     def fetch(self, month: Month, together: Collection[Month] = ()) -> RawMonth:
         """Make the month's raw files available on local disk.
 
@@ -171,9 +176,10 @@ class Source(Protocol):
         return ((month,) for month in months)
 
     def offered_months(self, now: datetime, available_after_days: int) -> tuple[Month, ...]:
-        """The complete months that it offers, ascending: by default those since 1940 that ended so many days ago."""
+        """The complete months that it offers, ascending: by default all of its data set that ended so many days ago."""
         newest = Month.of(now - timedelta(days=available_after_days)).number
-        return tuple(Month.from_number(number) for number in range(Month(FIRST_YEAR, 1).number, newest))
+        first = self.dataset.first_month.number
+        return tuple(Month.from_number(number) for number in range(first, newest))
 
     def state(self) -> Snapshot | None:
         """The newest state of its store, if that has several; by default none."""
@@ -224,7 +230,8 @@ class Request:
     def of(cls, settings: Settings) -> Self:
         """Build the request from the settings."""
         choice, name, dataset = settings.variable_choice, settings.source_name, settings.wanted_dataset
-        _require_known(name, dataset)
+        for one in settings.source_names:
+            require_dataset(one, dataset)
         for is_set, option, variable, why in (
             (settings.trust_files, "--trust-files", "ERA5_TRUST_FILES", "itself says what it has"),
             (settings.off_grid != "refuse", "--off-grid", "ERA5_OFF_GRID", "has values on the grid only"),
@@ -255,13 +262,6 @@ class Request:
     def area_text(self) -> str | None:
         """The area as text; None: everything."""
         return None if self.area is None else str(self.area)
-
-
-def _require_known(source: str, dataset: Dataset) -> None:
-    """Require a source that has this data set. Generated months are hourly ones, also of accumulations."""
-    kind = source_kind(source)
-    if not (kind.has_own_files or (kind.is_generated and dataset.accumulation == "hour")):
-        require_era5(dataset, f"the source {source}")
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from era5_pipeline.model.dataset import ERA5, Dataset
 from era5_pipeline.model.grid import Area
-from era5_pipeline.model.variables import STEP_TYPES, VARIABLES, in_table_order
+from era5_pipeline.model.land_mask import land_mask
+from era5_pipeline.model.variables import STEP_TYPES
 from era5_pipeline.netcdf.cds_files import Axes, CdsFilePart, suffix_of, write_cds
 from era5_pipeline.sources.sample_weather import SampleWeather
 from era5_pipeline_tests.grib_files import Form, Message, encoded
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from era5_pipeline.netcdf.cds_files import Block
 
 FINAL, PRELIMINARY = "0001", "0005"
-_BY_CDS_NAME = {variable.cds_name: variable for variable in VARIABLES}
 _ACCUMULATIONS_BEGIN = datetime(1940, 1, 1, 7, tzinfo=UTC)
 # Difference of the preliminary temperature from the final one.
 PRELIMINARY_KELVIN = np.float32(0.5)
@@ -58,33 +59,69 @@ def fields_of(inputs: dict[str, Any]) -> int:
 
 
 def hours_of(inputs: dict[str, Any]) -> range:
-    """The hours of a request for all hours of the first days of a month, or of all days of consecutive months."""
-    assert sorted(inputs["time"]) == [f"{hour:02d}:00" for hour in range(24)], "only whole days are produced"
+    """The hours of a request for the first days of a month, all days of several months, or a day or its last hour."""
     (year,) = map(int, inputs["year"])
     months = sorted(map(int, inputs["month"]))
     assert months == list(range(months[0], months[-1] + 1)), "only consecutive months are produced"
     first = _hour(datetime(year, months[0], 1, tzinfo=UTC))
     end = _hour(datetime(year + months[-1] // 12, months[-1] % 12 + 1, 1, tzinfo=UTC))
+    if len(inputs["day"]) == 1:
+        first += 24 * (int(inputs["day"][0]) - 1)
+        return range(first + 23 if inputs["time"] == ["23:00"] else first, first + 24)
+    assert sorted(inputs["time"]) == [f"{hour:02d}:00" for hour in range(24)], "only whole days are produced"
     if len(months) > 1:
         assert len(inputs["day"]) == 31, "only whole months are produced together"
         return range(first, end)
     return range(first, min(end, first + 24 * len(inputs["day"])))
 
 
-def produce(inputs: dict[str, Any], availability: Availability, folder: Path, number: int) -> Path:
+def produce(
+    inputs: dict[str, Any], availability: Availability, folder: Path, number: int, dataset: Dataset = ERA5
+) -> Path:
     """Write the file that answers a request into `folder`; each `number` gives other bytes."""
+    assert inputs.get("product_type") == (None if dataset.cds_product_type is None else [dataset.cds_product_type])
     asked = hours_of(inputs)
     hours = range(asked.start, min(asked.stop, _hour(availability.newest) + 1))
-    parts = tuple(_parts(inputs, hours, availability))
-    axes = Axes.of(Area(*(float(text) for text in inputs.get("area", (90, -180, -90, 180)))))
-    variables = [variable for part in parts for variable in part.variables]
-    blocks = _blocks(axes, hours, availability, variables)
+    by_cds_name = {variable.cds_name: variable for variable in dataset.catalogue.variables}
+    wanted = dataset.catalogue.in_table_order(by_cds_name[name].column for name in inputs["variable"])
+    axes = Axes.of(Area(*(float(text) for text in inputs.get("area", (90, -180, -90, 180))), grid=dataset.grid))
+    if dataset.accumulation == "hour":
+        parts = tuple(_parts(wanted, hours, availability))
+        variables = [variable for part in parts for variable in part.variables]
+        blocks = _blocks(axes, hours, availability, variables)
+    else:
+        # Everything is of forecasts, and so in one file.
+        expver = tuple(availability.expver(hour, "instant") for hour in hours)
+        parts = (CdsFilePart("instant", wanted, hours, expver),)
+        blocks = summed_blocks(axes, hours, wanted)
     if inputs.get("data_format") == ["grib"]:
+        assert dataset == ERA5, "GRIB is produced of ERA5 alone"
         return _write_grib(folder / f"{number}.grib", parts, axes, blocks)
     target = folder / f"{number}{suffix_of(parts)}"
     attributes = {"Conventions": "CF-1.7", "title": "Generated, not ERA5", "history": f"made as number {number}"}
     write_cds(target, parts, axes, attributes, blocks)
     return target
+
+
+def summed_blocks(axes: Axes, hours: range, variables: Sequence[Variable]) -> Iterator[Block]:
+    """Generated weather as ERA5-Land has it: NaN at sea, and accumulations as sums since 00 UTC.
+
+    The sum of the hours of a day is at 00 UTC of the next: a block is a day from 01 UTC, or what is wanted of it.
+    """
+    weather = SampleWeather(axes.latitudes, axes.longitudes, axes.grid)
+    rows, columns = axes.grid.latitude_indices(axes.latitudes), axes.grid.longitude_indices(axes.longitudes)
+    is_sea = ~land_mask()[np.ix_(rows, columns)]
+    for start in range((hours.start - 1) // 24 * 24 + 1, hours.stop, 24):
+        day = range(start, min(start + 24, hours.stop))
+        own = slice(max(hours.start - start, 0), None)
+        fields = weather.at(np.array(day, dtype=np.int64), variables)
+        for variable in variables:
+            field = fields[variable.column].astype(np.float64)
+            if variable.step_type == "accum":
+                np.cumsum(field, axis=0, out=field)
+            field[:, is_sea] = np.nan
+            fields[variable.column] = field.astype(np.float32)
+        yield day[own], {variable.column: fields[variable.column][own] for variable in variables}
 
 
 def _write_grib(target: Path, parts: Sequence[CdsFilePart], axes: Axes, blocks: Iterable[Block]) -> Path:
@@ -107,8 +144,7 @@ def _write_grib(target: Path, parts: Sequence[CdsFilePart], axes: Axes, blocks: 
     return target
 
 
-def _parts(inputs: dict[str, Any], hours: range, availability: Availability) -> Iterator[CdsFilePart]:
-    variables = in_table_order(_BY_CDS_NAME[name].column for name in inputs["variable"])
+def _parts(variables: Sequence[Variable], hours: range, availability: Availability) -> Iterator[CdsFilePart]:
     for step_type in STEP_TYPES:
         alike: tuple[Variable, ...] = tuple(v for v in variables if v.file_step_type == step_type)
         begin = hours.start if step_type == "instant" else _hour(_ACCUMULATIONS_BEGIN)

@@ -88,10 +88,12 @@ class Faults:
     zip_slip: bool = False
     zip_bomb: bool = False
     # Faults of point series: another point than requested; hours that are missing, from the end or in between
-    # (a first and a last hour since 1970); variables that are absent.
+    # (a first and a last hour since 1970); hours by which ERA5-Land's wind ends before its other groups; variables that
+    # are absent.
     other_point: bool = False
     hours_cut: int = 0
     hours_gap: tuple[int, int] | None = None
+    hours_late: int = 0
     absent: tuple[str, ...] = ()
     answer_with: Path | None = None
     _statuses: dict[Where, list[int]] = field(default_factory=dict)

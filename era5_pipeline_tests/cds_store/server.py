@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs, urlsplit
 
-from era5_pipeline.sources.cds.request import DATASET
+from era5_pipeline.model.dataset import DATASETS, ERA5
 from era5_pipeline_tests.cds_store import data, timeseries
 from era5_pipeline_tests.cds_store.faults import Faults, Where
 from era5_pipeline_tests.cds_store.validation import InvalidRequestError, validated
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from era5_pipeline.model.dataset import Dataset
+
 _CHUNK_BYTES = 16_384
 _LAG = timedelta(days=5)
+_GRIDDED = {dataset.cds_name: dataset for dataset in DATASETS.values()}
 _TYPES = {".zip": "application/zip", ".nc": "application/netcdf", ".grib": "application/x-grib"}
 
 
@@ -47,7 +50,7 @@ class Job:
     error: str | None = None
     content: bytes = b""
     name: str = ""
-    dataset: str = DATASET
+    dataset: str = ERA5.cds_name
 
 
 class CdsServer:
@@ -131,7 +134,7 @@ class CdsServer:
 
     # --- called by the handler ---
 
-    def submit(self, inputs: dict[str, Any], dataset: str = DATASET) -> Job:
+    def submit(self, inputs: dict[str, Any], dataset: str = ERA5.cds_name) -> Job:
         """Make a job."""
         with self._lock:
             self.submissions.append(inputs)
@@ -173,15 +176,15 @@ class CdsServer:
             return "bomb.zip", data.zip_bomb()
         if faults.answer_with is not None:
             return faults.answer_with.name, faults.answer_with.read_bytes()
-        if dataset == timeseries.DATASET:
-            return self._series(inputs)
+        if (of := timeseries.SERIES.get(dataset)) is not None:
+            return self._series(of, inputs)
         request = validated(inputs, self.newest)
         key = request.cache_key
         if key in self._cache and not faults.corrupt_zip:
             return self._cache[key]  # even if it is out of date by now
         self._produced += 1
         availability = self._availability
-        path = data.produce(request.lists, availability, self._folder, self._produced)
+        path = data.produce(request.lists, availability, self._folder, self._produced, _GRIDDED[dataset])
         content = data.damaged(path) if faults.use("corrupt_zip") else path.read_bytes()
         path.unlink()
         self._truncate_if_due(content)
@@ -193,17 +196,18 @@ class CdsServer:
         if self.faults.use("truncate_answers"):
             self.truncated.add(content)
 
-    def _series(self, inputs: dict[str, Any]) -> tuple[str, bytes]:
-        faults, key = self.faults, timeseries.cache_key(inputs, self.newest)
+    def _series(self, of: Dataset, inputs: dict[str, Any]) -> tuple[str, bytes]:
+        faults, key = self.faults, timeseries.cache_key(inputs, self.newest, of)
         if key in self._cache and not faults.corrupt_zip:
             return self._cache[key]
         self._produced += 1
-        request = timeseries.validated_series(inputs, self.newest)
+        request = timeseries.validated_series(inputs, self.newest, of)
         kept = tuple(variable for variable in request.variables if variable.short_name not in faults.absent)
         request = replace(request, variables=kept, hours=request.hours[: len(request.hours) - faults.hours_cut])
         if faults.other_point:
             request = replace(request, longitude=request.longitude + 0.25)
-        content = timeseries.series_zip(request, self._availability, self._produced, gap=faults.hours_gap)
+        gap, late = faults.hours_gap, faults.hours_late
+        content = timeseries.series_zip(request, self._availability, self._produced, gap, late)
         if faults.use("corrupt_zip"):
             content = content[: len(content) // 3] + b"damaged" + content[len(content) // 3 + 7 :]
         name = f"{uuid.uuid4().hex}.zip"
@@ -290,7 +294,7 @@ class _Handler(BaseHTTPRequestHandler):
         if token != self.service.key:
             raise _RefusalError(401, "invalid authorization", detail="operation not allowed")
         if match := re.fullmatch(r"/api/retrieve/v1/processes/([^/]+)(/execution)?", path):
-            if match[1] not in (DATASET, timeseries.DATASET) or self.service.faults.unknown_dataset:
+            if match[1] not in (*_GRIDDED, *timeseries.SERIES) or self.service.faults.unknown_dataset:
                 raise _RefusalError(404, "process not found", detail=f"dataset {match[1]} not found")
             if match[2]:
                 return self._submit(match[1], json.loads(body)["inputs"])
@@ -311,8 +315,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusalError(403, "permission denied", detail=faults.disabled_reason)
         try:
             fields = 0
-            if dataset == timeseries.DATASET:
-                timeseries.validated_series(inputs, self.service.newest)
+            if (of := timeseries.SERIES.get(dataset)) is not None:
+                timeseries.validated_series(inputs, self.service.newest, of)
             else:
                 fields = data.fields_of(validated(inputs, self.service.newest).lists)
         except InvalidRequestError as error:

@@ -12,7 +12,7 @@ import pytest
 
 from era5_pipeline.model.dataset import ERA5, ERA5_LAND
 from era5_pipeline.model.grid import ERA5_LAND_GRID, Grid
-from era5_pipeline.model.land_mask import LAND_MASK, land_mask, mask_of
+from era5_pipeline.model.land_mask import LAND_MASK, land_mask, mask_of, nearest_land
 from era5_pipeline_tests import make_land_mask
 
 if TYPE_CHECKING:
@@ -62,6 +62,18 @@ def test_a_third_of_the_grid_has_values() -> None:
 )
 def test_known_places_have_values_or_none(name: str, latitude: float, longitude: float, expected: bool) -> None:
     assert has_values(latitude, longitude) is expected, name
+
+
+@pytest.mark.parametrize(
+    ("latitude", "longitude", "nearest"),
+    [(-6.2, 106.8, "-6.2/106.8"), (-5.8, 107.2, "-6/107.1"), (-16.8, 179.9, "-16.9/180"), (90.0, 0.0, "83.5/-36.6")],
+)
+def test_the_nearest_land_of_a_place_at_sea(latitude: float, longitude: float, nearest: str) -> None:
+    place = ERA5_LAND_GRID.nearest_location(latitude, longitude)
+    found = nearest_land(place)
+    assert str(found) == nearest
+    assert has_values(found.latitude, found.longitude)
+    assert found == place or not has_values(latitude, longitude)
 
 
 def test_the_mask_cannot_be_changed_by_who_reads_it() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import era5_pipeline
+from era5_pipeline.model.dataset import DATASETS, ERA5, ERA5_LAND
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.settings import Settings, read_settings
@@ -19,6 +20,7 @@ from era5_pipeline.model.source_kinds import (
     SOURCE_OF_FOLDERS,
     SourceKind,
     names_of,
+    require_dataset,
     source_kind,
     version_of,
 )
@@ -53,6 +55,20 @@ def test_names_are_listed_in_words() -> None:
 def test_a_source_that_the_table_does_not_have_has_no_traits() -> None:
     assert source_kind("of another version") == SourceKind("of another version")
     assert source_kind(None) == SourceKind("")
+
+
+def test_every_source_has_known_data_sets_and_era5_has_every_source() -> None:
+    for kind in SOURCE_KINDS.values():
+        assert set(kind.datasets) <= set(DATASETS)
+        require_dataset(kind.name, ERA5)
+
+
+def test_a_source_without_the_data_set_says_so_and_names_those_with_it() -> None:
+    require_dataset("files", ERA5_LAND)
+    with pytest.raises(UsageError, match="the source arco has no ERA5-Land: it has ERA5 alone") as caught:
+        require_dataset("arco", ERA5_LAND)
+    having = [name for name, kind in SOURCE_KINDS.items() if "era5-land" in kind.datasets]
+    assert caught.value.remedy == f"Load ERA5-Land from another source: --source {' or '.join(having)}."
 
 
 def test_traits_fit_together() -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import time_machine
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.grid import ERA5_GRID
-from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.sources.cds.retry_policy import RetrySettings
 from era5_pipeline.sources.point import PointSource
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Location
 
 MEKONG = ERA5_GRID.nearest_location(10.75, 106.25)
@@ -37,11 +38,16 @@ class PointUnderTest:
     file_store: FileStore = LOCAL
 
     def source(
-        self, *places: Location, names: tuple[str, ...] | None = ("temperature_2m",), refetch: bool = False, **more: Any
+        self,
+        *places: Location,
+        names: tuple[str, ...] | None = ("temperature_2m",),
+        refetch: bool = False,
+        dataset: Dataset = ERA5,
+        **more: Any,
     ) -> PointSource:
-        variables = None if names is None else in_table_order(names)
+        variables = None if names is None else dataset.catalogue.in_table_order(names)
         retries = RetrySettings(**{"poll_seconds": 60.0, "retry_seconds": 30.0, "sleep": self.slept.append, **more})
-        request = Request(variables, points=places or (MEKONG,))
+        request = Request(variables, points=places or (MEKONG,), dataset=dataset)
         return PointSource(self.home, request, refetch, retries, self.said.append, self.file_store)
 
 

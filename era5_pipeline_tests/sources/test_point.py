@@ -15,14 +15,16 @@ import numpy as np
 import pytest
 import time_machine
 
+from era5_pipeline.model.dataset import ERA5, ERA5_LAND
 from era5_pipeline.model.errors import MonthFailedError, NotYetAvailableError, SourceError, UsageError
-from era5_pipeline.model.grid import ERA5_GRID
+from era5_pipeline.model.grid import ERA5_GRID, ERA5_LAND_GRID
 from era5_pipeline.model.months import Month, month_range
+from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import in_table_order
-from era5_pipeline.sources import point as point_module
-from era5_pipeline.sources.point import DATASET, FIRST_DAY, SeriesQuery
-from era5_pipeline_tests.cds_store.timeseries import DATA, cache_key, snapped
+from era5_pipeline.sources.open_source import source_of
+from era5_pipeline.sources.point import FIRST_DAYS, SeriesQuery
+from era5_pipeline_tests.cds_store.timeseries import DATA, cache_key, snapped, values_of
 from era5_pipeline_tests.sources.cds.source_under_test import TODAY, inventory
 from era5_pipeline_tests.sources.conftest import MEKONG, PointUnderTest
 
@@ -37,7 +39,8 @@ MARCH = Month(2021, 3)
 @pytest.fixture(autouse=True)
 def few_years(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask for seven years instead of 86, most of whose hours no other test than the first needs."""
-    monkeypatch.setattr(point_module, "FIRST_DAY", date(2020, 1, 1))
+    for name in FIRST_DAYS:
+        monkeypatch.setitem(FIRST_DAYS, name, date(2020, 1, 1))
 
 
 def values_in(raw: RawMonth, name: str) -> npt.NDArray[np.float32]:
@@ -63,7 +66,7 @@ def require_near(location: dict[str, float], latitude: float, longitude: float) 
 
 
 def test_many_months_are_one_request(point: PointUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(point_module, "FIRST_DAY", FIRST_DAY)
+    monkeypatch.setitem(FIRST_DAYS, "era5", date(1940, 1, 1))
     source = point.source(names=None)
     months = [Month(1940, 1), Month(1983, 2), *month_range(Month(2020, 1), Month(2020, 12)), Month(2026, 9)]
     raws = [source.fetch(month) for month in months]
@@ -282,9 +285,9 @@ def test_a_series_that_fails_is_asked_for_once_for_all_months(point: PointUnderT
 
 def test_a_licence_that_is_not_accepted_names_the_page_of_the_dataset(point: PointUnderTest) -> None:
     point.server.faults.licence = True
-    with pytest.raises(SourceError, match=f"licence .* \\(for {DATASET}\\)") as caught:
+    with pytest.raises(SourceError, match=f"licence .* \\(for {ERA5.cds_series_name}\\)") as caught:
         point.source().fetch(MARCH)
-    assert re.search(rf"https://\S+/datasets/{DATASET}\?tab=download", caught.value.remedy)
+    assert re.search(rf"https://\S+/datasets/{ERA5.cds_series_name}\?tab=download", caught.value.remedy)
     assert point.slept == []
 
 
@@ -293,3 +296,80 @@ def test_variables_that_the_dataset_does_not_have_are_named(point: PointUnderTes
         point.source(names=("temperature_2m", "snowfall", "soil_temperature_level_1")).fetch(MARCH)
     assert "--variables t2m;" in caught.value.remedy
     assert point.server.submissions == []
+
+
+# --- ERA5-Land ------------------------------------------------------------------
+
+JAVA = ERA5_LAND_GRID.nearest_location(-6.6, 106.8)
+
+
+def test_the_groups_of_era5_land_are_joined_to_a_month(point: PointUnderTest) -> None:
+    raw = point.source(JAVA, names=None, dataset=ERA5_LAND).fetch(MARCH)
+    assert {job.dataset for job in point.server.jobs.values()} == {"reanalysis-era5-land-timeseries"}
+    (inputs,) = point.server.submissions
+    assert sorted(inputs["variable"]) == [
+        *("10m_u_component_of_wind", "10m_v_component_of_wind", "2m_temperature", "total_precipitation"),
+    ]
+    (series,) = (point.home / "raw" / "point").glob("series_*.zip")
+    with zipfile.ZipFile(series) as archive:
+        groups = [name.partition("-sfc-")[2] for name in archive.namelist()]
+    for group, expected in zip(groups, ("2m-temperature", "pressure-precipitation", "wind"), strict=True):
+        assert group.startswith(expected)
+    assert raw.dataset == ERA5_LAND
+    assert raw.warnings == ("the dataset of point series does not have snowfall: it is NULL",)
+    assert raw.points == "-6.6/106.8"
+    hours = np.arange(MARCH.hours) + hour_of(MARCH.start)
+    for variable in ERA5_LAND.catalogue.find_all("t2m,u10,v10,tp"):
+        # Amounts of hours, as they came.
+        assert values_in(raw, variable.short_name).tolist() == values_of(variable, -6.6, 106.8, hours).tolist()
+    with netCDF4.Dataset(raw.files[0].path) as file:
+        assert (file.title, file.source) == (
+            "A month of ERA5-Land hourly time-series data",
+            "reanalysis-era5-land-timeseries",
+        )
+
+
+def test_a_group_that_ends_early_has_no_values_after_it(point: PointUnderTest) -> None:
+    point.server.faults.hours_late = 30
+    source = point.source(JAVA, names=("temperature_2m", "zonal_wind_10m"), dataset=ERA5_LAND)
+    raw = source.fetch(Month(2026, 11))
+    t2m, u10 = values_in(raw, "t2m"), values_in(raw, "u10")
+    assert np.isfinite(t2m).all()
+    assert np.flatnonzero(np.isnan(u10)).tolist() == list(range(t2m.size - 30, t2m.size))
+
+
+def test_the_series_of_era5_land_begins_with_its_second_day(
+    point: PointUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FIRST_DAYS, "era5-land", date(1950, 1, 2))
+    source = point.source(JAVA, dataset=ERA5_LAND)
+    assert values_in(source.fetch(Month(1950, 1)), "t2m").size == 30 * 24
+    assert point.server.submissions[0]["date"][0].startswith("1950-01-02/")
+    with pytest.raises(UsageError, match="1949-12 is before ERA5-Land begins"):
+        source.fetch(Month(1949, 12))
+    # The missing day is not asked for again, however old the series is.
+    point.server.today += timedelta(days=1)
+    with time_machine.travel(TODAY + timedelta(days=1)):
+        assert source.fetch(Month(1950, 1)).files
+    assert len(point.server.submissions) == 1
+
+
+def test_a_point_of_era5_land_at_180_is_asked_for_as_it_is(point: PointUnderTest) -> None:
+    place = ERA5_LAND_GRID.nearest_location(-16.8, 180.0)
+    assert point.source(place, dataset=ERA5_LAND).fetch(MARCH).points == "-16.8/180"
+    query = SeriesQuery(place, ERA5_LAND.catalogue.find_all("t2m"), TODAY.date(), Path(), ERA5_LAND)
+    for variant in (query.new_variant(None) for _ in range(50)):
+        location = query.inputs(variant)["location"]
+        assert 0 < abs(location["latitude"] + 16.8) <= 0.0201
+        assert 0 < 180 - location["longitude"] <= 0.0201
+        assert snapped(**location, dataset=ERA5_LAND) == (-16.8, 180.0)
+
+
+def test_a_point_at_sea_is_refused_before_it_is_asked_for(point: PointUnderTest) -> None:
+    settings = Settings(_env_file=None, home=point.home, source="point", dataset="era5-land", point="-5.8/107.2")
+    with pytest.raises(UsageError, match=r"ERA5-Land has no values at point -5.8/107.2, at sea") as caught:
+        source_of(settings)
+    assert "-6/107.1" in caught.value.remedy
+    assert source_of(settings.model_copy(update={"point": "-6/107.1"})).name == "point"
+    assert source_of(settings.model_copy(update={"dataset": "era5"})).name == "point"
+    assert point.server.requests == []

@@ -5,8 +5,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from era5_pipeline.model.dataset import ERA5_LAND
+from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.months import Month
-from era5_pipeline.sources.source import locked_month, try_lock_month
+from era5_pipeline.model.settings import Settings
+from era5_pipeline.sources.open_source import source_of
+from era5_pipeline.sources.source import Request, locked_month, try_lock_month
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,3 +47,18 @@ def test_trying_a_lock_does_not_wait(tmp_path: Path) -> None:
         assert (is_locked, is_locked_again) == (True, False)
     with try_lock_month(MONTH, lock) as is_locked:
         assert is_locked
+
+
+@pytest.mark.parametrize("source", ["arco", "earthmover", "cds,arco"])
+def test_a_source_without_the_data_set_is_refused_before_it_is_opened(source: str) -> None:
+    settings = Settings(_env_file=None, source=source, dataset="era5-land", files_dir="/nowhere")
+    with pytest.raises(UsageError, match=r"the source (arco|earthmover) has no ERA5-Land"):
+        source_of(settings)
+
+
+def test_a_request_is_for_variables_of_its_data_set() -> None:
+    settings = Settings(_env_file=None, source="files", dataset="era5-land", variables="sd,evabs")
+    assert Request.of(settings).columns == ("snow_depth_water_equivalent", "evaporation_from_bare_soil")
+    assert [v.short_name for v in Request(dataset=ERA5_LAND).wanted] == ["t2m", "u10", "v10", "tp", "sf"]
+    with pytest.raises(UsageError, match="ERA5-Land has no 'tcc'"):
+        Request.of(settings.model_copy(update={"variables": "tcc"}))

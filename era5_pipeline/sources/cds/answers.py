@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import requests
 from ecmwf.datastores.processing import LinkError, ProcessingFailedError
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import Era5Error, MonthFailedError, NotYetAvailableError, SourceError
 from era5_pipeline.runtime.http import describe_proxy_failure, retry_after
-from era5_pipeline.sources.cds.request import DATASET
 from era5_pipeline.sources.cds.retry_policy import MAX_FAILURES, RetryableError
 from era5_pipeline.sources.cds.session import OtherHostError
 
@@ -157,7 +157,7 @@ class _Answer:
         return f"{_DATASET_PAGES}/{self.dataset}"
 
 
-def error_of(subject: Month | str, error: Exception, *, dataset: str = DATASET) -> Exception:
+def error_of(subject: Month | str, error: Exception, *, dataset: str = ERA5.cds_name) -> Exception:
     """Translate a client exception about a request for `subject` (named in messages) of the dataset.
 
     Returns:

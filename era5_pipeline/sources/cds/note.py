@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from typing_extensions import override
 
 from era5_pipeline.model.errors import disk_errors
+from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.file_store import LOCAL
 from era5_pipeline.runtime.files import has_form, sync
-from era5_pipeline.sources.cds.request import DATASET, digest_of_inputs, fresh_time_order, inputs_of, may_be_preliminary
+from era5_pipeline.sources.cds.request import (
+    digest_of_inputs,
+    fresh_time_order,
+    hour_before_inputs,
+    inputs_of,
+    may_be_preliminary,
+)
 from era5_pipeline.sources.cds.validation import validate_download
 from era5_pipeline.sources.source import RawFile
 
@@ -20,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from era5_pipeline.model.months import Month
     from era5_pipeline.runtime.file_store import DataFile, FileStore
     from era5_pipeline.sources.source import Request
 
@@ -207,7 +213,7 @@ class MonthsQuery(Query):
     @property
     @override
     def dataset(self) -> str:
-        return DATASET
+        return self.request.dataset.cds_name
 
     @property
     @override
@@ -239,6 +245,32 @@ class MonthsQuery(Query):
     @override
     def validate(self, path: Path) -> str:
         return validate_download(self.subject, path)
+
+
+@dataclass(frozen=True)
+class HourBeforeQuery(MonthsQuery):
+    """The hour before a month, with the variables of `request`: sums since 00 UTC, which the first hour is taken from.
+
+    A variant is for all hours of that day, in another order.
+    """
+
+    @property
+    @override
+    def subject(self) -> Month | str:
+        return f"{self.months[0]}, the hour before"
+
+    @property
+    @override
+    def stem(self) -> str:
+        return f"{self.months[0]}-before-{digest_of_inputs(self.inputs(None))[:12]}"
+
+    @override
+    def inputs(self, variant: tuple[str, ...] | None) -> dict[str, Any]:
+        return hour_before_inputs(self.months[0], self.request, time_order=variant)
+
+    @override
+    def must_be_fresh(self, now: datetime) -> bool:
+        return may_be_preliminary(Month.from_number(self.months[0].number - 1), now)
 
 
 @dataclass(frozen=True)

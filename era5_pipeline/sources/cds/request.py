@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.files import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from era5_pipeline.model.grid import Area
     from era5_pipeline.sources.source import Request
 
-DATASET = "reanalysis-era5-single-levels"
-# netCDF requests of 16,368 fields are accepted, those of 17,856 exceed the cost limit (seen in August 2026); a smaller
-# area does not lower the cost.
-MAX_FIELDS = 16_368
+MAX_FIELDS = ERA5.cds_max_fields
 _LONGEST_MONTH_HOURS = 744
 # Months become final two to three months after their end. Until then the service's cache may hold a preliminary
 # result: they are requested alone, with their own order of hours.
@@ -39,10 +37,10 @@ _HOURS = tuple(f"{hour:02d}:00" for hour in range(24))
 def portions_of(request: Request) -> tuple[Request, ...]:
     """Split the variables into as few requests for a month as the cost limit allows, of similar size.
 
-    A month of 31 days may have 22 variables. The longest month decides, so that all months are split alike.
+    A month of 31 days may have 22 variables of ERA5. The longest month decides, so that all months are split alike.
     """
     variables = request.wanted
-    count = -(-len(variables) // (MAX_FIELDS // _LONGEST_MONTH_HOURS))
+    count = -(-len(variables) // (request.dataset.cds_max_fields // _LONGEST_MONTH_HOURS))
     if count <= 1:
         return (request,)
     borders = [len(variables) * number // count for number in range(count + 1)]
@@ -59,12 +57,13 @@ def months_a_request(request: Request) -> int:
 
     Three for the six default variables: 3 x 6 x 744 fields are 13,392 of the 16,368 allowed. The service multiplies the
     listed months by the listed days, counting days that a month does not have, so a fourth month does not fit.
+    Months of sums since 00 UTC also need the hour before them, and are requested alone.
     """
     area, fields = request.area, len(request.wanted) * _LONGEST_MONTH_HOURS
-    if area is None:
+    if area is None or request.dataset.accumulation == "day":
         return 1
     locations = area.latitude_indices().size * area.longitude_indices().size
-    most = min(12, MAX_FIELDS // fields, _MAX_BYTES_TOGETHER // (4 * fields * max(1, locations)))
+    most = min(12, request.dataset.cds_max_fields // fields, _MAX_BYTES_TOGETHER // (4 * fields * max(1, locations)))
     # Equal parts of the year: with five allowed, three requests of four instead of two of five and one of two.
     return 12 // -(-12 // most) if most > 1 else 1
 
@@ -107,13 +106,39 @@ def inputs_of(
     months: Sequence[Month], request: Request, *, time_order: tuple[str, ...] | None = None
 ) -> dict[str, Any]:
     """The inputs for months of one year; `time_order` as in `month_inputs`."""
-    inputs: dict[str, Any] = {
-        "product_type": ["reanalysis"],
+    days = range(1, max(month.hours for month in months) // 24 + 1)
+    return _inputs(months[0].year, [month.month for month in months], days, time_order or _HOURS, request)
+
+
+def summed_before(month: Month, request: Request) -> Request | None:
+    """The request for sums since 00 UTC in the hour before the month, of which the amounts of its first hour are left.
+
+    None: no such sums are wanted, or the data set begins with the month.
+    """
+    dataset = request.dataset
+    sums = tuple(variable for variable in request.wanted if variable.step_type == "accum")
+    if dataset.accumulation != "day" or not sums or month.start <= min(dataset.first_valid.values()):
+        return None
+    return replace(request, variables=sums)
+
+
+def hour_before_inputs(month: Month, request: Request, *, time_order: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """The inputs for the hour before a month; `time_order` asks for the whole day, in an order not asked for before."""
+    day = month.start - timedelta(days=1)
+    return _inputs(day.year, [day.month], [day.day], time_order or _HOURS[-1:], request)
+
+
+def _inputs(
+    year: int, months: Iterable[int], days: Iterable[int], hours: Iterable[str], request: Request
+) -> dict[str, Any]:
+    product_type = request.dataset.cds_product_type
+    inputs: dict[str, Any] = {} if product_type is None else {"product_type": [product_type]}
+    inputs |= {
         "variable": [variable.cds_name for variable in request.wanted],
-        "year": [f"{months[0].year:04d}"],
-        "month": [f"{month.month:02d}" for month in months],
-        "day": [f"{day:02d}" for day in range(1, max(month.hours for month in months) // 24 + 1)],
-        "time": list(_HOURS if time_order is None else time_order),
+        "year": [f"{year:04d}"],
+        "month": [f"{month:02d}" for month in months],
+        "day": [f"{day:02d}" for day in days],
+        "time": list(hours),
         "data_format": request.data_format,
         "download_format": "unarchived",
     }

@@ -21,7 +21,6 @@ from pydantic import SecretStr
 from era5_pipeline.model.errors import SourceError
 from era5_pipeline.runtime.http import is_http_url, is_secure_url
 from era5_pipeline.sources.cds.answers import error_of, is_about_failed_job
-from era5_pipeline.sources.cds.request import DATASET
 from era5_pipeline.sources.cds.session import OneOriginSession
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ class CdsService:
     """The service, called about one `subject` of a dataset, such as a month. `say` gets its messages to users."""
 
     def __init__(
-        self, credentials: Credentials, subject: Month | str, say: Callable[[str], None], dataset: str = DATASET
+        self, credentials: Credentials, subject: Month | str, say: Callable[[str], None], dataset: str
     ) -> None:
         self._subject = subject
         self._say = say

@@ -1,8 +1,9 @@
 """The source `cds`: each month as one request to the Climate Data Store; the result is kept in a folder.
 
 A month with more variables than one request allows is split into several requests. Months of a small area may be
-requested together; the result is cut into monthly files at once, so nothing else needs to know. This module decides
-whether a request is needed; for the request see `service_request`, for its files `note`.
+requested together; the result is cut into monthly files at once, so nothing else needs to know. A month with sums since
+00 UTC (ERA5-Land) has one more request and file: the hour before it. This module decides whether a request is needed;
+for the request see `service_request`, for its files `note`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from era5_pipeline.netcdf.month_cut import cut_months
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.files import sha256_of, temporary_folder
 from era5_pipeline.sources.cds.answers import RequestRefusedError
-from era5_pipeline.sources.cds.note import Fetched, MonthsQuery, RequestFiles, State
-from era5_pipeline.sources.cds.request import months_together, portions_of
+from era5_pipeline.sources.cds.note import Fetched, HourBeforeQuery, MonthsQuery, RequestFiles, State
+from era5_pipeline.sources.cds.request import months_together, portions_of, summed_before
 from era5_pipeline.sources.cds.retry_policy import RetryableError, RetrySettings
 from era5_pipeline.sources.cds.service_request import ServiceRequest
 from era5_pipeline.sources.source import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.sources.cds.note import Note
@@ -63,6 +65,7 @@ class CdsSource(Source):
     @override
     def fetch(self, month: Month, together: Collection[Month] = ()) -> RawMonth:
         """Return the file in the folder, take up the request under way, or send one: for its group, if all want it."""
+        self.request.dataset.require_months((month,))
         self._fetch_group(month, together)
         return self._raw_month(month, [self._fetch(month, files) for files in self._portions(month)])
 
@@ -180,6 +183,11 @@ class CdsSource(Source):
             own = replace(fetched, name=name, sha256=sha256, bytes=size, checksum=None, seconds=seconds)
             files.keep(files.read_note().received(own))
 
+    @property
+    @override
+    def dataset(self) -> Dataset:
+        return self.request.dataset
+
     @override
     def known(self, month: Month) -> RawMonth | None:
         """Return what the note in its folder records of the month; the data file may be gone."""
@@ -210,9 +218,15 @@ class CdsSource(Source):
         )
 
     def _portions(self, month: Month) -> tuple[RequestFiles, ...]:
-        """The files of each of the month's requests: one, unless the variables exceed a request's limit."""
-        portions = portions_of(self.request)
-        return tuple(self._files_of((month,), portion) for portion in portions)
+        """The files of each of the month's requests: one, unless the variables exceed a request's limit.
+
+        The hour before the month is the last, if it is needed. It is requested also where the month before is in the
+        folder: otherwise the month would have other files, and be loaded again, whenever that one comes or goes.
+        """
+        of_month = tuple(self._files_of((month,), portion) for portion in portions_of(self.request))
+        if (sums := summed_before(month, self.request)) is None:
+            return of_month
+        return (*of_month, RequestFiles(self.folder, HourBeforeQuery((month,), sums), self.file_store))
 
     def _files_of(self, months: tuple[Month, ...], request: Request) -> RequestFiles:
         return RequestFiles(self.folder, MonthsQuery(months, request), self.file_store)

@@ -24,7 +24,6 @@ from zarr.storage import StorePath
 from era5_pipeline.model.errors import Era5Error, SourceError
 from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY
 from era5_pipeline.model.times import describe_hours, hour_of
-from era5_pipeline.model.variables import BY_LONG_NAME, BY_NAME_IN_FILE, BY_PARAM_ID, VARIABLES
 from era5_pipeline.netcdf.axes import FIRST_HOUR, ProblemError, time_axis
 from era5_pipeline.netcdf.cds_files import Axes
 from era5_pipeline.netcdf.contents import UNKNOWN_EXPVER, describe_fields
@@ -41,9 +40,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Area, Grid
     from era5_pipeline.model.source_kinds import Snapshot
-    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.model.variables import Catalogue, Variable
     from era5_pipeline.netcdf.contents import Field
     from era5_pipeline.sources.zarr.store import ReadOnlyStore
 
@@ -272,14 +272,14 @@ class Layout(Geometry):
 
 
 def open_layout(
-    store: ReadOnlyStore, variables: Sequence[Variable], required: Iterable[Variable], grid: Grid
+    store: ReadOnlyStore, variables: Sequence[Variable], required: Iterable[Variable], dataset: Dataset
 ) -> tuple[Layout, tuple[Variable, ...]]:
     """Read metadata and axes; return the layout of those `variables` that the store has, and those it does not have."""
     use_checked_blosc()
     # First of all: without a repository, or a network, it is the snapshot that cannot be read, not some object in it.
     snapshot = store.snapshot()
     metadata = read_metadata(store, variables)
-    found = _our_arrays(metadata, variables)
+    found = _our_arrays(metadata, variables, dataset.catalogue)
     lacking = tuple(variable for variable in variables if variable not in found.values())
     if not found:
         raise SourceError(
@@ -293,13 +293,13 @@ def open_layout(
             remedy="Name only the others in --variables; the columns of these stay NULL.",
         )
     try:
-        return _layout_of(store, metadata, found, snapshot, grid), lacking
+        return _layout_of(store, metadata, found, snapshot, dataset), lacking
     except (KeyError, ValueError, TypeError, IndexError) as error:
         said = " ".join(str(error).split())
         raise SourceError(f"{store.shown} cannot be read as ERA5 ({said})", remedy=store.remedy) from error
 
 
-def _our_arrays(metadata: Metadata, variables: Sequence[Variable]) -> dict[str, Variable]:
+def _our_arrays(metadata: Metadata, variables: Sequence[Variable], catalogue: Catalogue) -> dict[str, Variable]:
     """Our variables by path: by a name that files or requests use, else by ECMWF's number or name."""
     wanted = {variable.column for variable in variables}
     arrays = {path: one for path, one in metadata.arrays.items() if len(one.get("shape", ())) >= 2}
@@ -310,16 +310,17 @@ def _our_arrays(metadata: Metadata, variables: Sequence[Variable]) -> dict[str, 
             found[path] = variable
 
     for path in arrays:
-        take(path, BY_NAME_IN_FILE.get(path))
+        take(path, catalogue.by_name_in_file.get(path))
     for path, array in arrays.items():
         attributes = array.get("attributes") or {}
         number, long_name = attributes.get("GRIB_paramId"), str(attributes.get("long_name", ""))
-        take(path, BY_PARAM_ID.get(number) if isinstance(number, int) else BY_LONG_NAME.get(long_name.casefold()))
-    return dict(sorted(found.items(), key=lambda item: VARIABLES.index(item[1])))
+        by_id, by_long_name = catalogue.by_param_id, catalogue.by_long_name
+        take(path, by_id.get(number) if isinstance(number, int) else by_long_name.get(long_name.casefold()))
+    return dict(sorted(found.items(), key=lambda item: catalogue.variables.index(item[1])))
 
 
 def _layout_of(
-    store: ReadOnlyStore, metadata: Metadata, found: Mapping[str, Variable], snapshot: Snapshot | None, grid: Grid
+    store: ReadOnlyStore, metadata: Metadata, found: Mapping[str, Variable], snapshot: Snapshot | None, dataset: Dataset
 ) -> Layout:
     dimensions = {path: _dimensions_of(metadata.arrays[path]) for path in found}
     if unnamed := [path for path, names in dimensions.items() if len(names) != len(metadata.arrays[path]["shape"])]:
@@ -338,7 +339,7 @@ def _layout_of(
         described.append((_since_1940(one), variable))
     stated = aggregates_stated_by(dict(metadata.attributes))
     held = [xr.DataArray(name=path) for path in metadata.arrays]
-    contents = describe_fields(described, held, store.shown, stated, grid=grid)
+    contents = describe_fields(described, held, store.shown, stated, grid=dataset.grid)
     if problems := contents.contents.problems:
         raise SourceError(f"{store.shown}: {problems[0].text}", remedy=_OTHER_STORE)
     fields = []
@@ -373,7 +374,7 @@ def _layout_of(
         snapshot=snapshot,
         latitude_index=first.latitude_index,
         longitude_index=first.longitude_index,
-        grid=grid,
+        grid=dataset.grid,
     )
 
 

@@ -10,23 +10,35 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from era5_pipeline.model.dataset import ERA5, Dataset
 from era5_pipeline.model.errors import SourceError, UsageError
 from era5_pipeline.model.settings import EARTHMOVER_URL
-from era5_pipeline.model.source_kinds import source_kind
+from era5_pipeline.model.source_kinds import require_dataset, source_kind
+from era5_pipeline.netcdf.signs import named_in
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from era5_pipeline.model.settings import Settings
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A public store; `user` is the name that goes with its token, None: the token alone (Bearer)."""
+    """A public store; `user` is the name that goes with its token, None: the token alone (Bearer).
+
+    `url` is the address of ERA5, `others` are those of other data sets by their names.
+    """
 
     name: str
     title: str
     url: str
     user: str | None = None
     wants_token: bool = True
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    def url_of(self, dataset: Dataset) -> str:
+        """The address of a data set that it has."""
+        return self.others.get(dataset.name, self.url)
 
 
 PRESETS: dict[str, Preset] = {
@@ -37,6 +49,8 @@ PRESETS: dict[str, Preset] = {
             "Earth Data Hub of Destination Earth",
             "https://api.earthdatahub.destine.eu/era5/era5-single-levels-atmosphere-v0.zarr",
             user="edh",
+            # Sums since 00 UTC, on longitudes 0 to 359.9, without Antarctica.
+            others={"era5-land": "https://api.earthdatahub.destine.eu/era5/reanalysis-era5-land-no-antartica-v0.zarr"},
         ),
         Preset(
             "ecmwf-arco",
@@ -72,10 +86,10 @@ def preset_names() -> str:
     return ", ".join(PRESETS)
 
 
-def resolved_url(text: str) -> str:
+def resolved_url(text: str, dataset: Dataset = ERA5) -> str:
     """The address of a preset, or the text itself if it names none; a folder is made absolute."""
     if text in PRESETS:
-        return PRESETS[text].url
+        return PRESETS[text].url_of(dataset)
     return text if "://" in text else str(Path(text).expanduser().absolute())
 
 
@@ -89,6 +103,8 @@ def access_of(settings: Settings) -> StoreAccess:
             f"{preset_names()}.",
         )
     preset = PRESETS.get(name)
+    if preset is not None:
+        require_dataset(preset.name, settings.wanted_dataset)
     if preset is not None and not preset.wants_token:
         is_own = settings.earthmover_url == EARTHMOVER_URL
         url = preset.url if is_own else f"{settings.earthmover_url}//{preset.url.rpartition('//')[2]}"
@@ -101,7 +117,29 @@ def access_of(settings: Settings) -> StoreAccess:
             remedy="Write it into a file that only you can read, and set ERA5_ZARR_TOKEN_FILE to its path "
             "(docs/sources.md says where to get one).",
         )
-    return StoreAccess(resolved_url(name), user, token)
+    return StoreAccess(resolved_url(name, settings.wanted_dataset), user, token)
+
+
+def require_sums(shown: str, dataset: Dataset) -> None:
+    """Check that the address of a store names the data set, if its accumulations are taken to be sums since 00 UTC.
+
+    Of a store with amounts of hours they would be taken apart once more, and nothing in its arrays tells.
+    """
+    if dataset.accumulation == "hour":
+        return
+    sign = named_in(shown)
+    if sign is None or sign.dataset != dataset:
+        raise UsageError(
+            f"{shown} does not say that it is a store of {dataset.short_title}, and over what its accumulations run",
+            remedy=f"Give a store whose address has {dataset.cds_name} in it, which stands for sums since 00 UTC; or "
+            "--source edh.",
+        )
+    if sign.accumulation != dataset.accumulation:
+        raise UsageError(
+            f"{shown} has accumulations as amounts of hours ({sign.evidence}): of {dataset.short_title}, this source "
+            "reads stores with sums since 00 UTC",
+            remedy="Load it from another source: --source edh or cds; places also with --source point.",
+        )
 
 
 def _token_in(path: Path) -> str:

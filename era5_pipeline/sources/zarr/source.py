@@ -29,7 +29,7 @@ from era5_pipeline.sources.source import RawFile, RawMonth, Request, Source, loc
 from era5_pipeline.sources.zarr.chunk_plan import area_within
 from era5_pipeline.sources.zarr.icechunk_objects import SnapshotGoneError
 from era5_pipeline.sources.zarr.layout import open_layout
-from era5_pipeline.sources.zarr.presets import StoreAccess, access_of
+from era5_pipeline.sources.zarr.presets import StoreAccess, access_of, require_sums
 from era5_pipeline.sources.zarr.read_ahead import ReadAhead
 from era5_pipeline.sources.zarr.reading import (
     bytes_of_unit,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Area
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import Variable
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from era5_pipeline.sources.zarr.reading import Gathered
 
 _FORM = 1
-_ATTRIBUTES = {"Conventions": "CF-1.7", "title": "ERA5 hourly data on single levels, hours of a month"}
 
 
 class _Process:
@@ -157,7 +157,7 @@ class ZarrSource(Source):
             self._require_extent(month, layout)
             axes = layout.axes_of(self.request.area)
             pieces = {}
-            units = units_of(layout, hours_of_month(month))
+            units = units_of(layout, self._hours(month))
             chunks = {number: chunks_of_unit(layout, axes, number) for number in units}
             done, total = 0, sum(chunks.values())
             for number, of_unit in chunks.items():
@@ -285,7 +285,7 @@ class ZarrSource(Source):
             self.file_store.write_record(self._pin_note, value)
 
     def _layout_of(self, store: ReadOnlyStore) -> Layout:
-        layout, _ = open_layout(store, self.request.wanted, self._required, self.request.dataset.grid)
+        layout, _ = open_layout(store, self.request.wanted, self._required, self.request.dataset)
         return layout
 
     @property
@@ -319,18 +319,33 @@ class ZarrSource(Source):
         if known.pieces:
             self._write(raw.month, MonthRecord({}))
 
+    @property
+    @override
+    def dataset(self) -> Dataset:
+        return self.request.dataset
+
+    def _hours(self, month: Month) -> range:
+        """The hours to read for the month; of sums since 00 UTC also the one before, for the amounts of its first."""
+        hours = hours_of_month(month)
+        is_first = month.start <= min(self.dataset.first_valid.values())
+        return range(hours.start - int(self.dataset.accumulation == "day" and not is_first), hours.stop)
+
+    def _months_with(self, hours: range) -> list[Month]:
+        """The months for which any of these hours are read, ascending."""
+        return _months_of(range(hours.start, hours.stop + int(self.dataset.accumulation == "day")))
+
     # --- a unit of chunks ---
 
     def _locked_unit(self, month: Month, number: int, layout: Layout) -> AbstractContextManager[None]:
         """Hold the lock of a unit that other months share; the month's own is held already."""
-        if _months_of(hours_of_unit(layout, number)) == [month]:
+        if self._months_with(hours_of_unit(layout, number)) == [month]:
             return nullcontext()
         lock = self._unit_folder / f"c{number:05d}.lock"
         return locked_month(f"{month}: chunk {number} of {layout.shown}", lock, self.say, "it is read once")
 
     def _kept(self, month: Month, number: int, layout: Layout) -> Piece | None:
         """The month's piece of the unit, if it need not be read again."""
-        piece, hours = self._read_piece(month, number), _common(hours_of_month(month), hours_of_unit(layout, number))
+        piece, hours = self._read_piece(month, number), _common(self._hours(month), hours_of_unit(layout, number))
         if piece is None or (piece.first_hour, piece.hours) != (hours.start, len(hours)):
             return None
         if piece.snapshot != layout.snapshot:
@@ -351,11 +366,9 @@ class ZarrSource(Source):
         report: Callable[[int], None],
     ) -> None:
         """Read the unit, and write the pieces of the month and of the others `together` that are not there."""
-        hours = hours_of_unit(layout, number)
-        wanted = together or _months_of(hours)
-        months = [
-            one for one in _months_of(hours) if one == month or (one in wanted and not self._kept(one, number, layout))
-        ]
+        held = self._months_with(hours_of_unit(layout, number))
+        wanted = together or held
+        months = [one for one in held if one == month or (one in wanted and not self._kept(one, number, layout))]
         self._require_room(month, number, layout, axes, months)
         gathered = None if self.ahead is None else self.ahead.take(number)
         if gathered is None:
@@ -369,7 +382,7 @@ class ZarrSource(Source):
         self, number: int, together: Collection[Month], store: ReadOnlyStore, layout: Layout, axes: Axes
     ) -> None:
         """Read a unit that months `together` want in a thread, unless others too may gather it in its file."""
-        months = [one for one in _months_of(hours_of_unit(layout, number)) if one in together]
+        months = [one for one in self._months_with(hours_of_unit(layout, number)) if one in together]
         if self.ahead is None or all(self.known(one) for one in months) or not is_in_memory(layout, axes, number):
             return
         report = partial(_report, 0, chunks_of_unit(layout, axes, number))
@@ -379,7 +392,7 @@ class ZarrSource(Source):
     def _require_room(self, month: Month, number: int, layout: Layout, axes: Axes, months: list[Month]) -> None:
         """Refuse a unit that the disk cannot hold: all its values, if not in memory, and the files of its months."""
         places = axes.latitudes.size * axes.longitudes.size
-        of_months = sum(4 * len(_common(hours_of_month(one), hours_of_unit(layout, number))) for one in months)
+        of_months = sum(4 * len(_common(self._hours(one), hours_of_unit(layout, number))) for one in months)
         needed = of_months * places * len(layout.arrays)
         if not is_in_memory(layout, axes, number):
             needed += bytes_of_unit(layout, axes, number)
@@ -396,7 +409,7 @@ class ZarrSource(Source):
     def _write_months_piece(
         self, month: Month, number: int, layout: Layout, axes: Axes, gathered: Gathered, read_at: datetime
     ) -> None:
-        hours = _common(hours_of_month(month), gathered.hours)
+        hours = _common(self._hours(month), gathered.hours)
         variables = tuple(array.variable for array in layout.arrays)
         # A snapshot has what there was when it was written, however late it is read.
         as_of = read_at if layout.snapshot is None else datetime.fromisoformat(layout.snapshot.written_at)
@@ -406,7 +419,9 @@ class ZarrSource(Source):
         path = self.month_folder(month) / f"c{number:05d}.nc"
         before = self._read_piece(month, number)
         with replacing(path, durable_bytes=REMADE_BYTES) as temporary:
-            attributes = {**_ATTRIBUTES, "source": f"the Zarr store {layout.shown}, of which this is a copy"}
+            title = f"{self.request.dataset.title.partition(' from ')[0]}, hours of a month"
+            origin = f"the Zarr store {layout.shown}, of which this is a copy"
+            attributes = {"Conventions": "CF-1.7", "title": title, "source": origin}
             values = {column: gathered.of(column, hours) for column in gathered.columns}
             write_cds(temporary, (part,), axes, attributes, [(hours, values)])
             if before is not None:
@@ -432,7 +447,7 @@ class ZarrSource(Source):
             snapshot=layout.snapshot,
         )
         self._write_piece(month, number, piece)
-        if len(hours) == month.hours:
+        if hours == self._hours(month):
             # All of the month: when it is asked for, the store need not be opened.
             columns = tuple(variable.column for variable in variables)
             self._write(month, MonthRecord({f"{number:05d}": piece}, columns, not piece.whole))
@@ -474,7 +489,7 @@ class ZarrSource(Source):
 
     def _is_current(self, month: Month, known: MonthRecord) -> bool:
         """Return True if the month is complete, and need not be read again."""
-        is_complete = not known.short and sum(piece.hours for piece in known.pieces.values()) == month.hours
+        is_complete = not known.short and sum(piece.hours for piece in known.pieces.values()) == len(self._hours(month))
         earlier = any(piece.read_at < _Process.began for piece in known.pieces.values())
         return is_complete and not (self.refetch and earlier)
 
@@ -572,8 +587,9 @@ class ZarrSource(Source):
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> ZarrSource:
     """Open the source described by the settings: of any store, or of one that is known by name."""
     folder = settings.files_home / "raw" / ZarrSource.name
-    file_store, name = FileStore.of(settings), settings.source_name
-    return ZarrSource(access_of(settings), folder, request, settings.refetch, say, file_store=file_store, name=name)
+    file_store, name, access = FileStore.of(settings), settings.source_name, access_of(settings)
+    require_sums(without_credentials(access.url), request.dataset)
+    return ZarrSource(access, folder, request, settings.refetch, say, file_store=file_store, name=name)
 
 
 def _report(before: int, total: int, read: int) -> None:

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from era5_pipeline.flat.inventory import Inventory, take_inventory
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.netcdf.archive import scratch_folder
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.sources.cds.retry_policy import RetrySettings
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.sources.source import RawMonth
     from era5_pipeline_tests.cds_store import CdsServer
 
@@ -53,6 +54,7 @@ class SourceUnderTest:
         refetch: bool = False,
         area: Area | None = AREA,
         data_format: Literal["netcdf", "grib"] = "netcdf",
+        dataset: Dataset = ERA5,
         **retries: Any,
     ) -> CdsSource:
         def sleep(seconds: float) -> None:
@@ -61,7 +63,12 @@ class SourceUnderTest:
 
         return CdsSource(
             self.folder,
-            Request(in_table_order(names) if names else None, area, data_format=data_format),
+            Request(
+                dataset.catalogue.in_table_order(names) if names else None,
+                area,
+                data_format=data_format,
+                dataset=dataset,
+            ),
             refetch=refetch,
             retry_settings=RetrySettings(**{"poll_seconds": 60.0, "retry_seconds": 30.0, "sleep": sleep, **retries}),
             say=self.said.append,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from era5_pipeline.model.dataset import ERA5_LAND
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import ERA5_GRID, Area
+from era5_pipeline.model.grid import ERA5_GRID, ERA5_LAND_GRID, Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import DEFAULT_VARIABLES, VARIABLES
 from era5_pipeline.sources.cds.request import (
@@ -16,15 +18,18 @@ from era5_pipeline.sources.cds.request import (
     digest_of_inputs,
     fields_of,
     fresh_time_order,
+    hour_before_inputs,
     inputs_of,
     month_inputs,
     months_a_request,
     months_together,
     portions_of,
+    summed_before,
 )
 from era5_pipeline.sources.source import Request
 
 JANUARY = Month(2020, 1)
+AREA = Area(-5, 106, -8, 108)
 
 
 def test_the_inputs_of_a_month() -> None:
@@ -106,6 +111,60 @@ def test_the_services_grid_has_the_points_of_the_area(a: float, b: float, west: 
     columns = ERA5_GRID.longitude_indices((w + np.arange(0, across + 0.01, 0.25) + 180.0) % 360.0 - 180.0)
     assert sorted(rows) == area.latitude_indices().tolist()
     assert sorted(columns) == area.longitude_indices().tolist()
+
+
+# --- ERA5-Land ----------------------------------------------------------------
+
+LAND = Request(area=Area(-5.04, 106, -5.3, 106.22, grid=ERA5_LAND_GRID), dataset=ERA5_LAND)
+
+
+def test_the_inputs_of_a_month_of_era5_land() -> None:
+    inputs = month_inputs(JANUARY, LAND)
+    assert inputs["variable"] == [
+        "2m_temperature",
+        "10m_u_component_of_wind",
+        "10m_v_component_of_wind",
+        "total_precipitation",
+        "snowfall",
+    ]
+    assert inputs["area"] == [-5.1, 106.0, -5.3, 106.2]
+    assert sorted(inputs) == sorted(month_inputs(JANUARY, Request(area=AREA)).keys() - {"product_type"})
+    named = replace(LAND, variables=ERA5_LAND.catalogue.find_all("sd,sde,e"))
+    assert month_inputs(JANUARY, named)["variable"] == [
+        "total_evaporation",
+        "snow_depth_water_equivalent",
+        "snow_depth",
+    ]
+
+
+def test_a_month_of_era5_land_needs_the_hour_before_it_of_what_accumulates() -> None:
+    before = summed_before(JANUARY, LAND)
+    assert before is not None
+    inputs = hour_before_inputs(JANUARY, before)
+    assert inputs == {
+        **month_inputs(JANUARY, LAND),
+        "variable": ["total_precipitation", "snowfall"],
+        "year": ["2019"],
+        "month": ["12"],
+        "day": ["31"],
+        "time": ["23:00"],
+    }
+    fresh = hour_before_inputs(JANUARY, before, time_order=fresh_time_order())
+    assert len(fresh["time"]) == 24
+    assert {**fresh, "time": ["23:00"]} == inputs
+
+
+def test_months_without_sums_need_no_hour_before_them() -> None:
+    assert summed_before(JANUARY, Request(area=AREA)) is None
+    assert summed_before(JANUARY, replace(LAND, variables=ERA5_LAND.catalogue.find_all("t2m,skt"))) is None
+    assert summed_before(Month(1950, 1), LAND) is None
+    assert summed_before(Month(1950, 2), LAND) is not None
+
+
+def test_requests_of_era5_land_are_for_a_month_of_six_variables_at_most() -> None:
+    everything = replace(LAND, variables=ERA5_LAND.catalogue.variables)
+    assert [len(portion.wanted) for portion in portions_of(everything)] == [5, 6, 5, 6, 5, 6, 5, 6, 6]
+    assert months_a_request(LAND) == 1
 
 
 # --- months together ----------------------------------------------------------

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import MonthFailedError, SourceError
 from era5_pipeline.model.months import Month
-from era5_pipeline.sources.cds.request import DATASET
 from era5_pipeline.sources.cds.service import read_credentials
 from era5_pipeline.sources.cds.session import OneOriginSession, OtherHostError
 from era5_pipeline_tests.cds_store import CdsServer
@@ -202,7 +202,7 @@ def test_after_a_refusal_the_jobs_are_not_searched(cds: SourceUnderTest) -> None
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("path", [f"{DATASET}$", "execution$", "jobs/[^/]+$", "results$", "messages$"])
+@pytest.mark.parametrize("path", [f"{ERA5.cds_name}$", "execution$", "jobs/[^/]+$", "results$", "messages$"])
 def test_the_key_is_not_sent_along_a_redirect(
     cds: SourceUnderTest, other_server: CdsServer, status: int, path: str
 ) -> None:

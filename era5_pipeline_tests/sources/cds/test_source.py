@@ -13,19 +13,22 @@ import traceback
 import zipfile
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import time_machine
+import xarray as xr
 
 from era5_pipeline.flat.flatten import flatten_month
-from era5_pipeline.model.errors import LocalDiskError, MonthFailedError, NotYetAvailableError, SourceError
+from era5_pipeline.model.dataset import ERA5, ERA5_LAND
+from era5_pipeline.model.errors import LocalDiskError, MonthFailedError, NotYetAvailableError, SourceError, UsageError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import VARIABLES, in_table_order
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.sources.cds.note import read_note
-from era5_pipeline.sources.cds.request import DATASET
+from era5_pipeline.sources.sample_weather import SampleWeather
 from era5_pipeline_tests.cds_store.faults import LIMITED
 from era5_pipeline_tests.era5_files import assert_same_rows, flat_rows
 from era5_pipeline_tests.sources.cds.source_under_test import (
@@ -154,9 +157,9 @@ def test_a_queue_longer_than_the_retry_limit_keeps_the_request(cds: SourceUnderT
         # One variable cannot be fewer.
         ("cost", ("temperature_2m",), "too large", "--source arco", "fewer"),
         ("invalid", (), "refuses the request", "--variables", "licence"),
-        ("unknown_dataset", (), f"does not have the dataset {DATASET}", f"datasets/{DATASET}", "fewer"),
+        ("unknown_dataset", (), f"does not have the dataset {ERA5.cds_name}", f"datasets/{ERA5.cds_name}", "fewer"),
         # No matter of the account.
-        ("disabled", (), "has been withdrawn", f"datasets/{DATASET}", "account"),
+        ("disabled", (), "has been withdrawn", f"datasets/{ERA5.cds_name}", "account"),
     ],
 )
 def test_a_refused_request_is_not_retried(
@@ -691,3 +694,76 @@ def test_a_failed_portion_leaves_the_other_to_the_next_run(cds: SourceUnderTest)
         cds.fetch(MONTH, *MANY)
     cds.server.faults.fail_jobs = 0
     assert len(cds.fetch(MONTH, *MANY).files) == 2
+
+
+# --- ERA5-Land ------------------------------------------------------------------
+
+OF_LAND = Area(-6.0, 106.0, -6.5, 106.5, grid=ERA5_LAND.grid)
+
+
+def test_a_month_of_era5_land_comes_with_the_hour_before_it(cds: SourceUnderTest) -> None:
+    raw = cds.fetch(area=OF_LAND, dataset=ERA5_LAND)
+    assert raw.dataset == ERA5_LAND
+    assert {job.dataset for job in cds.server.jobs.values()} == {"reanalysis-era5-land"}
+    assert [inputs["time"][0] for inputs in cds.server.submissions] == ["00:00", "23:00"]
+    of_month, before = (xr.open_dataset(file.path) for file in raw.files)
+    times = np.concatenate([before["valid_time"].values.reshape(-1), of_month["valid_time"].values])
+    assert (np.diff(times) == np.timedelta64(1, "h")).all()
+    assert str(times[0])[:13] == "2020-01-31T23"
+    assert set(map(str, before.data_vars)) == {"tp", "sf"}
+    # As many hours as the month has, by the difference of sums; at 01 UTC the sum is the hour's own.
+    sums = np.concatenate([before["tp"].values.reshape(1, 6, 6), of_month["tp"].values]).astype(np.float64)
+    hours = times.astype("datetime64[h]").astype(np.int64)
+    amounts = np.where((hours[1:] % 24 == 1)[:, np.newaxis, np.newaxis], sums[1:], np.diff(sums, axis=0))
+    variables = ERA5_LAND.catalogue.find_all("tp")
+    weather = SampleWeather(of_month["latitude"].values, of_month["longitude"].values, ERA5_LAND.grid)
+    expected = weather.at(hours[1:], variables)["total_precipitation"].astype(np.float64)
+    is_land = np.isfinite(amounts)
+    assert 0 < is_land[0].sum() < 36
+    assert (is_land == is_land[0]).all()
+    assert np.abs(amounts - expected)[is_land].max() < 1e-8
+    assert expected[is_land].max() > 1e-5
+    # Neither is requested again, and both are known.
+    assert cds.source(area=OF_LAND, dataset=ERA5_LAND).known(MONTH) == raw
+    assert cds.fetch(area=OF_LAND, dataset=ERA5_LAND) == raw
+    assert len(cds.server.submissions) == 2
+    raw.files[1].path.unlink()
+    assert cds.fetch(area=OF_LAND, dataset=ERA5_LAND).files[1].path.is_file()
+    assert len(cds.server.submissions) == 3
+
+
+def test_months_of_era5_land_are_the_same_whichever_is_fetched_first(cds: SourceUnderTest, tmp_path: Path) -> None:
+    march = Month(2020, 3)
+    other = SourceUnderTest(cds.server, tmp_path / "other")
+    options: dict[str, Any] = {"area": OF_LAND, "dataset": ERA5_LAND, "together": (MONTH, march)}
+    in_order = [cds.fetch(month, **options) for month in (MONTH, march)]
+    assert [other.fetch(month, **options).fingerprint for month in (march, MONTH)] == [
+        raw.fingerprint for raw in reversed(in_order)
+    ]
+
+
+def test_a_month_of_era5_land_without_sums_is_one_request(cds: SourceUnderTest) -> None:
+    assert len(cds.fetch(MONTH, "temperature_2m", area=OF_LAND, dataset=ERA5_LAND).files) == 1
+    assert len(cds.server.submissions) == 1
+
+
+def test_an_incomplete_month_of_era5_land_is_fetched_again_with_the_hour_before_it(cds: SourceUnderTest) -> None:
+    source = cds.source("total_precipitation", area=OF_LAND, dataset=ERA5_LAND)
+    raw = source.fetch(MONTH)
+    source.record_completeness(raw, is_complete=False)
+    assert source.known(MONTH) is None
+    assert len(source.fetch(MONTH).files) == 2
+    again = cds.server.submissions[2:]
+    assert [is_fresh(inputs) for inputs in again] == [True, True]
+    assert [len(inputs["time"]) for inputs in again] == [24, 24]
+    assert [inputs["day"] == ["31"] for inputs in again] == [False, True]
+
+
+def test_era5_land_begins_in_1950(cds: SourceUnderTest) -> None:
+    source = cds.source(area=OF_LAND, dataset=ERA5_LAND)
+    with pytest.raises(UsageError, match="1949-12 is before ERA5-Land begins") as caught:
+        source.fetch(Month(1949, 12))
+    assert "1950-01" in caught.value.remedy
+    assert len(source.fetch(Month(1950, 1)).files) == 1
+    assert [source.offered_months(TODAY, 5)[n] for n in (0, -1)] == [Month(1950, 1), Month(2026, 10)]
+    assert cds.source().offered_months(TODAY, 5)[0] == Month(1940, 1)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from era5_pipeline.model.dataset import ERA5, ERA5_LAND
 from era5_pipeline.model.errors import SourceError, UsageError
 from era5_pipeline.model.settings import Settings, read_settings
-from era5_pipeline.sources.zarr.presets import PRESETS, access_of
+from era5_pipeline.sources.zarr.presets import PRESETS, access_of, require_sums
 from era5_pipeline.sources.zarr.store import ReadOnlyStore
 
 if TYPE_CHECKING:
@@ -76,3 +77,32 @@ def test_an_address_with_a_key_is_refused_without_showing_it(monkeypatch: pytest
 def test_a_kind_of_address_that_is_not_known_is_refused() -> None:
     with pytest.raises(UsageError, match=r"abfs://container/a.zarr is an address of a kind that is not known"):
         ReadOnlyStore.at("abfs://container/a.zarr", lambda _: None)
+
+
+def test_the_preset_of_the_hub_has_a_store_of_each_data_set(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("secret\n")
+    chosen = settings(zarr_url="edh", zarr_token_file=tmp_path / "key", dataset="era5-land")
+    url = "https://api.earthdatahub.destine.eu/era5/reanalysis-era5-land-no-antartica-v0.zarr"
+    assert access_of(chosen).url == url
+    assert access_of(chosen.model_copy(update={"source": "edh"})).url == url
+    require_sums(url, ERA5_LAND)
+
+
+@pytest.mark.parametrize("preset", ["ecmwf-arco", "earthmover"])
+def test_a_preset_without_the_data_set_is_refused_by_name(preset: str) -> None:
+    for chosen in (settings(zarr_url=preset, dataset="era5-land"), settings(dataset="era5-land")):
+        with pytest.raises(UsageError, match=f"the source {preset} has no ERA5-Land"):
+            access_of(chosen.model_copy(update={} if chosen.zarr_url else {"source": preset}))
+
+
+def test_a_store_that_does_not_name_the_data_set_or_has_amounts_of_hours_is_refused() -> None:
+    of_groups = "https://arco.datastores.ecmwf.int/cadl-arco-geo-009/arco/reanalysis_era5_land/sfc-wind/geoChunked.zarr"
+    for shown, says in (
+        ("/stores/a.zarr", "does not say that it is a store of ERA5-Land"),
+        (PRESETS["edh"].url, "does not say that it is a store of ERA5-Land"),
+        (of_groups, "has accumulations as amounts of hours"),
+    ):
+        with pytest.raises(UsageError, match=says) as caught:
+            require_sums(shown, ERA5_LAND)
+        assert "edh" in caught.value.remedy
+        require_sums(shown, ERA5)

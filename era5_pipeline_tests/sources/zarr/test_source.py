@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from numcodecs import BZ2, LZ4, Blosc, GZip, Zlib, Zstd
 
+from era5_pipeline.model.dataset import ERA5_LAND
 from era5_pipeline.model.errors import (
     MonthFailedError,
     NoDataError,
@@ -32,13 +33,16 @@ from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.times import hour_of, hours_of_month
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
+from era5_pipeline.netcdf.cds_files import Axes
 from era5_pipeline.runtime.progress import listening
+from era5_pipeline.sources.open_source import source_of
 from era5_pipeline.sources.source import RawMonth, Request
 from era5_pipeline.sources.zarr import reading
 from era5_pipeline.sources.zarr.presets import StoreAccess
 from era5_pipeline.sources.zarr.source import ZarrSource
 from era5_pipeline.stages import run_flat, run_raw
 from era5_pipeline_tests.arco_store import Web, served
+from era5_pipeline_tests.cds_store.data import summed_blocks
 from era5_pipeline_tests.era5_files import without_pictures
 from era5_pipeline_tests.sources.cds.source_under_test import inventory
 from era5_pipeline_tests.stores import aws_environment, new_user
@@ -688,3 +692,48 @@ def test_the_end_of_a_turn_ends_the_wait_for_a_retry(quarter: Path, tmp_path: Pa
             chosen.fetch(TURN[0], TURN)
             assert paused.wait(60)
         assert ended.is_set()
+
+
+# --- ERA5-Land ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk_hours", [720, 24 * 29])
+def test_months_of_sums_come_with_the_hour_before_them(tmp_path: Path, chunk_hours: int) -> None:
+    march, hours = Month(2020, 3), range(hours_of_month(MONTH).start - 48, hours_of_month(Month(2020, 3)).stop)
+    axes = Axes.of(Area(51.0, 359.8, 50.5, 0.3, grid=ERA5_LAND.grid))
+    variables = ERA5_LAND.catalogue.find_all("t2m,tp")
+    blocks = list(summed_blocks(axes, hours, variables))
+    values = {v.column: np.concatenate([fields[v.column] for _, fields in blocks]) for v in variables}
+    folder = tmp_path / "reanalysis-era5-land-no-antartica-v0.zarr"
+    cut = dataclasses.replace(HOURLY, chunk=(chunk_hours, 64, 64), short_names=True, is_eastward=True)
+    columns = tuple(v.column for v in variables)
+    write_store(folder, cut, hours, columns, values, (axes.latitudes, axes.longitudes))
+    settings = Settings(
+        _env_file=None,
+        home=tmp_path / "home",
+        source="zarr",
+        zarr_url=str(folder),
+        dataset="era5-land",
+        variables="t2m,tp",
+        area="51/-0.2/50.5/0.3",
+    )
+    opened = source_of(settings)
+    for months in ((MONTH, march), (march, MONTH)):
+        for month in months:
+            raw = opened.fetch(month)
+            assert raw.dataset == ERA5_LAND
+            wanted = hours_of_month(month)
+            first = wanted.start - 1 - hours.start
+            for column in columns:
+                held = values[column][first : first + month.hours + 1]
+                np.testing.assert_array_equal(values_in(raw, column), held)
+            assert opened.known(month) == raw
+        shutil.rmtree(folder, ignore_errors=True)  # nothing is read again
+
+
+def test_the_first_month_of_era5_land_has_no_hour_before_it(tmp_path: Path) -> None:
+    request = Request(area=Area(51.0, 0.0, 50.5, 0.3, grid=ERA5_LAND.grid), dataset=ERA5_LAND)
+    opened = ZarrSource(StoreAccess(str(tmp_path)), tmp_path, request)
+    assert opened._hours(Month(1950, 1)) == hours_of_month(Month(1950, 1))
+    assert len(opened._hours(Month(1950, 2))) == 28 * 24 + 1
+    assert len(source(tmp_path, tmp_path)._hours(Month(1950, 2))) == 28 * 24
