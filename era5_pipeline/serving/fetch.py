@@ -207,7 +207,7 @@ def _failed(fetch: PlaceFetch) -> FetchRefusedError:
 def _progress(connection: psycopg.Connection[Any], fetch: PlaceFetch) -> PlaceProgress:
     if fetch.state != "loading":
         return PlaceProgress(fetch.location, "waiting", 0, fetch.months)
-    done = len(months_held(connection, LocationSet.of_ids([fetch.location_id])))
+    done = len(months_held(connection, LocationSet.of_location(fetch.location)))
     return PlaceProgress(fetch.location, "loading", done, fetch.months)
 
 

@@ -38,7 +38,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_every_field_is_a_setting_and_none_is_secret() -> None:
     fields = set(Era5Resource.model_fields) - {TOGETHER}
     assert fields <= set(Settings.model_fields)
-    # Settings of the machine, the service, the schedules, the queue or the server, not of a run.
+    # Settings of the machine, the service, the schedules, the queue, the server or the assets, not of a run.
     assert set(Settings.model_fields) - fields == {
         *(
             "home",
@@ -55,6 +55,7 @@ def test_every_field_is_a_setting_and_none_is_secret() -> None:
         *("lock_timeout_seconds", "batches", "dask_scheduler", "alert_url", "ui_url"),
         *("cds_format", "cds_poll_seconds", "cds_retry_seconds", "cds_patience_hours", "arco_url"),
         "earthmover_url",
+        "dataset",
         *("zarr_token_file", "zarr_user"),
         *("available_after_days", "revise_after_months", "order"),
         *("serve_connections", "serve_waiting_requests", "serve_wait_seconds", "serve_statement_seconds"),

@@ -66,7 +66,7 @@ def archive(request: Request, reader: Reader) -> Response:
         starts = [point.days.start(point.zone) for point in question.points]
         days = (timedelta(hours=point.days.hours) for point in question.points)
         end = max(start + length for start, length in zip(starts, days, strict=True))
-        places = LocationSet.of_ids([location.location_id for location in locations])
+        places = LocationSet.of_ids([location.location_id for location in locations], locations[0].grid)
         columns = question.columns or None
         known = read_version(connection, request, places, min(starts), end, columns=columns, besides=besides)
         # An ETag identifies a URL, which does not contain the request of a POST.
