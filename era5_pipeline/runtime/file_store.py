@@ -47,20 +47,21 @@ class DataFile(Protocol):
 
 @dataclass(frozen=True)
 class FileStore:
-    """The home and the store behind it; None without a store."""
+    """The home and the store behind it; None without a store.
+
+    `folder` is that of the store in which the home's files are, under the same names.
+    """
 
     home: Path
     store: ObjectStore | None = None
+    folder: Path = Path()
 
     @classmethod
     def of(cls, settings: Settings) -> FileStore:
         """The file store that the settings name."""
         address = settings.store_address
-        if address is None:
-            return cls(settings.files_home)
-        # The months of a data set are below one folder there, as here.
-        of_dataset = "/".join((address.rstrip("/"), *settings.files_home.relative_to(settings.home).parts))
-        return cls(settings.files_home, open_store(of_dataset, settings.store_patience_seconds))
+        store = None if address is None else open_store(address, settings.store_patience_seconds)
+        return cls(settings.files_home, store, settings.files_home.relative_to(settings.home))
 
     @property
     def is_shared(self) -> bool:
@@ -180,10 +181,10 @@ class FileStore:
         return self.store.size_of(self._data_key(file)) == file.bytes
 
     def _key(self, path: Path) -> str:
-        return path.relative_to(self.home).as_posix()
+        return (self.folder / path.relative_to(self.home)).as_posix()
 
     def _data_key(self, file: DataFile) -> str:
-        key = file.path.relative_to(self.home)
+        key = self.folder / file.path.relative_to(self.home)
         return key.with_name(f"{key.stem}.{file.sha256[:_DIGEST_DIGITS]}{key.suffix}").as_posix()
 
     def _stored_path(self, text: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from era5_pipeline.model.errors import StoreError
+from era5_pipeline.model.settings import Settings
 from era5_pipeline.runtime.file_store import FileStore
 from era5_pipeline.runtime.files import read_json, write_json
 from era5_pipeline.runtime.stores import ObjectStore, open_store
@@ -185,3 +186,20 @@ def test_without_a_store_nothing_but_the_home_is_used(tmp_path: Path) -> None:
     file_store.discard(file)
     assert not file_store.obtain(file)
     assert sorted(path.name for path in (tmp_path / "raw").iterdir()) == ["x.json"]
+
+
+def test_files_of_two_data_sets_never_meet(tmp_path: Path) -> None:
+    home, shared = tmp_path / "home", tmp_path / "store"
+    shared.mkdir()
+    own, land = (
+        FileStore.of(Settings(_env_file=None, home=home, store=str(shared), dataset=name))
+        for name in ("era5", "era5-land")
+    )
+    files = [publish(file_store, content) for file_store, content in ((own, b"own"), (land, b"land"))]
+    assert [file.path.parent for file in files] == [home / "raw", home / "era5-land" / "raw"]
+    # Another machine has only the store.
+    for file_store, file, content in zip((own, land), files, (b"own", b"land"), strict=True):
+        file.path.unlink()
+        assert file_store.obtain(file)
+        assert file.path.read_bytes() == content
+        assert [path.is_file() for path in (shared / "raw" / "x.json", shared / "era5-land/raw/x.json")] == [True] * 2
