@@ -33,7 +33,6 @@ from era5_pipeline.model.errors import (
 )
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.source_kinds import VERSION_TEXTS, source_kind
-from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.planning.disk_space import require_room, require_room_to_flatten
 from era5_pipeline.read.fields import hour_field
 from era5_pipeline.runtime.compiled import is_available
@@ -134,7 +133,7 @@ def load_in_advance() -> None:
 
 def note_fetched(settings: Settings, month: Month, raw: RawMonth) -> None:
     """Note what `run_raw` has fetched, also for another process of the same command, so that `run_load` requires it."""
-    _fetched[settings.home, month] = month_fingerprint(raw)
+    _fetched[settings.files_home, month] = month_fingerprint(raw)
 
 
 def end_run() -> None:
@@ -157,6 +156,7 @@ def run_raw(
     whose files the source may get with this one's, as in `Source.fetch`. Of several sources, the first that has all of
     the month gives it, or the last; `together` are then months of the first.
     """
+    settings.wanted_dataset.require_months((month,))
     month.require_begun(datetime.now(tz=UTC))
     for name in settings.source_names[:-1]:
         result = _complete_raw(settings.of_source(name), month, say, together)
@@ -193,7 +193,7 @@ def _run_raw(settings: Settings, stored: StoredMonth, source: Source, together: 
     with measured_waits() as waited:
         raw = source.fetch(month, together)
     with _invalidating_damaged(source, raw):
-        inventory = _inventories.take(raw, settings.home)
+        inventory = _inventories.take(raw, settings.files_home)
     outcomes = raw_outcomes(raw, inventory, allow_incomplete=settings.allow_incomplete)
     source.record_completeness(raw, is_complete=is_complete(inventory))
     seconds = time.monotonic() - started
@@ -233,14 +233,19 @@ def run_flat(settings: Settings, month: Month, *, source: Source | None = None) 
 def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory, opened: Source | None) -> FlatResult:
     month, manifest = stored.month, stored.read_manifest()
     if manifest is None:
-        raise InputError(f"{month} has no raw files yet", remedy="Materialize era5/raw of this month first.")
+        raise InputError(
+            f"{month} has no raw files yet",
+            remedy=f"Materialize {settings.wanted_dataset.schema}/raw of this month first.",
+        )
     raw = RawMonth.from_json(manifest["raw"])
     settings = _of_its_source(settings, raw)
     _require_own(settings, month, month_fingerprint(raw))
     _require_same_request(settings, raw)
     refused = manifest.get("refused")
     if refused is not None and not settings.allow_incomplete:
-        raise RefusedError(refused[0], remedy=f"{refused[1]} Then materialize era5/raw of this month first.")
+        raise RefusedError(
+            refused[0], remedy=f"{refused[1]} Then materialize {raw.dataset.schema}/raw of this month first."
+        )
     source = (opened or source_of(settings)) if raw.source == settings.source_name else None
     folder = stored.folder
     for_lake = wants_lake(settings)
@@ -256,7 +261,7 @@ def _run_flat(settings: Settings, stored: StoredMonth, kept: KeptInventory, open
             flat = flatten_month(
                 raw,
                 folder,
-                home=settings.home,
+                home=settings.files_home,
                 flat_format=settings.format,
                 raw_seconds=manifest["seconds"],
                 inventory=inventory,
@@ -311,7 +316,7 @@ def run_load(
             raise
     if not all(outcome.passed for outcome in result.outcomes):
         return result
-    _fetched.pop((settings.home, month), None)
+    _fetched.pop((settings.files_home, month), None)
     try:
         removal.remove(result.flat)
     except Era5Error as error:  # the month is loaded nevertheless
@@ -364,7 +369,8 @@ def _flat_to_load(settings: Settings, stored: StoredMonth, warehouse: Warehouse)
     if flat is not None and not settings.force and _is_in_table(warehouse, flat):
         return flat
     raise InputError(
-        f"{stored.month} has no flat file{stored.nowhere}", remedy="Materialize era5/flat of this month first."
+        f"{stored.month} has no flat file{stored.nowhere}",
+        remedy=f"Materialize {settings.wanted_dataset.schema}/flat of this month first.",
     )
 
 
@@ -393,13 +399,13 @@ def _invalidating_damaged(source: Source | None, raw: RawMonth) -> Iterator[None
         if is_unread or source is None or not source_kind(source.name).is_service:
             raise
         source.invalidate(raw)
-        remedy = "Run the month again, from era5/raw on: it is then downloaded again."
+        remedy = f"Run the month again, from {raw.dataset.schema}/raw on: it is then downloaded again."
         raise BadFileError(error.path, error.problem, remedy=remedy) from error
 
 
 def _require_own(settings: Settings, month: Month, fingerprint: str, cause: InputError | None = None) -> None:
     """Require that what a stage left is of the files that this process has fetched, if it has."""
-    if _fetched.get((settings.home, month), fingerprint) != fingerprint:
+    if _fetched.get((settings.files_home, month), fingerprint) != fingerprint:
         raise ReplacedError(
             f"{month}: another command loads this month from other files or with another request, and has replaced "
             "what this one prepared",
@@ -412,7 +418,7 @@ def _may_answer(choice: VariableChoice | None, raw: RawMonth) -> bool:
     if choice is None:
         return True
     columns = tuple(variable.column for variable in choice.variables)
-    is_open = choice.is_open or choice.variables == VARIABLES
+    is_open = choice.is_open or choice.variables == raw.dataset.catalogue.variables
     return raw.variables == columns or (is_open and raw.variables is not None and set(raw.variables) <= set(columns))
 
 
@@ -432,5 +438,5 @@ def _require_same_request(settings: Settings, raw: RawMonth) -> None:
         request = f"source {raw.source}, {where}, {variables_held}"
         raise InputError(
             f"{raw.month}: its raw files belong to another request ({request})",
-            remedy="Materialize era5/raw of this month first, with these settings.",
+            remedy=f"Materialize {raw.dataset.schema}/raw of this month first, with these settings.",
         )

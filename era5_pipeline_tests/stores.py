@@ -192,15 +192,15 @@ def s3_address(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _environment_is_left_as_it_was() -> Iterator[None]:
-    """Require that no setting outlives its test, where later ones would fail or pass by it."""
+def _settings_of_s3_are_left_as_they_were() -> Iterator[None]:
+    """Require that no setting of S3 outlives its test, where later ones would fail or pass by it."""
     before = _settings()
     yield
     assert _settings() == before
 
 
 def _settings() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "ERA5_"))}
+    return {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
 
 
 @pytest.fixture(params=["folder", "s3"])

@@ -14,32 +14,46 @@ from psycopg.sql import SQL
 
 from era5_pipeline.definitions import defs
 from era5_pipeline.defs import assets
-from era5_pipeline.defs.metadata import COLUMN_SCHEMA
-from era5_pipeline.model.variables import DEFAULT_VARIABLES
+from era5_pipeline.defs.metadata import column_schema
+from era5_pipeline.model.dataset import ERA5, ERA5_LAND
 from era5_pipeline.warehouse.layouts.layout import weather_table
 from era5_pipeline_tests.commands import BIN, ROOT, Home, environment
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from era5_pipeline.model.dataset import Dataset
+
 PACKAGE = ROOT / "era5_pipeline"
-# By asset: upstream assets, group, kinds, and checks with whether they block.
-ASSETS = {
-    "era5/raw": (set(), "era5", {"netcdf"}, {"grid_aligned": True, "variables_present": True, "hours_complete": True}),
-    "era5/flat": (
-        {"era5/raw"},
-        "era5",
-        {"xarray", "dask", "parquet"},
-        {"values_within_bounds": True, "no_missing_values": True},
-    ),
-    "era5/weather": (
-        {"era5/flat"},
-        "era5",
-        # An embedded server has no TimescaleDB, and which one a URL leads to is not known before a load.
-        {"postgres"},
-        {"rows_equal": False, "columns_equal": False},
-    ),
-}
+
+
+def assets_of(folder: str) -> dict[str, tuple[set[str], str, set[str], dict[str, bool]]]:
+    """By asset of a data set: upstream assets, group, kinds, and checks with whether they block."""
+    return {
+        f"{folder}/raw": (
+            set(),
+            "era5",
+            {"netcdf"},
+            {"grid_aligned": True, "variables_present": True, "hours_complete": True},
+        ),
+        f"{folder}/flat": (
+            {f"{folder}/raw"},
+            "era5",
+            {"xarray", "dask", "parquet"},
+            {"values_within_bounds": True, "no_missing_values": True},
+        ),
+        f"{folder}/weather": (
+            {f"{folder}/flat"},
+            "era5",
+            # An embedded server has no TimescaleDB, and which one a URL leads to is not known before a load.
+            {"postgres"},
+            {"rows_equal": False, "columns_equal": False},
+        ),
+    }
+
+
+# By the suffix of its jobs: each data set, the folder of its keys, and the year of its first month.
+DATASETS_IN_DAGSTER = (("", ERA5, "era5", 1940), ("_era5_land", ERA5_LAND, "era5_land", 1950))
 
 
 def test_a_code_server_can_load_all_definitions() -> None:
@@ -58,7 +72,7 @@ def test_assets() -> None:
         found[key.to_user_string()] = (parents, node.group_name, kinds, checks)
         assert list(node.owners) == ["team:era5"]
         assert node.description
-    assert found == ASSETS
+    assert found == assets_of("era5") | assets_of("era5_land")
     assert all(graph.get_check_spec(key).description for key in graph.asset_check_keys)
 
 
@@ -71,7 +85,7 @@ def test_the_asset_of_the_lake_is_there_if_one_is_set(
         monkeypatch.delenv("ERA5_LAKE", raising=False)
     else:
         monkeypatch.setenv("ERA5_LAKE", str(tmp_path / lake))
-    found = dg.Definitions([assets.flat, *assets.lake_assets()], resources=dict(defs.resources or {}))
+    found = dg.Definitions([assets.ASSETS[1], *assets.lake_assets()], resources=dict(defs.resources or {}))
     with dg.DagsterInstance.ephemeral():  # otherwise Dagster asks the process's last instance, which may be gone
         graph = found.resolve_asset_graph()
     keys = {key.to_user_string() for key in graph.get_all_asset_keys()}
@@ -83,44 +97,54 @@ def test_the_asset_of_the_lake_is_there_if_one_is_set(
         assert node.partitions_def == assets.MONTHS
 
 
-def test_jobs_and_schedules() -> None:
-    (job,) = [job for job in defs.jobs or () if job.name == "load_month"]
+@pytest.mark.parametrize(("suffix", "dataset", "folder", "year"), DATASETS_IN_DAGSTER)
+def test_jobs_and_partitions(suffix: str, dataset: Dataset, folder: str, year: int) -> None:
+    (job,) = [job for job in defs.jobs or () if job.name == f"load_month{suffix}"]
     assert job.description
-    resolved = defs.resolve_job_def("load_month")
-    assert {key.to_user_string() for key in resolved.asset_layer.executable_asset_keys} == set(ASSETS)
+    resolved = defs.resolve_job_def(job.name)
+    assert {key.to_user_string() for key in resolved.asset_layer.executable_asset_keys} == set(assets_of(folder))
     assert resolved.executor_def is dg.in_process_executor
-    assert set(defs.resources or {}) == {"era5"}
-
-
-def test_partitions_are_the_months_of_era5() -> None:
-    partitions = defs.resolve_job_def("load_month").partitions_def
+    assert defs.resolve_job_def(f"load_months{suffix}").executor_def is dg.in_process_executor
+    partitions = resolved.partitions_def
     assert isinstance(partitions, dg.MonthlyPartitionsDefinition)
     keys = partitions.get_partition_keys()
     now = datetime.now(tz=UTC)
-    assert keys[0] == "1940-01-01"
+    assert keys[0] == f"{year}-01-01"
     assert keys[-1] == f"{now:%Y-%m}-01"
-    assert len(keys) == (now.year - 1940) * 12 + now.month
-    for node in defs.resolve_asset_graph().asset_nodes:
-        assert node.is_materializable
-        assert node.partitions_def == partitions
+    assert len(keys) == (now.year - year) * 12 + now.month
+    graph = defs.resolve_asset_graph()
+    for key in assets.AssetKeys.of(dataset)[:3]:
+        assert graph.get(key).is_materializable
+        assert graph.get(key).partitions_def == partitions
 
 
-def test_column_schema_is_the_same_as_in_the_table() -> None:
-    ddl = weather_table(SQL("")).as_string().replace('"', "")
+def test_what_there_is_only_of_era5() -> None:
+    assert set(defs.resources or {}) == {"era5"}
+    schedules = {schedule.name: schedule.job_name for schedule in defs.get_repository_def().schedule_defs}
+    assert schedules.pop("lake_upkeep") == "clean_lake"
+    assert set(schedules.values()) == {"load_month"}
+
+
+@pytest.mark.parametrize(("dataset", "folder"), [(one, folder) for _, one, folder, _ in DATASETS_IN_DAGSTER])
+def test_column_schema_is_the_same_as_in_the_table(dataset: Dataset, folder: str) -> None:
+    ddl = weather_table(SQL(""), dataset).as_string().replace('"', "")
     body = ddl[ddl.index("(") + 1 : ddl.rindex(")")]
     wanted = re.findall(r"^\s*(\w+)\s+(\w+)( NOT NULL)?,?$", body, flags=re.MULTILINE)
-    columns = [(c.name, c.type, " NOT NULL" if not c.constraints.nullable else "") for c in COLUMN_SCHEMA.columns]
+    schema, defaults = column_schema(dataset), dataset.catalogue.default_variables
+    columns = [(c.name, c.type, " NOT NULL" if not c.constraints.nullable else "") for c in schema.columns]
     assert columns == wanted
-    assert len(columns) == 10
-    assert all(column.description for column in COLUMN_SCHEMA.columns)
-    for variable, column in zip(DEFAULT_VARIABLES, COLUMN_SCHEMA.columns[4:], strict=True):
+    assert len(columns) == 4 + len(defaults)
+    assert all(column.description for column in schema.columns)
+    assert f"latitude_index * {dataset.grid.columns} +" in (schema.columns[1].description or "")
+    for variable, column in zip(defaults, schema.columns[4:], strict=True):
         assert column.name == variable.column
         assert f"[{variable.unit}]" in (column.description or "")
         assert column.constraints.other == [f"{variable.minimum:g} <= value <= {variable.maximum:g}"]
     graph = defs.resolve_asset_graph()
     for name in ("flat", "weather"):
-        metadata = graph.get(dg.AssetKey(["era5", name])).metadata
-        assert metadata["dagster/column_schema"] == COLUMN_SCHEMA
+        metadata = graph.get(dg.AssetKey([folder, name])).metadata
+        assert metadata["dagster/column_schema"] == schema
+    assert graph.get(dg.AssetKey([folder, "weather"])).metadata["dagster/table_name"] == dataset.table
 
 
 def dg_command(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:

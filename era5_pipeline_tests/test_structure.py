@@ -73,6 +73,7 @@ TOPICS = {
             "test_backfill_killed",
             "test_cli",
             "test_load_failed",
+            "test_load_dataset",
             "test_load_icechunk",
             "test_load_interrupted",
             "test_series_and_map",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from era5_pipeline.model import question
+from era5_pipeline.model.dataset import require_era5
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import read_settings
 from era5_pipeline.model.times import NORMAL_PERIOD
@@ -269,6 +270,8 @@ def open_database(url: str | None = None) -> Database:
             f"a URL must be text, not {type(url).__name__}", remedy="Give one such as postgresql://user@host:5432/era5."
         )
     with ExitStack() as stack:
-        warehouse = stack.enter_context(open_warehouse(read_settings(database_url=url)))
+        settings = read_settings(database_url=url)
+        require_era5(settings.wanted_dataset, "era5.open()")
+        warehouse = stack.enter_context(open_warehouse(settings))
         warehouse.connect().close()  # report problems now, not at the first question
         return Database(warehouse, stack.pop_all())

@@ -67,6 +67,7 @@ def climate(
     ] = None,
     fetch: Fetch = False,
     strict: options.Strict = False,
+    dataset: options.Dataset = None,
     everywhere: Annotated[
         bool, typer.Option("--everywhere", help="Trend and normal at every place, or at those of --area.")
     ] = False,
@@ -123,6 +124,7 @@ def climate(
       era5 climate --everywhere --area 72/-12/34/40 --out europe.png --save
       era5 climate --everywhere --engine dask --column tp --season JJA --out rain.parquet
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    settings = options.era5_settings("era5 climate", dataset)
     if everywhere:
         of_places = {"--place": place, "--lat": lat, "--lon": lon, "--days": days, "--utc-offset": utc_offset}
         for name, value in {**of_places, "--table": table, "--format": format_, "--strict": strict or None}.items():
@@ -146,7 +148,6 @@ def climate(
             raise UsageError(f"{name} needs --everywhere", remedy="Add --everywhere, or leave it out.")
     from era5_pipeline.cli.series import surviving_closed_pipe
     from era5_pipeline.climate.reading import read_climate
-    from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_connection
 
     if out:
@@ -155,7 +156,6 @@ def climate(
     elif title is not None:
         raise UsageError("--title needs a picture", remedy="Add --out FILE, or leave --title out.")
     question = climate_options.asked_climate(place, lat, lon, cell, area, from_, to, baseline, days, utc_offset)
-    settings = read_settings()
     if fetch and question.place.location is not None:
         fetch_if_absent(settings, question.place.location)
     with open_connection(settings, "reading the climate") as connection:

@@ -32,6 +32,7 @@ def drop(
     from_: Annotated[str, typer.Option("--from", metavar="YYYY-MM", help=options.FIRST_MONTH_HELP)],
     to: options.LastMonth = None,
     calendar_month: options.CalendarMonths = None,
+    dataset: options.Dataset = None,
     area: Annotated[
         str | None,
         typer.Option(
@@ -63,9 +64,10 @@ def drop(
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.warehouse.drop_month import drop_month, what_would_go
 
-    settings = read_settings()
+    settings = read_settings(dataset=dataset)
     months = months_between(from_, to, parse_calendar_months(calendar_month or ()))
-    rectangle = asked_area(area)
+    settings.wanted_dataset.require_months(months)
+    rectangle = asked_area(area, settings.wanted_dataset.grid)
     locations = None if rectangle is None else LocationSet.of_area(rectangle)
     with open_warehouse(settings) as warehouse:
         lake = None if settings.lake is None else open_lake(settings)
@@ -165,7 +167,7 @@ def _record_in_dagster(settings: "Settings", warehouse: "Warehouse", emptied: "S
             from era5_pipeline.defs.runner import record_dropped
 
             with open_instance(settings.home) as instance:
-                record_dropped(instance, emptied)
+                record_dropped(instance, emptied, settings.wanted_dataset)
     except Era5Error as error:
         typer.echo(
             f"warning: the months are removed, but Dagster's web UI still shows them as loaded: {error.message}",

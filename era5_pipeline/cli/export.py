@@ -41,6 +41,7 @@ def export(
         ),
     ] = None,
     strict: options.Strict = False,
+    dataset: options.Dataset = None,
 ) -> None:
     """Write a place, a rectangle or all of the table to a file: CSV, Parquet, netCDF (CF-1.10) or Zarr.
 
@@ -58,11 +59,11 @@ def export(
     from era5_pipeline.export.formats import export_format
     from era5_pipeline.model.places import AskedPlace
     from era5_pipeline.model.question import COMMAND, asked_columns, asked_range, find_place_or_area
-    from era5_pipeline.model.settings import read_settings
     from era5_pipeline.model.variables import named_columns
     from era5_pipeline.model.words import counted
     from era5_pipeline.postgres.connect import open_warehouse
 
+    settings = options.era5_settings("era5 export", dataset)
     chosen = export_format(out, format_)
     asked = find_place_or_area(COMMAND, place, lat, lon, cell, area)
     (start, end), columns = asked_range(from_, to or from_), asked_columns(column or None)
@@ -71,7 +72,7 @@ def export(
     def say(line: str) -> None:
         typer.echo(f"note: {line}", err=True)
 
-    with open_warehouse(read_settings()) as warehouse, stage_bars(terminal(stderr=True), out.name, "export"):
+    with open_warehouse(settings) as warehouse, stage_bars(terminal(stderr=True), out.name, "export"):
         done = export_to(warehouse, out, chosen, asked, columns=columns, start=start, end=end, say=say)
     if isinstance(asked, AskedPlace):
         typer.echo(asked.description, err=True)

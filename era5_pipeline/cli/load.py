@@ -50,6 +50,7 @@ def load(
     ] = None,
     to: options.LastMonth = None,
     calendar_month: options.CalendarMonths = None,
+    dataset: options.Dataset = None,
     source: options.Source = None,
     files_dir: Annotated[
         list[str] | None,
@@ -154,7 +155,7 @@ def load(
 
     A load replaces the month's rows at its own places, in one transaction, and leaves all others as they are. Months
     that did not change are skipped. Less never replaces more, unless --replace says that it is meant. Variables that
-    loaded months lack are added to their rows if they alone are named.
+    loaded months lack are added to their rows if they alone are named. Another data set has a table of its own.
 
     A load of the whole globe, or of all months of a place, says its rows, bytes and time first and asks, if it is
     started in a terminal.
@@ -173,6 +174,7 @@ def load(
       era5 load --from 2023-01 --to 2023-12 --area -5/106/-8/108 --variables u100,v100
       era5 load --from 1940 --to 2024 --store s3://bucket/era5.zarr --area -5/106/-8/108
       era5 load --from 2024-01 --source sample --area -5/106/-8/108
+      era5 load --dataset era5-land --files-dir ~/era5-land
       era5 load --failed
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     import os
@@ -187,9 +189,11 @@ def load(
     calendar_months = parse_calendar_months(calendar_month or ())
     if from_ is None and to is not None:
         raise UsageError("--to was given without --from", remedy="Give the first month too: --from YYYY-MM.")
-    asked = find_asked_place(COMMAND, place, lat, lon, cell)
+    grid = read_settings(dataset=dataset).wanted_dataset.grid
+    asked = find_asked_place(COMMAND, place, lat, lon, cell, grid)
     of_store = options.store_overrides(source, store)
     overrides: dict[str, Any] = {
+        "dataset": dataset,
         **of_store,
         **options.place_overrides(of_store["source"] or (SOURCE_OF_FOLDERS if files_dir else None), asked, area),
         "files_dir": os.pathsep.join(map(_place, files_dir)) if files_dir else None,
@@ -314,8 +318,9 @@ def _load_failed(
     present = read_settings(**overrides)
     with server_kept(present):  # for two looks at it
         with open_instance(present.home) as instance:
-            found = [one for one in failed_months(instance) if wanted is None or one.month in wanted]
-            found = [one for one in found if one.month.month in numbers]
+            found = failed_months(instance, present.wanted_dataset)
+        found = [one for one in found if wanted is None or one.month in wanted]
+        found = [one for one in found if one.month.month in numbers]
         for one in found:
             typer.echo(f"era5: {one.month} failed before: {one.reason.removeprefix(f'{one.month}: ')}", err=True)
         if not found:
@@ -363,5 +368,6 @@ def _months(
             raise error
         return held, asked
     months = months_between(first, last, calendar_months)
+    settings.wanted_dataset.require_months(months)
     months[-1].require_begun(now)
     return months, months

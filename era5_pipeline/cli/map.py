@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from era5_pipeline.cli.options import require_limits, require_picture, require_title, warn_of_gaps
+from era5_pipeline.cli.options import (
+    Dataset,
+    era5_settings,
+    require_limits,
+    require_picture,
+    require_title,
+    warn_of_gaps,
+)
 from era5_pipeline.cli.output import terminal
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.times import NORMAL_PERIOD
@@ -282,6 +289,7 @@ def map_(
         bool,
         typer.Option("--strict", help="Exit with code 4 if places have no value; the map is still written."),
     ] = False,
+    dataset: Dataset = None,
 ) -> None:
     """Draw a map of an hour, a day, a month, an anomaly or a trend, with coastlines, borders and a colour bar.
 
@@ -304,9 +312,9 @@ def map_(
     from era5_pipeline.draw.maps import draw_map
     from era5_pipeline.maps.read import read_map
     from era5_pipeline.model.question import asked_area, asked_column
-    from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_connection
 
+    settings = era5_settings("era5 map", dataset)
     variable, rectangle = asked_column(column), asked_area(area)
     require_limits(vmin, vmax)
     if centre_longitude is not None and not -180.0 <= centre_longitude <= 360.0:
@@ -327,7 +335,7 @@ def map_(
             )
     question = asked_map(variable, options)
     require_picture(out, "--out")
-    with open_connection(read_settings(), "reading the map") as connection:
+    with open_connection(settings, "reading the map") as connection:
         answer = read_map(connection, question, variable, rectangle)
     credit = answer.origin.credit
     save_figure(

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from era5_pipeline.cli.options import era5_settings
 from era5_pipeline.cli.output import print_line
 
 
@@ -31,13 +32,12 @@ def metrics(
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from datetime import UTC, datetime
 
-    from era5_pipeline.model.settings import read_settings
     from era5_pipeline.monitor.metrics import openmetrics_text, read_numbers, warehouse_metrics
     from era5_pipeline.planning.updates import due_month
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.runtime.files import replacing
 
-    settings = read_settings()
+    settings = era5_settings("era5 metrics", None)
     with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
         numbers = read_numbers(connection)
     due = due_month(datetime.fromtimestamp(numbers.now, tz=UTC), settings.available_after_days)

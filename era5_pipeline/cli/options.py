@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from era5_pipeline.model.dataset import DATASETS, dataset_named, require_era5
 from era5_pipeline.model.errors import RefusedError, UsageError
 from era5_pipeline.model.source_kinds import (
     SOURCE_KINDS,
@@ -18,6 +19,7 @@ from era5_pipeline.model.source_kinds import (
 
 if TYPE_CHECKING:
     from era5_pipeline.model.places import AskedPlace
+    from era5_pipeline.model.settings import Settings
 
 # --- Settings from a place, in the commands that load or plan: its source, and its point or cell ---
 
@@ -64,6 +66,32 @@ def require_sources(text: str | None) -> str | None:
         if name.strip() not in SOURCE_KINDS:
             raise typer.BadParameter(f"{name!r} is not one of {names_of()}.")
     return text
+
+
+def known_dataset(text: str | None) -> str | None:
+    """The name of a data set, as settings have it."""
+    return text if text is None else dataset_named(text).name
+
+
+Dataset = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        metavar="NAME",
+        callback=known_dataset,
+        help=f"Data set: {' or '.join(DATASETS)}.",
+        show_default="ERA5_DATASET, else era5",
+    ),
+]
+
+
+def era5_settings(command: str, dataset: str | None) -> "Settings":
+    """The settings of a command that does not know other data sets than ERA5 yet, and refuses them."""
+    from era5_pipeline.model.settings import read_settings
+
+    settings = read_settings(dataset=dataset)
+    require_era5(settings.wanted_dataset, command)
+    return settings
 
 
 Source = Annotated[

@@ -32,6 +32,7 @@ def plan(
     from_: Annotated[str | None, typer.Option("--from", metavar="YYYY-MM", help=options.FIRST_MONTH_HELP)] = None,
     to: options.LastMonth = None,
     calendar_month: options.CalendarMonths = None,
+    dataset: options.Dataset = None,
     source: options.Source = None,
     variables: Annotated[
         str | None,
@@ -72,12 +73,15 @@ def plan(
     from era5_pipeline.planning.load_plan import read_plan
     from era5_pipeline.planning.offers import offered_months, sources_of_months, with_tile
 
-    of_store, asked = options.store_overrides(source, store), find_asked_place(COMMAND, place, lat, lon, cell)
-    overrides = {"variables": variables, **of_store, **options.place_overrides(of_store["source"], asked, area)}
+    grid = read_settings(dataset=dataset).wanted_dataset.grid
+    of_store, asked = options.store_overrides(source, store), find_asked_place(COMMAND, place, lat, lon, cell, grid)
+    of_place = options.place_overrides(of_store["source"], asked, area)
+    overrides = {"dataset": dataset, "variables": variables, **of_store, **of_place}
     settings = read_settings(**(with_tile(overrides) if tile else overrides))
     now, calendar_months = datetime.now(tz=UTC), parse_calendar_months(calendar_month or ())
     if from_ is not None:
         months = months_between(from_, to, calendar_months)
+        settings.wanted_dataset.require_months(months)
     elif asked is not None:
         months = of_calendar_months(offered_months(settings, now), calendar_months)
     else:
@@ -126,12 +130,11 @@ def _print(planned: "Plan", settings: "Settings") -> None:
 
 
 def _heading(planned: "Plan") -> str:
-    from era5_pipeline.model.variables import DEFAULT_VARIABLES, named_columns
     from era5_pipeline.model.words import counted
 
-    load = planned.load
-    is_default = load.variables == DEFAULT_VARIABLES
-    variables = "default variables" if is_default else named_columns(v.column for v in load.variables)
+    load, catalogue = planned.load, planned.load.dataset.catalogue
+    is_default = load.variables == catalogue.default_variables
+    variables = "default variables" if is_default else catalogue.named_columns(v.column for v in load.variables)
     area = "global" if load.is_global else f"area {load.area}"
     if load.points is not None:
         area = f"point {load.points}"
@@ -168,7 +171,6 @@ def _month_rows(planned: "Plan") -> "Iterator[_Row]":
 
 def _size_rows(planned: "Plan") -> "Iterator[_Row]":
     from era5_pipeline.model.words import counted
-    from era5_pipeline.sources.cds.request import MAX_FIELDS
 
     load, size = planned.load, planned.size
     if load.kind.is_series:
@@ -184,7 +186,7 @@ def _size_rows(planned: "Plan") -> "Iterator[_Row]":
         each = "one a month" if load.requests_a_month == 1 else f"{load.requests_a_month} a month"
         if planned.has_requests_for_several:
             each = f"one for up to {load.months_a_request} months, in a backfill one a month"
-        words = f"the largest, {fields:,} fields of {MAX_FIELDS:,} allowed, fits; {at_once}"
+        words = f"the largest, {fields:,} fields of {load.dataset.cds_max_fields:,} allowed, fits; {at_once}"
         yield "requests", f"{size.requests:,}", f"{each}; {words} (pool cds)"
     elif planned.chunks is not None:
         yield from _chunk_rows(planned.chunks)

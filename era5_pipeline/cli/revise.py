@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from era5_pipeline.cli import options
+
 
 def revise(
     *,
@@ -19,6 +21,7 @@ def revise(
             show_default="3",
         ),
     ] = None,
+    dataset: options.Dataset = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the months.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list with the result of each month.")] = False,
 ) -> None:
@@ -42,7 +45,7 @@ def revise(
     from era5_pipeline.postgres.connect import open_connection
     from era5_pipeline.warehouse.ledger import read_ledger
 
-    settings = read_settings(revise_after_months=after_months)
+    settings = read_settings(revise_after_months=after_months, dataset=dataset)
     with open_connection(settings, "reading the ledger") as connection:
         ledger = read_ledger(connection)
     updates = revisions(settings, ledger, datetime.now(tz=UTC))
@@ -55,4 +58,6 @@ def revise(
         if not updates:
             typer.echo(f"no month with preliminary hours ended at least {settings.revise_after_months} months ago")
         return
-    raise typer.Exit(run_months(settings, [(u.month, u.overrides) for u in updates], as_json=as_json))
+    of_dataset = {} if dataset is None else {"dataset": dataset}
+    wanted = [(update.month, {**update.overrides, **of_dataset}) for update in updates]
+    raise typer.Exit(run_months(settings, wanted, as_json=as_json))

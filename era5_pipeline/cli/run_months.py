@@ -17,7 +17,7 @@ from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.months import calendar_months_of
 from era5_pipeline.model.settings import split_places
 from era5_pipeline.model.source_kinds import ORIGIN_TEXTS, source_kind
-from era5_pipeline.model.variables import ALL_NAME, VARIABLES, named_columns, variable_names
+from era5_pipeline.model.variables import ALL_NAME
 from era5_pipeline.model.words import counted
 
 if TYPE_CHECKING:
@@ -343,7 +343,8 @@ def _print_run(run: "MonthRun") -> None:
         if len(loaded.replaced) > _SHOWN_PARTS:
             print_line(f"           and of {len(loaded.replaced) - _SHOWN_PARTS} other parts (--json has all)")
     if loaded.kept_columns:
-        print_line(f"         {named_columns(flat.column_names)} written; kept {named_columns(loaded.kept_columns)}")
+        named = flat.raw.dataset.catalogue.named_columns
+        print_line(f"         {named(flat.column_names)} written; kept {named(loaded.kept_columns)}")
     if loaded.kept_locations:
         they_were = "it was" if loaded.kept_locations == 1 else "they were"
         print_line(f"         kept {counted(loaded.kept_locations, 'other place')} of the month as {they_were}")
@@ -367,8 +368,11 @@ def _described(settings: "Settings", wanted: "Sequence[MonthAndOverrides]") -> s
     if not asked <= {(None, None, None), (settings.area, settings.point, settings.variables)}:
         return f"from {settings.source_name}"
     variables, area = settings.wanted_variables, settings.wanted_area
-    named = "default variables" if variables is None else named_columns(variable.column for variable in variables)
-    if variables == VARIABLES:
+    catalogue = settings.wanted_dataset.catalogue
+    named = "default variables"
+    if variables is not None:
+        named = catalogue.named_columns(variable.column for variable in variables)
+    if variables == catalogue.variables:
         named = "all variables"
     kind = source_kind(settings.source_name)
     where = str(area or kind.default_area)
@@ -397,7 +401,7 @@ def _describe_unrequested_columns(settings: "Settings", wanted: "Sequence[MonthA
         return None
     # A named variable must be in every month.
     is_in_all = all(unrequested_columns(settings, source, (month,)) == besides for month in months)
-    names = variable_names(besides)
+    names = settings.wanted_dataset.catalogue.variable_names(besides)
     command = _load_command(months, wanted[0][1], names if is_in_all else ALL_NAME)
     said = names.replace(",", ", ")
     return f"era5: the files also hold {said}, which a load without --variables leaves out; to load them: {command}"
@@ -409,7 +413,7 @@ def _load_command(months: "Sequence[Month]", overrides: "Mapping[str, Any]", var
     words += ["--to", str(max(months))] if len(months) > 1 else []
     if numbers := calendar_months_of(sorted(set(months))):
         words += ["--calendar-month", ",".join(map(str, numbers))]
-    for name in ("source", "files_dir", "area", "off_grid"):
+    for name in ("dataset", "source", "files_dir", "area", "off_grid"):
         value = overrides.get(name)
         parts = split_places(value) if name == "files_dir" and value else [value]
         words += [word for part in parts if part for word in (f"--{name.replace('_', '-')}", part)]

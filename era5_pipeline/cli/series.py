@@ -66,6 +66,7 @@ def series(
     ] = None,
     fetch: Fetch = False,
     strict: options.Strict = False,
+    dataset: options.Dataset = None,
 ) -> None:
     """Print the hours of one location: the point of ERA5's 0.25 degree grid nearest to a place or to coordinates.
 
@@ -81,7 +82,6 @@ def series(
       era5 series --lat 25.5 --lon 51.25 --from 2023-07-15 --format csv > t.csv
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.model.question import COMMAND, asked_columns, asked_place, asked_range
-    from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_connection
     from era5_pipeline.read.series import read_series_answer
 
@@ -98,7 +98,7 @@ def series(
         raise UsageError(
             "--title, --vmin and --vmax are options of a plot", remedy="Add --plot FILE, or leave them out."
         )
-    settings = read_settings()
+    settings = options.era5_settings("era5 series", dataset)
     if fetch:
         fetch_if_absent(settings, where.cell.location)
     with open_connection(settings, "reading the series") as connection:

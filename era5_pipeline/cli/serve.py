@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from era5_pipeline.cli.options import era5_settings
+
 
 def serve(
     *,
@@ -66,7 +68,6 @@ def serve(
 
     from era5_pipeline.cli.fetch import require_may_fetch
     from era5_pipeline.model.errors import UsageError
-    from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse, server_kept
     from era5_pipeline.postgres.embedded.server import EmbeddedDatabaseWatch
     from era5_pipeline.postgres.roles import user_who_may_write
@@ -80,7 +81,7 @@ def serve(
     def warn(text: str) -> None:
         typer.echo(f"era5: {text}", err=True)
 
-    settings = read_settings()
+    settings = era5_settings("era5 serve", None)
     hosts = AllowedHosts.of((*(allowed_host or ()), *settings.allowed_host_names), listening_on=host)
     if fetch_limit is not None and not fetch:
         raise UsageError("--fetch-limit is for places that are fetched", remedy="Add --fetch, or leave it out.")

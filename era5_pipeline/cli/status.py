@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from era5_pipeline.cli.options import require_picture
+from era5_pipeline.cli.options import Dataset, require_picture
 from era5_pipeline.cli.output import by_cause, narrow_columns, new_table, print_table, terminal
+from era5_pipeline.model.dataset import dataset_option
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.variables import named_columns
 from era5_pipeline.model.words import counted
@@ -97,6 +98,7 @@ _SHOWN_PARTS = 8
 
 def status(
     *,
+    dataset: Dataset = None,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print a JSON list of months: state, rows, missing hours, bytes, parts and more."),
@@ -130,7 +132,7 @@ def status(
         if not coverage:
             raise UsageError(f"--out {out}: only --coverage draws a picture", remedy="Add --coverage, or remove --out.")
         require_picture(out, "--out")
-    settings = read_settings()
+    settings = read_settings(dataset=dataset)
     if sources:
         from datetime import UTC, datetime
 
@@ -166,12 +168,15 @@ def status(
         typer.echo(f"columns that do not fit: {', '.join(left_out)} (era5 status --json has all)")
     held = sum(month.rows > 0 for month in answer.months)
     typer.echo(f"{counted(held, 'month')}, {counted(answer.rows, 'row')} in {warehouse.shown} ({answer.server})")
-    for line in (*answer.lines, *_attempt_lines(answer.months)):
+    for line in (*answer.lines, *_attempt_lines(answer.months, dataset_option(settings.wanted_dataset))):
         typer.echo(line)
 
 
-def _attempt_lines(entries: "Sequence[MonthContents]") -> list[str]:
-    """Name the months that failed at the last attempt, with the reason: months with the same reason together."""
+def _attempt_lines(entries: "Sequence[MonthContents]", of_dataset: str) -> list[str]:
+    """Name the months that failed at the last attempt, with the reason: months with the same reason together.
+
+    `of_dataset` is the option of a command for their data set.
+    """
     lines: dict[str, list[tuple[Month, str]]] = {"failed": [], "interrupted": []}
     for entry in entries:
         attempt = entry.last_attempt
@@ -179,7 +184,8 @@ def _attempt_lines(entries: "Sequence[MonthContents]") -> list[str]:
             reason = (attempt.error or "").removeprefix(f"{entry.month}: ")
             said = f"the last load was {attempt.outcome}{f' ({reason})' if reason else ''}"
             lines[attempt.outcome].append((entry.month, f"{entry.month}: {said}"))
-    remedy = ["era5 load --failed loads the failed months again, with the settings they had"] if lines["failed"] else []
+    again = f"era5 load{of_dataset} --failed loads the failed months again, with the settings they had"
+    remedy = [again] if lines["failed"] else []
     return [*by_cause(lines["failed"]), *by_cause(lines["interrupted"]), *remedy]
 
 

@@ -14,6 +14,7 @@ def verify(
     *,
     from_: options.FirstMonth = None,
     to: options.LastMonth = None,
+    dataset: options.Dataset = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list of what was compared.")] = False,
 ) -> None:
     """Compare the table with the ledger, month by month, and both with the lake and the files that are kept.
@@ -30,6 +31,7 @@ def verify(
     from datetime import UTC, datetime
 
     from era5_pipeline.cli.bars import stage_bars
+    from era5_pipeline.model.dataset import dataset_option
     from era5_pipeline.model.errors import RefusedError
     from era5_pipeline.model.months import Month, months_between, spans
     from era5_pipeline.model.settings import read_settings
@@ -38,13 +40,14 @@ def verify(
     from era5_pipeline.warehouse.ledger import read_ledger
     from era5_pipeline.warehouse.schema import existing_layout
 
-    settings = read_settings()
+    settings = read_settings(dataset=dataset)
     results = []
     with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
         if existing_layout(connection) is None:
             months: tuple[Month, ...] = ()
         elif from_ is not None:
             months = tuple(months_between(from_, to))
+            settings.wanted_dataset.require_months(months)
         else:
             held = {contents.month for contents in read_ledger(connection) if contents.parts}
             months = tuple(sorted(held | set(months_in_table(connection, Month.of(datetime.now(tz=UTC))))))
@@ -60,9 +63,10 @@ def verify(
         print_line(json.dumps([asdict(one) | {"month": str(one.month)} for one in results], indent=1))
     different = [result.month for result in results if result.differences]
     if different:
+        of_dataset = dataset_option(settings.wanted_dataset)
         raise RefusedError(
             f"{len(different)} of {len(results)} months differ: {spans(different, shown=8)}",
             remedy="Load them again: "
-            + "; ".join(f"era5 load --force --from {month} --to {month}" for month in different[:3])
+            + "; ".join(f"era5 load{of_dataset} --force --from {month} --to {month}" for month in different[:3])
             + (" and so on." if len(different) > 3 else "."),
         )

@@ -7,10 +7,10 @@ from era5_pipeline.defs.resources import Era5Resource
 
 # One process per run: a month's stages run one after another, so a process for each would only add its start (4 s).
 defs = dg.Definitions(
-    assets=[assets.raw, assets.flat, assets.weather, *assets.lake_assets()],
-    jobs=[assets.load_month, month_range.load_months, schedules.clean_lake],
+    assets=[*assets.ASSETS, *assets.lake_assets()],
+    jobs=[*assets.LOAD_MONTH.values(), *month_range.LOAD_MONTHS.values(), schedules.clean_lake],
     schedules=schedules.SCHEDULES,
-    sensors=[sensors.repeat_lost_runs, sensors.repeat_lost_ranges, sensors.alert_on_failure, sensors.freshness],
+    sensors=[*sensors.REPEATING, sensors.alert_on_failure, sensors.freshness],
     resources={"era5": Era5Resource()},
     executor=dg.in_process_executor,
 )

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import dagster as dg
 
 from era5_pipeline.defs.resources import TOGETHER, current_results
-from era5_pipeline.defs.run_tags import PARTITION, SETTINGS, is_dropped, month_of, resource_config
+from era5_pipeline.defs.run_tags import PARTITION, SETTINGS, dataset_of_run, is_dropped, month_of, resource_config
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import (
     Era5Error,
     RefusedError,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.defs.resources import Era5Resource
     from era5_pipeline.flat.checks import CheckResult
+    from era5_pipeline.model.dataset import Dataset
 
 # Enough for a server restart, which takes up to a minute; a longer outage is left to the next run. It is not set as
 # `retry_policy` of the assets, because Dagster would then also retry defects and interrupted steps.
@@ -115,13 +117,13 @@ def was_interrupted(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def failure_in_ledger(month: str, era5: Era5Resource) -> Iterator[None]:
+def failure_in_ledger(month: str, era5: Era5Resource, dataset: Dataset) -> Iterator[None]:
     """Record a failure of this stage of the month; no retry follows a `Failure`, which is raised in any case."""
     try:
         yield
     except dg.Failure as failure:
         with suppress(UsageError):  # of settings that cannot be read, which is why the stage failed
-            record_failed_month(era5.settings(), Month.parse(month), str(failure.metadata["message"].value))
+            record_failed_month(era5.settings(dataset), Month.parse(month), str(failure.metadata["message"].value))
         raise
 
 
@@ -152,8 +154,8 @@ class FailedMonth:
     overrides: Mapping[str, Any]
 
 
-def failed_months(instance: dg.DagsterInstance) -> list[FailedMonth]:
-    """The months whose latest run failed, oldest first.
+def failed_months(instance: dg.DagsterInstance, dataset: Dataset = ERA5) -> list[FailedMonth]:
+    """The months of the data set whose latest run failed, oldest first.
 
     Cancelled runs do not count as attempts; a month that is queued or running is not failed, nor one that was dropped.
     """
@@ -163,7 +165,7 @@ def failed_months(instance: dg.DagsterInstance) -> list[FailedMonth]:
     while page := instance.get_runs(failures, cursor=cursor, limit=_PAGE):
         for run in page:  # the newest first
             month = month_of(run)
-            if month is not None:
+            if month is not None and dataset_of_run(run) == dataset:
                 latest.setdefault(month, run)
         cursor = page[-1].run_id
     return [
@@ -175,11 +177,12 @@ def failed_months(instance: dg.DagsterInstance) -> list[FailedMonth]:
 
 def _is_latest(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Return True if all later runs of the month were cancelled."""
-    tags = {PARTITION: run.tags[PARTITION]}
+    tags, dataset = {PARTITION: run.tags[PARTITION]}, dataset_of_run(run)
     for other in instance.get_runs(dg.RunsFilter(tags=tags)):  # the newest first
         if other.run_id == run.run_id:
             return True
-        if other.status not in (dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.CANCELING):
+        was_cancelled = other.status in (dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.CANCELING)
+        if not was_cancelled and dataset_of_run(other) == dataset:
             return False
     return True
 

@@ -15,10 +15,9 @@ from PIL import Image
 from era5_pipeline.flat.checks import CHECK_DESCRIPTIONS, CheckName, CheckResult
 from era5_pipeline.flat.flatten import preview_file
 from era5_pipeline.maps.styles import TEXT_OF_PREVIEW, TITLE_OF_PREVIEW
-from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.source_kinds import source_kind, version_of
 from era5_pipeline.model.times import hours_in
-from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES
+from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.read.credit import origin_of
 from era5_pipeline.read.held import PartVersion
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.lake.commits import Committed
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.errors import NotYetAvailableError
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.sources.source import RawMonth
@@ -44,25 +44,28 @@ _INLINE_QUALITIES = (40, 30, 20, 15)
 # Characters that both Markdown and a data URL leave alone: quoting takes three characters.
 _SAFE = "/:;,+='"
 
-_LOCATION_ID = f"Grid point id: latitude_index * {ERA5_GRID.columns} + longitude_index + 1"
 
-COLUMN_SCHEMA = dg.TableSchema(
-    columns=[
-        dg.TableColumn("time", "timestamptz", "Valid time, UTC", constraints=dg.TableColumnConstraints(nullable=False)),
-        dg.TableColumn("location_id", "integer", _LOCATION_ID),
-        dg.TableColumn("latitude", "real", "Degrees north"),
-        dg.TableColumn("longitude", "real", "Degrees east, in (-180, 180]"),
-        *(
-            dg.TableColumn(
-                v.column,
-                "real",
-                f"{v.description} [{v.unit}]",
-                constraints=dg.TableColumnConstraints(other=[f"{v.minimum:g} <= value <= {v.maximum:g}"]),
-            )
-            for v in DEFAULT_VARIABLES
-        ),
-    ]
-)
+def column_schema(dataset: Dataset) -> dg.TableSchema:
+    """The columns of a new table of the data set."""
+    location_id = f"Grid point id: latitude_index * {dataset.grid.columns} + longitude_index + 1"
+    not_null = dg.TableColumnConstraints(nullable=False)
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn("time", "timestamptz", "Valid time, UTC", constraints=not_null),
+            dg.TableColumn("location_id", "integer", location_id),
+            dg.TableColumn("latitude", "real", "Degrees north"),
+            dg.TableColumn("longitude", "real", "Degrees east, in (-180, 180]"),
+            *(
+                dg.TableColumn(
+                    v.column,
+                    "real",
+                    f"{v.description} [{v.unit}]",
+                    constraints=dg.TableColumnConstraints(other=[f"{v.minimum:g} <= value <= {v.maximum:g}"]),
+                )
+                for v in dataset.catalogue.default_variables
+            ),
+        ]
+    )
 
 
 def check_specs(asset: dg.AssetKey, names: Iterable[CheckName], *, blocking: bool) -> list[dg.AssetCheckSpec]:

@@ -13,12 +13,14 @@ import dagster as dg
 from pydantic import Field
 
 from era5_pipeline.defs import metadata
-from era5_pipeline.defs.assets import FLAT, LAKE, RAW, WEATHER, reporter
+from era5_pipeline.defs.assets import AssetKeys, reporter
 from era5_pipeline.defs.failures import as_failures, record_failed_month, was_interrupted
 from era5_pipeline.defs.instance.storage import store_together
 from era5_pipeline.defs.months_ahead import MonthsAhead, pays_off
 from era5_pipeline.defs.resources import Era5Resource, StageResults
+from era5_pipeline.defs.run_tags import job_name
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, CheckResult
+from era5_pipeline.model.dataset import DATASETS, Dataset
 from era5_pipeline.model.errors import Era5Error, NotYetAvailableError, RefusedError, StoreUnreachableError
 from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.model.settings import Settings
@@ -68,18 +70,14 @@ class MonthRange(dg.Config):
     calendar_months: list[int] = Field(default=[])
 
 
-@dg.op(
-    description="Loads months one after another, each in a transaction of its own.",
-    out=dg.Out(dg.Nothing),
-)
-def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5Resource) -> None:
-    """Load the months, and record each."""
+def _load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5Resource, dataset: Dataset) -> None:
+    """Load the months of the data set, and record each."""
     caller, failures = _caller.get(), dict[Month, Era5Error]()
     with ExitStack() as stack:
         stack.enter_context(add_listener(ProgressLines(context.log.info)))
         with as_failures(context.retry_number):
             months = months_between(config.first, config.last, config.calendar_months)
-            settings = era5.settings()
+            settings = era5.settings(dataset)
             if caller:  # which leaves months that the first of several sources lacks to a run of their own
                 settings = settings.of_source(settings.source_name)
             loading = stack.enter_context(_loading(settings, reporter(context)))
@@ -112,10 +110,30 @@ def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5R
         raise _failure(failures)
 
 
-@dg.job(description="Loads months of a range in one run, one after another.")
-def load_months() -> None:
-    """Load a range of months."""
-    load_in_turn()
+def load_in_turn_name(dataset: Dataset) -> str:
+    """The name of the op in the job of a range, by which its configuration is given."""
+    return job_name("load_in_turn", dataset)
+
+
+def _load_months(dataset: Dataset) -> dg.JobDefinition:
+    @dg.op(
+        name=load_in_turn_name(dataset),
+        description="Loads months one after another, each in a transaction of its own.",
+        out=dg.Out(dg.Nothing),
+    )
+    def load_in_turn(context: dg.OpExecutionContext, config: MonthRange, era5: Era5Resource) -> None:
+        _load_in_turn(context, config, era5, dataset)
+
+    @dg.job(name=job_name("load_months", dataset), description="Loads months of a range in one run, one after another.")
+    def load_months() -> None:
+        """Load a range of months."""
+        load_in_turn()
+
+    return load_months
+
+
+# By the name of the data set.
+LOAD_MONTHS = {dataset.name: _load_months(dataset) for dataset in DATASETS.values()}
 
 
 @dataclass(frozen=True)
@@ -191,10 +209,11 @@ def _events(month: Month, results: StageResults) -> Iterator[dg.AssetMaterializa
     """Yield the results of a loaded month for Dagster, as in a run of the month."""
     if results.raw is None or results.flat is None or results.load is None:
         return
+    keys = AssetKeys.of(results.raw.raw.dataset)
     for asset, facts, outcomes in (
-        (RAW, metadata.raw_metadata(results.raw), results.raw.outcomes),
-        (FLAT, metadata.flat_metadata(results.flat), results.flat.outcomes),
-        (WEATHER, metadata.weather_metadata(results.load), results.load.outcomes),
+        (keys.raw, metadata.raw_metadata(results.raw), results.raw.outcomes),
+        (keys.flat, metadata.flat_metadata(results.flat), results.flat.outcomes),
+        (keys.weather, metadata.weather_metadata(results.load), results.load.outcomes),
     ):
         yield dg.AssetMaterialization(asset, partition=month.key, metadata=facts)
         for outcome in outcomes:
@@ -208,7 +227,7 @@ def _events(month: Month, results: StageResults) -> Iterator[dg.AssetMaterializa
             )
     if results.load.committed is not None:
         facts = metadata.lake_metadata(results.load.committed)
-        yield dg.AssetMaterialization(LAKE, partition=month.key, metadata=facts)
+        yield dg.AssetMaterialization(keys.lake, partition=month.key, metadata=facts)
 
 
 def _failure(failures: dict[Month, Era5Error]) -> dg.Failure:

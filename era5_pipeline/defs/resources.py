@@ -12,6 +12,7 @@ from pydantic import Field
 from sqlalchemy.exc import IntegrityError
 
 from era5_pipeline.defs.run_tags import HERE, HOST, missing_tags
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.model.source_kinds import SOURCE_KINDS, names_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from era5_pipeline.flat.checks import CheckResult
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.errors import Era5Error, NotYetAvailableError
     from era5_pipeline.stages import FlatResult, LoadResult, RawResult
 
@@ -92,13 +94,14 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
         """Remove what a run leaves that ends between its stages `raw` and `flat`."""
         end_run()
 
-    def settings(self) -> Settings:
-        """The settings of this run, read now.
+    def settings(self, dataset: Dataset = ERA5) -> Settings:
+        """The settings of this run for a data set, read now: that of the assets or the job, not of the environment.
 
         Raises:
             UsageError: if one of them is invalid.
         """
-        return read_settings(**{name: getattr(self, name) for name in type(self).model_fields if name != TOGETHER})
+        given = {name: getattr(self, name) for name in type(self).model_fields if name != TOGETHER}
+        return read_settings(**given, dataset=dataset.name)
 
     def months_together(self) -> tuple[Month, ...]:
         """The months whose files may be fetched with this one's.

@@ -7,12 +7,15 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from era5_pipeline.model.dataset import DATASETS, ERA5
 from era5_pipeline.model.errors import Era5Error
 from era5_pipeline.model.months import FIRST_YEAR, Month
 from era5_pipeline.model.settings import read_settings
 
 if TYPE_CHECKING:
     import dagster as dg
+
+    from era5_pipeline.model.dataset import Dataset
 
 MONTH, SOURCE = "era5/month", "era5/source"
 # The months of a run for several.
@@ -87,6 +90,18 @@ def month_of(run: dg.DagsterRun) -> Month | None:
         return Month.parse(key[:7])
     except Era5Error:  # no partition, or a range of them
         return None
+
+
+def job_name(job: str, dataset: Dataset) -> str:
+    """The name of a data set's job: that of ERA5's alone, or with the data set's schema."""
+    return job if dataset == ERA5 else f"{job}_{dataset.schema}"
+
+
+def dataset_of_run(run: dg.DagsterRun) -> Dataset:
+    """The data set of the run's months: that of its assets, or of its job."""
+    schemas = {key.path[0] for key in run.asset_selection or ()}
+    others = (one for one in DATASETS.values() if one != ERA5)
+    return next((one for one in others if one.schema in schemas or run.job_name.endswith(f"_{one.schema}")), ERA5)
 
 
 def is_dropped(run: dg.DagsterRun) -> bool:

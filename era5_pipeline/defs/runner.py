@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from era5_pipeline.defs.assets import load_month
+from era5_pipeline.defs.assets import LOAD_MONTH, load_month
 from era5_pipeline.defs.code_location import defs
 from era5_pipeline.defs.failures import record_failed_month
 from era5_pipeline.defs.instance.dagster_internals import execute_here, job_origin_at
 from era5_pipeline.defs.instance.lost_runs import has_lost_connection, is_lost_connection
 from era5_pipeline.defs.instance.services import LOCATION, socket_path
-from era5_pipeline.defs.month_range import RangeCaller, called_by, load_in_turn, load_months
+from era5_pipeline.defs.month_range import LOAD_MONTHS, RangeCaller, called_by, load_in_turn_name
 from era5_pipeline.defs.resources import TOGETHER, StageResults, collected_results
 from era5_pipeline.defs.run_tags import (
     DROPPED,
@@ -32,6 +32,7 @@ from era5_pipeline.defs.run_tags import (
     PARTITION,
     missing_tags,
 )
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import (
     Era5Error,
     MonthFailedError,
@@ -55,11 +56,13 @@ if TYPE_CHECKING:
     from dagster_shared.error import SerializableErrorInfo
 
     from era5_pipeline.defs.instance.dagster_internals import RemoteJobOrigin
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.months import Month
 
 
 # How long a month waits for Dagster's database, and how often it is tried: enough for a server that recovers.
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 180.0, 1.0
+_DATASET = "dataset"
 _log = logging.getLogger(__name__)
 
 
@@ -128,7 +131,8 @@ def _wait_for_database(instance: dg.DagsterInstance, month: Month, until: float)
 
 def _run_once(instance: dg.DagsterInstance, month: Month, overrides: Mapping[str, object]) -> MonthRun:
     with _interrupts_raised(), collected_results() as results:
-        result = _execute(instance, load_month.name, _run_config(overrides), {PARTITION: month.key})
+        job = LOAD_MONTH[_dataset(overrides).name]
+        result = _execute(instance, job.name, _run_config(overrides), {PARTITION: month.key})
     errors = [ErrorReport(check.description, check.remedy, RefusedError.exit_code) for check in results.failed_checks]
     for event in result.all_events:
         if event.event_type is dg.DagsterEventType.STEP_FAILURE:
@@ -145,7 +149,8 @@ def record_refused(
 
     `overrides` are the fields of `Era5Resource` that its run would have had.
     """
-    run = _create_run(instance, load_month.name, _run_config(overrides), {PARTITION: month.key})
+    job = LOAD_MONTH[_dataset(overrides).name]
+    run = _create_run(instance, job.name, _run_config(overrides), {PARTITION: month.key})
     instance.add_run_tags(run.run_id, missing_tags(run))
     instance.report_run_failed(run, f"{error.message}\n{error.remedy}")
     return MonthRun(month, run.run_id, StageResults(error=error), (_reported(error),))
@@ -155,15 +160,14 @@ def _reported(error: Era5Error) -> ErrorReport:
     return ErrorReport(error.message, error.remedy, error.exit_code)
 
 
-def record_dropped(instance: dg.DagsterInstance, months: Iterable[Month]) -> None:
+def record_dropped(instance: dg.DagsterInstance, months: Iterable[Month], dataset: Dataset = ERA5) -> None:
     """Record that `era5 drop` removed these months, as failed runs without steps: Dagster cannot unmark a partition.
 
     In the web UI the months are "Failed", and not loaded any more; alerts and `failed_months` leave these runs alone.
     """
     for month in months:
-        run = _create_run(
-            instance, load_month.name, _run_config({}), {PARTITION: month.key, MONTH: str(month), DROPPED: "true"}
-        )
+        tags = {PARTITION: month.key, MONTH: str(month), DROPPED: "true"}
+        run = _create_run(instance, LOAD_MONTH[dataset.name].name, _run_config({}), tags)
         instance.report_run_failed(run, "dropped by era5 drop")
 
 
@@ -206,11 +210,12 @@ def run_months_together(
         "last": str(months[-1]),
         "calendar_months": list(calendar_months_of(months) or ()),
     }
+    dataset = _dataset(overrides)
     with _interrupts_raised(), called_by(caller), _left_if_lost():
         _execute(
             instance,
-            load_months.name,
-            {"ops": {load_in_turn.name: {"config": config}}, **_run_config(overrides)},
+            LOAD_MONTHS[dataset.name].name,
+            {"ops": {load_in_turn_name(dataset): {"config": config}}, **_run_config(overrides)},
             {MONTHS: spans(months)},
         )
     return errors[0] if errors else None
@@ -226,9 +231,14 @@ def _left_if_lost() -> Iterator[None]:
             raise
 
 
+def _dataset(overrides: Mapping[str, object]) -> Dataset:
+    """The data set of these overrides of the settings; in Dagster, that of the job."""
+    return read_settings(dataset=overrides.get(_DATASET)).wanted_dataset
+
+
 def _run_config(overrides: Mapping[str, object]) -> dict[str, Any]:
     return {
-        "resources": {"era5": {"config": dict(overrides)}},
+        "resources": {"era5": {"config": {name: of for name, of in overrides.items() if name != _DATASET}}},
         # The command line reports the run itself, which Dagster's console log would bury.
         "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
     }
@@ -441,7 +451,7 @@ class MonthRunner:
             run = run_month(self.instance, month, overrides=overrides)
             if isinstance(run.results.error, ReplacedError):
                 # Of commands that load other places of the month from the same home, these go on one after the other.
-                lock = wish.settings.home / "raw" / f"{month}.lock"
+                lock = wish.settings.files_home / "raw" / f"{month}.lock"
                 with locked_month(month, lock, _log.warning, "it is loaded again then"):
                     for _ in range(_REPLACED_TRIES):
                         run = run_month(self.instance, month, overrides=overrides)

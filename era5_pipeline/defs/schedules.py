@@ -13,8 +13,9 @@ import dagster as dg
 from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.failures import as_failures
 from era5_pipeline.defs.resources import Era5Resource
-from era5_pipeline.defs.run_tags import PARTITION
+from era5_pipeline.defs.run_tags import PARTITION, dataset_of_run
 from era5_pipeline.lake.open_lake import KEEP_DAYS, ORPHAN_HOURS, open_lake
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.planning.updates import Update, current_month, newest_months, require_updatable_source, revisions
@@ -137,7 +138,7 @@ def _requests(
         return dg.SkipReason(nothing_due)
     # Runs of any job: a backfill from the web UI uses an implicit one.
     runs = context.instance.get_runs(dg.RunsFilter(statuses=_UNFINISHED))
-    unfinished = {run.tags.get(PARTITION) for run in runs}
+    unfinished = {run.tags.get(PARTITION) for run in runs if dataset_of_run(run) == ERA5}
     # A month's files share one name: its other parts follow with the next tick.
     first = {update.month: update for update in reversed(updates)}
     requests = [

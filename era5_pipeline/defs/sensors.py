@@ -10,12 +10,13 @@ from typing import Any
 
 import dagster as dg
 
-from era5_pipeline.defs.assets import WEATHER, load_month
+from era5_pipeline.defs.assets import LOAD_MONTH, WEATHER
 from era5_pipeline.defs.failures import failure_of
 from era5_pipeline.defs.instance.lost_runs import is_repeated, requests_of_lost_runs
-from era5_pipeline.defs.month_range import load_months
+from era5_pipeline.defs.month_range import LOAD_MONTHS
 from era5_pipeline.defs.resources import Era5Resource  # noqa: TC001  # Dagster reads the annotation
-from era5_pipeline.defs.run_tags import SOURCE, is_dropped, month_of, resource_config
+from era5_pipeline.defs.run_tags import SOURCE, dataset_of_run, is_dropped, job_name, month_of, resource_config
+from era5_pipeline.model.dataset import DATASETS, ERA5, Dataset, dataset_option
 from era5_pipeline.model.errors import TransientError, UsageError
 from era5_pipeline.model.settings import Settings, read_settings
 from era5_pipeline.monitor.metrics import newest_complete_month_of
@@ -48,8 +49,11 @@ def _repeating(name: str, job: str) -> dg.SensorDefinition:
     return repeat
 
 
-repeat_lost_runs = _repeating("repeat_lost_runs", load_month.name)
-repeat_lost_ranges = _repeating("repeat_lost_ranges", load_months.name)
+REPEATING = [
+    _repeating(job_name(name, dataset), jobs[dataset.name].name)
+    for dataset in DATASETS.values()
+    for name, jobs in (("repeat_lost_runs", LOAD_MONTH), ("repeat_lost_ranges", LOAD_MONTHS))
+]
 
 
 # --- The failure of a run in words: month, source, message and remedy, read from Dagster's event log ---
@@ -71,13 +75,15 @@ class FailedRun:
     remedy: str
     failed_at: datetime
     url: str | None
+    dataset: Dataset = ERA5
 
     @property
     def text(self) -> str:
         """All of it as text."""
         what = self.month or self.job
         source = f" (source {self.source})" if self.source else ""
-        lines = (f"ERA5 {what} failed{source}", self.message, self.remedy, f"run {self.run_id}", self.url)
+        failed = f"{self.dataset.short_title} {what} failed{source}"
+        lines = (failed, self.message, self.remedy, f"run {self.run_id}", self.url)
         return "\n".join(line for line in lines if line)
 
     def to_json(self) -> dict[str, Any]:
@@ -102,7 +108,8 @@ def read_failed_run(instance: dg.DagsterInstance, run: dg.DagsterRun, settings: 
     if failure.unexpected is not None:
         message, remedy = f"an unexpected error ({failure.unexpected})", "The run's log has the details."
     elif not remedy:
-        remedy = "Run it again from the web UI" + (f", or by era5 load --from {month}." if month else ".")
+        again = f", or by era5 load --from {month}{dataset_option(dataset_of_run(run))}" if month else ""
+        remedy = f"Run it again from the web UI{again}."
     return FailedRun(
         run_id=run.run_id,
         job=run.job_name,
@@ -112,6 +119,7 @@ def read_failed_run(instance: dg.DagsterInstance, run: dg.DagsterRun, settings: 
         remedy=remedy[:_CHARACTERS],
         failed_at=failure.at,
         url=None if settings.ui_url is None else f"{settings.ui_url.rstrip('/')}/runs/{run.run_id}",
+        dataset=dataset_of_run(run),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from era5_pipeline.model.completeness import ALLOW_INCOMPLETE, why_incomplete
 from era5_pipeline.model.grid import ERA5_GRID
-from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_COLUMNS, in_table_order
+from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.model.words import counted
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class CheckResult:
 def raw_outcomes(raw: RawMonth, inventory: Inventory, *, allow_incomplete: bool) -> tuple[CheckResult, ...]:
     """Run `RAW_CHECKS` on the inventory of the month's files."""
     held = {column: inventory.column_hours(column) for column in inventory.columns}
-    short = why_incomplete(inventory.month, held, is_series=inventory.is_series)
+    short = why_incomplete(inventory.month, held, raw.dataset.catalogue, is_series=inventory.is_series)
     return (
         _grid_aligned(inventory),
         _variables_present(raw, inventory, allow_incomplete=allow_incomplete),
@@ -120,7 +120,7 @@ def _variables_present(raw: RawMonth, inventory: Inventory, *, allow_incomplete:
             f"variables one after another; or {ALLOW_INCOMPLETE}"
         )
         return CheckResult("variables_present", passed=allow_incomplete, description=text, remedy=remedy)
-    null = [column for column in DEFAULT_COLUMNS if column not in held]
+    null = [column for column in raw.dataset.catalogue.default_columns if column not in held]
     places = "the location" if points == 1 else f"all {points:,} locations"
     text = f"{', '.join(held)} at {places}" + (f"; NULL: {', '.join(null)}" if null else "")
     return CheckResult("variables_present", passed=True, description=text)

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from distributed import Future as Submitted
     from distributed import Worker
 
-    from era5_pipeline.flat.tiles import PieceHours, Tile
+    from era5_pipeline.flat.filled_tiles import ColumnParts
+    from era5_pipeline.flat.tiles import Tile
     from era5_pipeline.netcdf.field_reader import Reader
     from era5_pipeline.sources.source import RawMonth
 
@@ -202,7 +203,7 @@ def count_tile(raw: RawMonth, tile: Tile, versions: Mapping[str, str]) -> Counte
     require_versions(f"the Dask worker {worker.address}", own_versions(), versions)
     _require_files(raw, worker.address)
     with _OpenMonths.of(worker).opened(raw, Path(worker.local_directory)) as month:
-        filled = fill(tile, month.parts, month.readers, month.inventory.hours, month.inventory.grid)
+        filled = fill(tile, month.parts, month.readers, month.inventory)
         counted = counted_tile(filled, month.inventory, month.rules)
         return replace(counted, portions=list(counted.portions))
 
@@ -224,7 +225,7 @@ def _require_files(raw: RawMonth, address: str) -> None:
 @dataclass(frozen=True)
 class _OpenMonth:
     inventory: Inventory
-    parts: Mapping[str, tuple[PieceHours, ...]]
+    parts: Mapping[str, ColumnParts]
     rules: Mapping[str, ColumnRules]
     readers: Mapping[NetcdfFile, Reader]
 

@@ -39,15 +39,12 @@ _NOISE = 2.0**-14
 
 def hourly_amounts(values: npt.NDArray[np.floating[Any]], hours: Hours) -> Doubles:
     """The amount of each hour, float64, from sums since 00 UTC; NaN where that before is missing or has no value."""
-    amounts = np.array(values, dtype=np.float64)
+    amounts = np.empty_like(values, dtype=np.float64)
     is_first = hours % 24 == _FIRST
-    follows = np.diff(hours) == 1
-    before = values[:-1].astype(np.float64)
-    before[is_first[1:]] = 0.0
-    before[~(follows | is_first[1:])] = np.nan
-    amounts[1:] -= before
-    if hours.size and not is_first[0]:
-        amounts[0] = np.nan
+    follows = np.diff(hours, prepend=hours[:1]) == 1
+    np.subtract(values[1:], values[:-1], out=amounts[1:], dtype=np.float64)
+    amounts[~follows] = np.nan
+    amounts[is_first] = values[is_first]
     return amounts
 
 

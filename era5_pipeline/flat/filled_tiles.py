@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,9 +19,13 @@ from dask.local import get_sync as get_here
 from dask.threaded import get as get_in_threads
 
 from era5_pipeline.flat import tiles
+from era5_pipeline.flat.day_accumulations import hourly_amounts
 from era5_pipeline.flat.formats import row_group_rows
 from era5_pipeline.flat.statistics import RowWeights
 from era5_pipeline.model.errors import BadFileError
+from era5_pipeline.model.land_mask import mask_of
+from era5_pipeline.model.months import Month
+from era5_pipeline.model.times import hour_of, time_of
 from era5_pipeline.netcdf.field_reader import open_reader
 
 if TYPE_CHECKING:
@@ -85,30 +89,97 @@ class CountedTile:
         return sum(values.nbytes for portion in held for values in portion.values.values())
 
 
-def month_parts(inventory: Inventory) -> Mapping[str, tuple[tiles.PieceHours, ...]]:
+@dataclass(frozen=True)
+class ColumnParts:
+    """The parts of a column in the month; of sums since 00 UTC also those of the hour `before` it."""
+
+    month: tuple[tiles.PieceHours, ...]
+    before: tuple[tiles.PieceHours, ...] | None = None
+
+
+def month_parts(inventory: Inventory) -> Mapping[str, ColumnParts]:
     """The month's parts by column."""
-    return {column: tiles.parts_of(inventory, column) for column in inventory.columns}
+    return {
+        column: ColumnParts(
+            tiles.parts_of(inventory, column),
+            tiles.parts_before(inventory, column) if inventory.is_summed(column) else None,
+        )
+        for column in inventory.columns
+    }
 
 
 def fill(
     tile: tiles.Tile,
-    parts: Mapping[str, Sequence[tiles.PieceHours]],
+    parts: Mapping[str, ColumnParts],
     readers: Mapping[NetcdfFile, Reader],
-    hours: npt.NDArray[np.int64],
-    grid: Grid,
+    inventory: Inventory,
 ) -> FilledTile:
     """Read and merge one tile of the month."""
+    hours, grid = inventory.hours, inventory.grid
     versions = {column: tiles.HourVersions(hours.size) for column in parts}
-    placed = {
-        column: [placed for part in of_column for placed in tiles.places(part, tile)]
-        for column, of_column in parts.items()
-    }
+    placed = {column: _placed(of_column.month, tile) for column, of_column in parts.items()}
     # One variable at a time, freeing its parts once merged; those of all six would not fit in memory.
-    values = {
-        column: tiles.merge(of_column, _read(of_column, readers), tile, hours, versions[column], grid)
-        for column, of_column in placed.items()
-    }
+    values: dict[str, Floats] = {}
+    for column, of_column in placed.items():
+        before = parts[column].before
+        read = _read(of_column, readers, np.float32 if before is None else np.float64)
+        merged = tiles.merge(of_column, read, tile, hours, versions[column], grid)
+        del read
+        _require_none_off_land(merged, of_column, tile, inventory)
+        if before is not None:
+            merged = _amounts(merged, _placed(before, tile), readers, tile, hours, grid)
+        values[column] = merged
     return FilledTile(tile, placed, values, versions)
+
+
+def _require_none_off_land(
+    merged: npt.NDArray[np.floating[Any]], placed: Sequence[tiles.Placed], tile: tiles.Tile, inventory: Inventory
+) -> None:
+    """Refuse values where the data set has none; those between the grid points are not of one of them alone."""
+    if (mask := mask_of(inventory.dataset)) is None or inventory.shift is not None:
+        return
+    off = ~mask[np.ix_(tile.latitude_index, tile.longitude_index)]
+    has_value = ~np.isnan(merged[off]).all(axis=1)
+    if not has_value.any():
+        return
+    row, column = np.argwhere(off)[has_value][0]
+    place = inventory.grid.location(
+        int(inventory.grid.location_ids(tile.latitude_index[row], tile.longitude_index[column]))
+    )
+    first = placed[0].part.piece
+    files = ", ".join(dict.fromkeys(one.part.piece.file.shown for one in placed))
+    raise BadFileError(
+        files,
+        f"{first.field.name} has values at {has_value.sum():,} points where {inventory.dataset.short_title} has none, "
+        f"first at {place}",
+        remedy=f"It is not as {inventory.dataset.short_title} was served: download it again, or move it out of the "
+        "folder.",
+    )
+
+
+def _placed(parts: Iterable[tiles.PieceHours], tile: tiles.Tile) -> list[tiles.Placed]:
+    return [placed for part in parts for placed in tiles.places(part, tile)]
+
+
+def _amounts(
+    sums: npt.NDArray[np.floating[Any]],
+    before: Sequence[tiles.Placed],
+    readers: Mapping[NetcdfFile, Reader],
+    tile: tiles.Tile,
+    hours: npt.NDArray[np.int64],
+    grid: Grid,
+) -> Floats:
+    """The amounts of hours from sums since 00 UTC, both (latitude, longitude, hour); `before` has the hour before."""
+    month = Month.of(time_of(int(hours[0])))
+    first = np.array([hour_of(month.start) - 1])
+    read = _read(before, readers, np.float64)
+    last_sums = tiles.merge(before, read, tile, first, tiles.HourVersions(1), grid)
+    amounts = np.empty(sums.shape, dtype=np.float32)
+    for of_row, row_sums in zip(amounts, sums, strict=True):  # a row fits in the processor's cache
+        of_row[:] = hourly_amounts(row_sums.T, hours).T
+    two = np.stack([last_sums[..., 0], sums[..., 0]])
+    amounts[..., 0] = hourly_amounts(two, np.append(first, hours[0]))[1]
+    return amounts
 
 
 def filled_tiles(inventory: Inventory, readers: Mapping[NetcdfFile, Reader]) -> Iterator[FilledTile]:
@@ -116,7 +187,7 @@ def filled_tiles(inventory: Inventory, readers: Mapping[NetcdfFile, Reader]) -> 
     parts = month_parts(inventory)
     for tile in tiles.cut_tiles(inventory):
         # Not bound to a name here, so that only the consumer decides when the memory is freed.
-        yield fill(tile, parts, readers, inventory.hours, inventory.grid)
+        yield fill(tile, parts, readers, inventory)
 
 
 def counted_tile(filled: FilledTile, inventory: Inventory, rules: Mapping[str, ColumnRules]) -> CountedTile:
@@ -148,15 +219,17 @@ def _portions(filled: FilledTile, inventory: Inventory, rules: Mapping[str, Colu
         yield RowBlock(latitude_index, longitude_index, values, present, sums, anomalies)
 
 
-def _read(placed: Sequence[tiles.Placed], readers: Mapping[NetcdfFile, Reader]) -> tuple[Floats, ...]:
+def _read(
+    placed: Sequence[tiles.Placed], readers: Mapping[NetcdfFile, Reader], dtype: npt.DTypeLike
+) -> tuple[npt.NDArray[np.floating[Any]], ...]:
     """Read the parts: values as (latitude, longitude, hour)."""
 
-    def values_of(one: tiles.Placed) -> da.Array | Delayed | Floats:
+    def values_of(one: tiles.Placed) -> da.Array | Delayed | npt.NDArray[np.floating[Any]]:
         reader = readers[one.part.piece.file]
-        return reader.values(one.part.piece.field, one.part.file_hours, one.file_latitudes, one.file_longitudes)
+        return reader.values(one.part.piece.field, one.part.file_hours, one.file_latitudes, one.file_longitudes, dtype)
 
     try:
-        read: tuple[Floats, ...] = compute(  # type: ignore[no-untyped-call]
+        read: tuple[npt.NDArray[np.floating[Any]], ...] = compute(  # type: ignore[no-untyped-call]
             *map(values_of, placed), scheduler=get_in_threads, num_workers=_READ_THREADS
         )
     except _READ_ERRORS:
@@ -179,7 +252,7 @@ def open_readers(inventory: Inventory) -> Iterator[Mapping[NetcdfFile, Reader]]:
     """Open every file of the inventory once."""
     with ExitStack() as stack:
         readers: dict[NetcdfFile, Reader] = {}
-        for piece in inventory.pieces:
+        for piece in (*inventory.pieces, *inventory.before):
             if piece.file not in readers:
                 readers[piece.file] = open_reader(piece.file, by_chunks=inventory.is_large)
                 stack.callback(readers[piece.file].close)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from era5_pipeline.model.completeness import first_hour, missing_hours
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import BadFileError, NoDataError
-from era5_pipeline.model.grid import ERA5_GRID, Area, Grid, is_same_shift
+from era5_pipeline.model.grid import Area, is_same_shift
+from era5_pipeline.model.land_mask import mask_of
 from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY, most_doubtful, source_kind
-from era5_pipeline.model.times import describe_hours
-from era5_pipeline.model.variables import in_table_order
+from era5_pipeline.model.times import describe_hours, hour_of
+from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.netcdf.archive import NetcdfFile, StoredObject, netcdf_files, scratch_folder
 from era5_pipeline.netcdf.contents import UNKNOWN_EXPVER, Field, Problem, distinct_texts, hours_of
 from era5_pipeline.netcdf.field_reader import contents_of, temporary_bytes
@@ -22,12 +24,13 @@ from era5_pipeline.netcdf.recognise import special_kind
 from era5_pipeline.runtime.compiled import pays_off
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     import numpy.typing as npt
 
-    from era5_pipeline.model.grid import Shift
+    from era5_pipeline.model.dataset import Accumulation, Dataset
+    from era5_pipeline.model.grid import Grid, Shift
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.source_kinds import Origin
     from era5_pipeline.model.variables import Variable
@@ -50,7 +53,8 @@ class Inventory:
 
     `latitude_index`, `longitude_index` are those of the requested area, or of the whole grid.
     `is_series`: the files are a point series, which may miss accumulations of ERA5's first day. `shift` is that of all
-    its values, if they lie between the grid points.
+    its values, if they lie between the grid points. With the `accumulation` of a day, accumulations are sums since
+    00 UTC; `before` are their pieces with the hour before the month, of whose values those of the first hour are left.
     """
 
     month: Month
@@ -60,7 +64,14 @@ class Inventory:
     longitude_index: npt.NDArray[np.int32]
     is_series: bool = False
     shift: Shift | None = None
-    grid: Grid = ERA5_GRID
+    dataset: Dataset = ERA5
+    accumulation: Accumulation = "hour"
+    before: tuple[Piece, ...] = ()
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of its points."""
+        return self.dataset.grid
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -75,7 +86,10 @@ class Inventory:
 
     @cached_property
     def coverage(self) -> npt.NDArray[np.bool_]:
-        """Grid points of the area found in at least one piece, (rows, columns) by latitude and longitude index."""
+        """Grid points of the area found in at least one piece, (rows, columns) by latitude and longitude index.
+
+        Of a data set of land, those on land.
+        """
         return self._coverage(self.pieces)
 
     @cached_property
@@ -104,6 +118,18 @@ class Inventory:
     def column_pieces(self, column: str) -> tuple[Piece, ...]:
         """The pieces that hold `column`."""
         return tuple(piece for piece in self.pieces if piece.field.column == column)
+
+    def is_summed(self, column: str) -> bool:
+        """Return True if values of `column` in files are sums since 00 UTC."""
+        return self.accumulation == "day" and BY_COLUMN[column].step_type == "accum"
+
+    @property
+    def packing_steps(self) -> Mapping[str, float]:
+        """The largest step of packed values by column, in the table's unit; 0 where no file states one."""
+        steps: dict[str, float] = {}
+        for piece in (*self.pieces, *self.before):
+            steps[piece.field.column] = max(steps.get(piece.field.column, 0.0), 2 * piece.field.half_step)
+        return steps
 
     def column_hours(self, column: str) -> npt.NDArray[np.int64]:
         """Hours of the month with `column`, (n,) ascending."""
@@ -148,11 +174,12 @@ class Inventory:
 
     def first_hour(self, variable: Variable) -> int:
         """The first hour at which the variable must have values."""
-        return first_hour(variable, is_series=self.is_series)
+        return first_hour(self.dataset.catalogue.by_column[variable.column], is_series=self.is_series)
 
     def missing_hours(self, variable: Variable) -> npt.NDArray[np.int64]:
         """Required hours of the month, (n,) ascending, of `variable` that are missing from the files."""
-        return missing_hours(self.month, variable, self.column_hours(variable.column), is_series=self.is_series)
+        own = self.dataset.catalogue.by_column[variable.column]
+        return missing_hours(self.month, own, self.column_hours(variable.column), is_series=self.is_series)
 
     def _hours(self, pieces: tuple[Piece, ...]) -> npt.NDArray[np.int64]:
         # Usually all columns have the same hours, in one array.
@@ -183,6 +210,8 @@ class Inventory:
                 in_area = np.zeros_like(covered)
                 in_area[np.ix_(self.latitude_index, self.longitude_index)] = True
                 covered &= in_area
+            if (mask := mask_of(self.dataset)) is not None:
+                covered &= mask
             covered.flags.writeable = False
             self._coverages[axes] = covered
         return self._coverages[axes]
@@ -201,7 +230,11 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
     grid = raw.dataset.grid
     area = Area.parse(raw.area or "global", grid)
     latitudes, longitudes = area.latitude_indices(), area.longitude_indices()
+    kind = source_kind(raw.source)
+    # Files of the data set have its sums. Point series, and what sources write themselves, are amounts of hours.
+    accumulation = raw.dataset.accumulation if kind.has_own_files or kind.is_requested_by_month else "hour"
     pieces: list[Piece] = []
+    before: list[Piece] = []
     problems: list[Problem] = []
     for raw_file in raw.files:
         _require_unchanged(raw_file)
@@ -209,7 +242,11 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
     for file in netcdf_files((file.path for file in raw.files), scratch, origins):
         contents = contents_of(file, grid)
         problems += (p for p in contents.problems if p.concerns(raw.month, raw.wanted_columns) and not raw.permits(p))
-        pieces += _relevant(file, contents.fields, raw, latitudes, longitudes)
+        for piece in _relevant(file, contents.fields, raw, latitudes, longitudes):
+            if str(raw.month) in piece.field.months:
+                pieces.append(piece)
+            if accumulation == "day" and BY_COLUMN[piece.field.column].step_type == "accum":
+                before += [piece] if (piece.field.hours == hour_of(raw.month.start) - 1).any() else []
     for problem in problems:
         if problem.kind not in ("grid", "nothing"):
             raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
@@ -223,9 +260,11 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
             f"{raw.month}: none of its files has the wanted variables in area {raw.area}",
             remedy="Choose an area and --variables that the files have, or no area for all that they hold.",
         )
-    is_series = source_kind(raw.source).is_series
-    shift = _only_shift(raw.month, pieces)
-    return Inventory(raw.month, tuple(pieces), tuple(problems), latitudes, longitudes, is_series, shift, grid)
+    shift = _only_shift(raw.month, [*pieces, *before])
+    return Inventory(
+        *(raw.month, tuple(pieces), tuple(problems), latitudes, longitudes, kind.is_series, shift, raw.dataset),
+        *(accumulation, tuple(before)),
+    )
 
 
 def _only_shift(month: Month, pieces: list[Piece]) -> Shift | None:
@@ -273,7 +312,6 @@ def _relevant(
             one.column in raw.wanted_columns
             and (one.shift is None or raw.off_grid == "nearest")
             and (one.origin != "trusted" or raw.trusts_files)
-            and str(raw.month) in one.months
             and np.isin(one.latitude_index, latitudes).any()
             and np.isin(one.longitude_index, longitudes).any()
         ):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from era5_pipeline.flat.day_accumulations import lower_bound
 from era5_pipeline.flat.flat_month import FLAT_FORM, ColumnFacts, checksum_of
 from era5_pipeline.flat.tiles import HourVersions, describe_place
 from era5_pipeline.model.completeness import missing_hours
@@ -202,7 +203,8 @@ class ColumnRules:
 
     It should have values at `expected_hours` (n,) and at `expected_places` (rows, columns) of the grid. With
     `is_compiled`, its values are summed by compiled functions. `packed_range` is the least range that packed numbers
-    of a file can express, 0 if none is packed.
+    of a file can express, 0 if none is packed. `sums_step` is the step of packed sums since 00 UTC that the values were
+    taken from, 0 if there were none or files do not state it.
     """
 
     variable: Variable
@@ -212,6 +214,7 @@ class ColumnRules:
     grid: Grid
     is_compiled: bool = False
     packed_range: float = 0.0
+    sums_step: float = 0.0
 
     @classmethod
     def of(cls, variable: Variable, inventory: Inventory) -> Self:
@@ -225,6 +228,7 @@ class ColumnRules:
             grid=inventory.grid,
             is_compiled=inventory.is_large,
             packed_range=_range_of(variable, inventory),
+            sums_step=inventory.packing_steps[variable.column] if inventory.is_summed(variable.column) else 0.0,
         )
 
     def anomalies(self, values: Floats, sums: RowSums, places: tuple[Indices, Indices]) -> Anomalies:
@@ -284,7 +288,8 @@ class ColumnRules:
     @property
     def bounds(self) -> tuple[np.float32, np.float32]:
         """The bounds as float32, like stored values: float32(0.05) is more than 0.05."""
-        return np.float32(self.variable.minimum), np.float32(self.variable.maximum)
+        low = lower_bound(self.variable, self.sums_step) if self.sums_step else self.variable.minimum
+        return np.float32(low), np.float32(self.variable.maximum)
 
     def _first(self, flags: Flags, places: tuple[Indices, Indices]) -> str | None:
         if not flags.any():

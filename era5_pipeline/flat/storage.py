@@ -71,8 +71,8 @@ class StoredMonth:
             ):
                 raise InputError(
                     f"{self.month}: its raw file {file.path} is gone{self.nowhere}",
-                    remedy="Materialize era5/raw of this month first: files of a loaded month may have been removed "
-                    "(ERA5_KEEP).",
+                    remedy=f"Materialize {raw.dataset.schema}/raw of this month first: files of a loaded month may "
+                    "have been removed (ERA5_KEEP).",
                 )
 
     def same_flat(self, raw: RawMonth, flat_format: FlatFormat, *, for_lake: bool = False) -> FlatMonth | None:

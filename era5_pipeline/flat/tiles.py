@@ -10,12 +10,12 @@ import numpy as np
 
 from era5_pipeline.model.errors import InputError
 from era5_pipeline.model.source_kinds import FINAL
-from era5_pipeline.model.times import time_of
+from era5_pipeline.model.times import hour_of, time_of
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.netcdf.contents import UNKNOWN_EXPVER, distinct_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from era5_pipeline.netcdf.contents import Field
 
     Indices = npt.NDArray[np.int32]
-    Floats = npt.NDArray[np.float32]
+    Floats = npt.NDArray[np.floating[Any]]
     Positions = npt.NDArray[np.intp]
 
 # --- Split a month into tiles (latitudes x longitudes x all hours) that fit in memory and follow the files' chunks ---
@@ -155,15 +155,31 @@ def parts_of(inventory: Inventory, column: str) -> tuple[PieceHours, ...]:
 
     Hours that a piece has more than once are several parts, so that they are compared as those of several files are.
     """
+    month = inventory.month
+    pieces = [(piece, piece.field.positions_in(month)) for piece in inventory.column_pieces(column)]
+    return _in_order_of_precedence(pieces, inventory.hours)
+
+
+def parts_before(inventory: Inventory, column: str) -> tuple[PieceHours, ...]:
+    """The same of the hour before the month, for a column of sums since 00 UTC: its `month_hours` are 0."""
+    hour = hour_of(inventory.month.start) - 1
+    own = [piece for piece in inventory.before if piece.field.column == column]
+    pieces = [(piece, np.flatnonzero(piece.field.hours == hour)) for piece in own]
+    return _in_order_of_precedence(pieces, np.array([hour]))
+
+
+def _in_order_of_precedence(
+    pieces: Iterable[tuple[Piece, Positions]], hours: npt.NDArray[np.int64]
+) -> tuple[PieceHours, ...]:
+    """The parts of pieces at these positions in their files, of these hours in all."""
     parts = []
-    for piece in inventory.column_pieces(column):
-        in_month = piece.field.positions_in(inventory.month)
-        versions = piece.field.expver[in_month]
+    for piece, positions in pieces:
+        versions = piece.field.expver[positions]
         for expver in distinct_texts(versions):
-            of_version = in_month[versions == expver]
+            of_version = positions[versions == expver]
             for distinct in _distinct(piece.field.hours[of_version]):
                 file_hours = of_version[distinct]
-                month_hours = np.searchsorted(inventory.hours, piece.field.hours[file_hours])
+                month_hours = np.searchsorted(hours, piece.field.hours[file_hours])
                 parts.append(PieceHours(piece, expver, file_hours, month_hours))
     return tuple(sorted(parts, key=lambda part: (not part.is_final, part.piece.field.half_step, part.piece.file.shown)))
 
@@ -207,7 +223,7 @@ def merge(
     versions: HourVersions,
     grid: Grid,
 ) -> Floats:
-    """Overlay the parts, `read` in the order of `placed`: (latitude, longitude, hour) float32.
+    """Overlay the parts, `read` in the order of `placed`: (latitude, longitude, hour), of the type that was read.
 
     Values in no part are NaN. Latitudes and longitudes are in the tile's order.
     """
@@ -216,7 +232,7 @@ def merge(
     if whole is not None:
         versions.add(placed[0].part.expver, placed[0].part.month_hours, _hours_with_values(whole))
         return whole
-    merged = np.empty(shape, dtype=np.float32)
+    merged: Floats = np.empty(shape, dtype=read[0].dtype if read else np.float32)
     if not (placed and _fills(placed[0], shape)):
         merged.fill(np.nan)
     laid = np.zeros(hours.size, dtype=np.bool_)

@@ -30,7 +30,6 @@ from era5_pipeline.lake.commits import Committed, StagedFile, commit_files
 from era5_pipeline.lake.pointer import followers, metadata_file, prepare, remember_follower, take_unused
 from era5_pipeline.lake.rest_catalog import RestFollower
 from era5_pipeline.lake.snapshots import FINGERPRINT, INTERPOLATED, ORIGIN, SOURCE, SOURCE_SNAPSHOT, VERSION
-from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import Era5Error, StoreError, TransientError, UsageError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.flat_month import FlatMonth
     from era5_pipeline.lake.rest_catalog import Published
-    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.warehouse.ledger_entry import LedgerEntry
@@ -80,7 +78,7 @@ class Lake:
     follower: RestFollower | None = None
 
     @classmethod
-    def of(cls, settings: Settings, dataset: Dataset = ERA5) -> Lake:
+    def of(cls, settings: Settings) -> Lake:
         """The lake that the settings name."""
         address = settings.lake_address
         if address is None:
@@ -88,7 +86,7 @@ class Lake:
                 "there is no lake",
                 remedy="Name it in the environment or .env: ERA5_LAKE=folder or s3://bucket/prefix.",
             )
-        store = open_store(address, settings.store_patience_seconds)
+        store, dataset = open_store(address, settings.store_patience_seconds), settings.wanted_dataset
         catalog = settings.lake_catalog
         follower = None if catalog is None else RestFollower(catalog, settings.lake_catalog_token_file, dataset=dataset)
         return cls(LakePlace(address, dataset), store, settings.home, follower)
@@ -132,7 +130,7 @@ class Lake:
         self, warehouse: Warehouse, month: Month, locations: LocationSet | None, lock_timeout_seconds: int
     ) -> None:
         """Take a month that the warehouse lacks, or these locations of it, out of the table."""
-        gone = LocationSet.whole() if locations is None else locations
+        gone = LocationSet.whole(self.place.dataset.grid) if locations is None else locations
         with warehouse.connect() as connection, server_errors(f"dropping {month} from the lake"):
             wait = month_lock(connection, month, timeout_seconds=lock_timeout_seconds, on_wait=lambda _: None)
             with wait, connection.transaction():

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from era5_pipeline.model.times import describe_hours, hour_of, hours_of_month, time_of
-from era5_pipeline.model.variables import BY_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.model.months import Month
-    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.model.variables import Catalogue, Variable
 
     Hours = npt.NDArray[np.int64]
 
@@ -40,13 +39,16 @@ def missing_hours(month: Month, variable: Variable, held: Hours, *, is_series: b
     return required[:0] if np.array_equal(required, held) else np.setdiff1d(required, held)
 
 
-def why_incomplete(month: Month, held: Mapping[str, Hours], *, is_series: bool = False) -> tuple[str, str] | None:
+def why_incomplete(
+    month: Month, held: Mapping[str, Hours], catalogue: Catalogue, *, is_series: bool = False
+) -> tuple[str, str] | None:
     """Say in words which hours a month lacks, and what to do about it; None if it has all.
 
     `held` are the hours that its files have, since 1970-01-01 UTC, (n,) ascending, of each column.
+    `catalogue` is that of their data set.
     """
     missing = {
-        column: describe_hours(missing_hours(month, BY_COLUMN[column], hours, is_series=is_series))
+        column: describe_hours(missing_hours(month, catalogue.by_column[column], hours, is_series=is_series))
         for column, hours in held.items()
     }
     short = {column: runs for column, runs in missing.items() if runs}

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Literal
 
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import ERA5_GRID, ERA5_LAND_GRID, Grid
+from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import CATALOGUES, ERA5_CATALOGUE, ERA5_LAND_CATALOGUE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from era5_pipeline.model.variables import Catalogue
@@ -70,6 +71,21 @@ class Dataset:
     def first_valid(self) -> Mapping[str, datetime]:
         """Its first valid time by the kind of field, `analysis` or `forecast`."""
         return self.catalogue.first_valid
+
+    @property
+    def first_month(self) -> Month:
+        """The month with which it begins."""
+        return Month.of(min(self.first_valid.values()))
+
+    def require_months(self, months: Iterable[Month]) -> None:
+        """Require that it has begun before these months."""
+        first = self.first_month
+        for month in months:
+            if month < first:
+                raise UsageError(
+                    f"{month} is before {self.short_title} begins",
+                    remedy=f"{self.short_title} begins with {first}: ask for that month or a later one.",
+                )
 
     @property
     def loads_schema(self) -> str:
@@ -162,3 +178,21 @@ def dataset_named(name: str) -> Dataset:
         raise UsageError(
             f"{name!r} is no data set of this warehouse", remedy=f"Data sets are {' and '.join(DATASETS)}."
         ) from None
+
+
+def dataset_option(dataset: Dataset) -> str:
+    """What a command in a message needs to mean this data set: ` --dataset era5-land`; nothing for ERA5."""
+    return "" if dataset == ERA5 else f" --dataset {dataset.name}"
+
+
+def require_era5(dataset: Dataset, what: str) -> None:
+    """Refuse a data set other than ERA5 where `what`, such as a command or a source, does not know others yet.
+
+    Raises:
+        UsageError: if it is another.
+    """
+    if dataset != ERA5:
+        raise UsageError(
+            f"{what} does not know {dataset.name} yet",
+            remedy=f"It works with {ERA5.name}: leave out --dataset, and ERA5_DATASET in the environment and .env.",
+        )

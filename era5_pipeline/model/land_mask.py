@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from era5_pipeline.model.grid import ERA5_LAND_GRID, distances_km
+from era5_pipeline.model.dataset import ERA5_LAND
+from era5_pipeline.model.grid import distances_km
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Location
 
 LAND_MASK = Path(__file__).parent / "data" / "land_mask.npz"
@@ -26,14 +28,23 @@ LAND_MASK = Path(__file__).parent / "data" / "land_mask.npz"
 def land_mask() -> npt.NDArray[np.bool_]:
     """Which points of ERA5-Land's grid have values, (1801, 3600), by latitude and longitude index."""
     with np.load(LAND_MASK) as file:
-        mask = np.unpackbits(file["bits"], axis=1, count=ERA5_LAND_GRID.columns).view(np.bool_)
+        mask = np.unpackbits(file["bits"], axis=1, count=ERA5_LAND.grid.columns).view(np.bool_)
     mask.flags.writeable = False
     return mask
 
 
+def mask_of(dataset: Dataset) -> npt.NDArray[np.bool_] | None:
+    """The points at which a data set has values, (rows, columns); None: at all of its grid."""
+    if not dataset.is_land_only:
+        return None
+    if dataset.grid != ERA5_LAND.grid:
+        raise ValueError(f"no mask of {dataset.grid}")
+    return land_mask()
+
+
 def nearest_land(place: Location) -> Location:
     """The point of ERA5-Land's grid with values that is nearest to another of its points, or that one itself."""
-    grid = ERA5_LAND_GRID
+    grid = ERA5_LAND.grid
     if land_mask().flat[place.location_id - 1]:
         return place
     rows, columns = np.nonzero(land_mask())

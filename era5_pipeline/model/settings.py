@@ -319,10 +319,20 @@ class Settings(BaseSettings):
         return dataset_named(self.dataset)
 
     @property
+    def files_home(self) -> Path:
+        """The folder of the data set's raw and flat files, records and locks: for ERA5 `home`, else one below it."""
+        return self.home if self.wanted_dataset == ERA5 else self.home / self.dataset
+
+    @property
     def wanted_variables(self) -> tuple[Variable, ...] | None:
         """The variables to load, in table order; None means the default ones that the source has."""
         choice = self.variable_choice
         return None if choice is None else choice.variables
+
+    @property
+    def variables_to_load(self) -> tuple[Variable, ...]:
+        """The requested variables, or the default ones of the data set."""
+        return self.wanted_variables or self.wanted_dataset.catalogue.default_variables
 
     @property
     def variable_choice(self) -> VariableChoice | None:

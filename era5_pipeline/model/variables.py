@@ -413,12 +413,23 @@ ERA5_LAND_CATALOGUE = read_catalogue(
 )
 CATALOGUES = {catalogue.name: catalogue for catalogue in (ERA5_CATALOGUE, ERA5_LAND_CATALOGUE)}
 
+# The columns of all tables: one means the same in each, with the same unit, number, bounds and quantum. Where and from
+# when it has values is in the data set's own catalogue.
+_OWN_OF_LAND = [one for one in ERA5_LAND_CATALOGUE.variables if one.column not in ERA5_CATALOGUE.by_column]
+BY_COLUMN = ERA5_CATALOGUE.by_column | {one.column: one for one in _OWN_OF_LAND}
+
+
+def in_table_order(columns: Iterable[str]) -> tuple[Variable, ...]:
+    """The variables of these columns, in the order of every table."""
+    wanted = set(columns)
+    return tuple(variable for column, variable in BY_COLUMN.items() if column in wanted)
+
+
 # Of ERA5 alone, until their callers take a catalogue. The default variables are those of the study.
 VARIABLES, DEFAULT_VARIABLES = ERA5_CATALOGUE.variables, ERA5_CATALOGUE.default_variables
-DEFAULT_COLUMNS = ERA5_CATALOGUE.default_columns
-BY_COLUMN, BY_SHORT_NAME = ERA5_CATALOGUE.by_column, ERA5_CATALOGUE.by_short_name
+DEFAULT_COLUMNS, BY_SHORT_NAME = ERA5_CATALOGUE.default_columns, ERA5_CATALOGUE.by_short_name
 BY_LONG_NAME, BY_PARAM_ID = ERA5_CATALOGUE.by_long_name, ERA5_CATALOGUE.by_param_id
 BY_NAME_IN_FILE = ERA5_CATALOGUE.by_name_in_file
 find_variable, find_variables = ERA5_CATALOGUE.find, ERA5_CATALOGUE.find_all
-choose_variables, in_table_order = ERA5_CATALOGUE.choose, ERA5_CATALOGUE.in_table_order
-named_columns, variable_names = ERA5_CATALOGUE.named_columns, ERA5_CATALOGUE.variable_names
+choose_variables, named_columns = ERA5_CATALOGUE.choose, ERA5_CATALOGUE.named_columns
+variable_names = ERA5_CATALOGUE.variable_names

@@ -188,7 +188,7 @@ def _in_raw_files(kept: StoredMonth, settings: Settings, parts: Sequence[LedgerE
     part = None if raw is None else _part_with(parts, month_fingerprint(raw))
     if raw is None or part is None or not all(file.path.is_file() for file in raw.files):
         return None
-    scratch: Path = settings.home
+    scratch: Path = settings.files_home
     try:
         inventory = take_inventory(raw, scratch)
     except InputError as error:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.variables import Variable
 
-    Floats = npt.NDArray[np.float32]
+    Floats = npt.NDArray[np.floating[Any]]
 
 # Values per conversion: half a megabyte of float64, which fits in the processor's cache.
 _CACHED_VALUES = 1 << 16
@@ -25,7 +25,7 @@ class Decoding:
     """Conversion of stored numbers to values in the unit of the table or the file, in steps (scale, offset).
 
     Source: CF 8.1 (value * scale_factor + add_offset), then the variable's unit conversion, both in float64 and rounded
-    once, to float32. Stored numbers among `fills` are missing.
+    once, to float32 (or not at all, into float64). Stored numbers among `fills` are missing.
     """
 
     steps: tuple[tuple[float, float], ...]
@@ -44,11 +44,11 @@ class Decoding:
             is_unsigned=attributes.get("_Unsigned") == "true",
         )
 
-    def decode(self, block: npt.NDArray[Any], out: Floats | None = None) -> Floats:
-        """Convert stored numbers, into `out` if it is given; missing ones become NaN."""
+    def decode(self, block: npt.NDArray[Any], out: Floats | None = None, dtype: npt.DTypeLike = np.float32) -> Floats:
+        """Convert stored numbers to this type, or into `out` if it is given; missing ones become NaN."""
         if self.is_unsigned:
             block = block.view(np.dtype(f"u{block.dtype.itemsize}"))
-        decoded = np.empty(block.shape, dtype=np.float32) if out is None else out
+        decoded = np.empty(block.shape, dtype=dtype) if out is None else out
         few = max(1, _CACHED_VALUES * len(block) // max(1, block.size))
         for start in range(0, len(block), few):
             values = block[start : start + few]

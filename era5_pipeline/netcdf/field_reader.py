@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from era5_pipeline.netcdf.raw_chunks import RawChunks
 
     Reader: TypeAlias = "FieldReader | GribReader | WrittenReader"
-    Floats = npt.NDArray[np.float32]
+    Floats = npt.NDArray[np.floating[Any]]
     Positions = npt.NDArray[np.intp]
 
 # Values per read: 16 MB of float32.
@@ -183,19 +184,24 @@ class FieldReader:
         self._dataset.close()
 
     def values(
-        self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions
+        self,
+        field: Field,
+        hours: Positions,
+        latitudes: Positions,
+        longitudes: Positions,
+        dtype: npt.DTypeLike = np.float32,
     ) -> da.Array | Delayed | Floats:
         """The values at these file positions, which dask computes unless they are few: (latitude, longitude, hour).
 
-        They are float32. Positions must ascend along each axis. Missing values are NaN; units are the table's. Raw
-        chunks are from south to north in memory, whatever their order in the file: then `flat.tiles.merge` moves
-        nothing.
+        They are float32, or float64 where sums are taken apart. Positions must ascend along each axis. Missing values
+        are NaN; units are the table's. Raw chunks are from south to north in memory, whatever their order in the file:
+        then `flat.tiles.merge` moves nothing.
         """
         decoding = Decoding.of(self._dataset[field.name].attrs, BY_COLUMN[field.column])
         chunks = self._raw_chunks(field)
         if chunks is None:
-            return self._by_library(field, hours, latitudes, longitudes, decoding)
-        values = np.empty((latitudes.size, longitudes.size, hours.size), dtype=np.float32)
+            return self._by_library(field, hours, latitudes, longitudes, decoding, dtype)
+        values = np.empty((latitudes.size, longitudes.size, hours.size), dtype=dtype)
         if field.is_from_the_north:
             values = values[::-1]
         read = delayed(chunks.read, pure=False)
@@ -219,7 +225,13 @@ class FieldReader:
         return self._chunks[field.name]
 
     def _by_library(
-        self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions, decoding: Decoding
+        self,
+        field: Field,
+        hours: Positions,
+        latitudes: Positions,
+        longitudes: Positions,
+        decoding: Decoding,
+        dtype: npt.DTypeLike,
     ) -> da.Array | Floats:
         array = _three_axes(self._dataset, field)
         is_small = hours.size * latitudes.size * longitudes.size <= _FEW_VALUES
@@ -234,10 +246,10 @@ class FieldReader:
             for run in _runs(hours)
         ]
         if is_small:
-            return decoding.decode(np.block(parts)).transpose(1, 2, 0)
+            return decoding.decode(np.block(parts), dtype=dtype).transpose(1, 2, 0)
         stored = da.block(parts)  # type: ignore[no-untyped-call]
-        meta = np.empty((0, 0, 0), dtype=np.float32)
-        values = stored.map_blocks(decoding.decode, dtype=np.float32, meta=meta)
+        meta = np.empty((0, 0, 0), dtype=dtype)
+        values = stored.map_blocks(partial(decoding.decode, dtype=dtype), dtype=dtype, meta=meta)
         turned: da.Array = values.transpose(1, 2, 0)
         return turned
 
@@ -251,10 +263,17 @@ class WrittenReader:
     def close(self) -> None:
         """Do nothing: no file is open."""
 
-    def values(self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions) -> Floats:
+    def values(
+        self,
+        field: Field,
+        hours: Positions,
+        latitudes: Positions,
+        longitudes: Positions,
+        dtype: npt.DTypeLike = np.float32,
+    ) -> Floats:
         """The values at these positions, as those of `FieldReader`."""
         stored = self._values[field.column][np.ix_(hours, latitudes, longitudes)]
-        return Decoding.of({}, BY_COLUMN[field.column]).decode(stored).transpose(1, 2, 0)
+        return Decoding.of({}, BY_COLUMN[field.column]).decode(stored, dtype=dtype).transpose(1, 2, 0)
 
 
 def _first(values: Floats, *_: None) -> Floats:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.netcdf.archive import NetcdfFile
 
-    Floats = npt.NDArray[np.float32]
+    Floats = npt.NDArray[np.floating[Any]]
     Positions = npt.NDArray[np.intp]
 
 
@@ -611,7 +611,7 @@ class GribReader:
         self._file = file
         self._in_memory = 0
         self._messages = _Messages(file)
-        self._decoded: dict[tuple[int, bytes], _Decoded] = {}
+        self._decoded: dict[tuple[int, bytes, str], _Decoded] = {}
 
     def close(self) -> None:
         """Close the file, and remove temporary ones."""
@@ -620,18 +620,27 @@ class GribReader:
         _memory.give_back(self._in_memory)
         self._in_memory = 0
 
-    def values(self, field: Field, hours: Positions, latitudes: Positions, longitudes: Positions) -> Delayed:
-        """The values at these positions, which dask computes: float32 (latitude, longitude, hour).
+    def values(
+        self,
+        field: Field,
+        hours: Positions,
+        latitudes: Positions,
+        longitudes: Positions,
+        dtype: npt.DTypeLike = np.float32,
+    ) -> Delayed:
+        """The values at these positions, which dask computes: (latitude, longitude, hour), as those of `FieldReader`.
 
         Positions must ascend along each axis. Missing values are NaN; units are the table's.
         """
         assert isinstance(field, GribField)  # noqa: S101  # made by `inspect_grib`
-        key = (id(field), hours.tobytes())
+        stored = np.dtype(dtype)
+        key = (id(field), hours.tobytes(), stored.str)
         if key not in self._decoded:
-            room = _memory.take(hours.size * field.latitude_index.size * field.longitude_index.size)
+            values = hours.size * field.latitude_index.size * field.longitude_index.size
+            room = _memory.take(values * stored.itemsize // _VALUE_BYTES)
             self._in_memory += room
             folder = None if room else self._file.index_folder or self._file.path.parent
-            self._decoded[key] = _Decoded(self._messages, field, hours, folder)
+            self._decoded[key] = _Decoded(self._messages, field, hours, folder, stored)
         decoded = self._decoded[key]
         cut: Delayed = delayed(decoded.cut, pure=False)(latitudes, longitudes, *decoded.reads())
         return cut
@@ -643,18 +652,20 @@ class _Decoded:
     They are kept in a temporary file in `folder`; None: in memory.
     """
 
-    def __init__(self, messages: _Messages, field: GribField, hours: Positions, folder: Path | None) -> None:
+    def __init__(
+        self, messages: _Messages, field: GribField, hours: Positions, folder: Path | None, dtype: np.dtype[Any]
+    ) -> None:
         self._messages = messages
         self._field = field
         self._hours = hours
         self._decoding = Decoding.of({"_FillValue": _MISSING}, BY_COLUMN[field.column])
         shape = (hours.size, field.latitude_index.size, field.longitude_index.size)
         if folder is None:
-            self._values: Floats = np.empty(shape, dtype=np.float32)
+            self._values: Floats = np.empty(shape, dtype=dtype)
         else:
             with disk_errors(f"decoding {field.name}", folder), _temporary_file(folder) as file:
-                reserve(file, _VALUE_BYTES * hours.size * shape[1] * shape[2])
-                self._values = np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
+                reserve(file, dtype.itemsize * hours.size * shape[1] * shape[2])
+                self._values = np.memmap(file, dtype=dtype, mode="r+", shape=shape)
         self._is_complete = False
 
     def reads(self) -> list[Delayed]:
@@ -663,7 +674,7 @@ class _Decoded:
         return [] if self._is_complete else [read(number) for number in range(self._hours.size)]
 
     def cut(self, latitudes: Positions, longitudes: Positions, *_: None) -> Floats:
-        """The values of a tile: float32 (latitude, longitude, hour)."""
+        """The values of a tile: (latitude, longitude, hour)."""
         self._is_complete = True
         rows, columns = _as_slice(latitudes), _as_slice(longitudes)
         step = -1 if self._field.is_from_the_north else 1

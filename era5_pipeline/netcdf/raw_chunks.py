@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from era5_pipeline.netcdf.contents import Field
     from era5_pipeline.netcdf.decoding import Decoding
 
-    Floats = npt.NDArray[np.float32]
+    Floats = npt.NDArray[np.floating[Any]]
     Positions = npt.NDArray[np.intp]
 
 _SHUFFLE, _DEFLATE = h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_DEFLATE
@@ -166,6 +166,7 @@ def _turn_floats(stored: Any, shape: Any, box: Any, steps: Any, fills: Any, out:
     """
     bits = np.empty((box[0, 1] - box[0, 0], _TURNED), dtype=np.uint32)
     values = bits.view(np.float32)
+    decoded = np.empty(values.shape, dtype=out.dtype)
     for row in range(box[1, 0], box[1, 1]):
         for first in range(box[2, 0], box[2, 1], _TURNED):
             count = min(_TURNED, box[2, 1] - first)
@@ -181,9 +182,8 @@ def _turn_floats(stored: Any, shape: Any, box: Any, steps: Any, fills: Any, out:
                         | (np.uint32(c[column]) << np.uint32(16))
                         | (np.uint32(d[column]) << np.uint32(24))
                     )
-                decoded = values[hour - box[0, 0]]
-                _decode(decoded, decoded, count, steps, fills)
-            _put(values, count, out[row - box[1, 0], first - box[2, 0] :])
+                _decode(values[hour - box[0, 0]], decoded[hour - box[0, 0]], count, steps, fills)
+            _put(decoded, count, out[row - box[1, 0], first - box[2, 0] :])
 
 
 @compiled
@@ -191,7 +191,7 @@ def _turn_integers(stored: Any, shape: Any, box: Any, steps: Any, fills: Any, ou
     """The same with packed numbers of two bytes, signed or not as `fills`."""
     bits = np.empty(_TURNED, dtype=np.uint16)
     numbers = bits.view(fills.dtype)
-    values = np.empty((box[0, 1] - box[0, 0], _TURNED), dtype=np.float32)
+    values = np.empty((box[0, 1] - box[0, 0], _TURNED), dtype=out.dtype)
     for row in range(box[1, 0], box[1, 1]):
         for first in range(box[2, 0], box[2, 1], _TURNED):
             count = min(_TURNED, box[2, 1] - first)
@@ -206,7 +206,7 @@ def _turn_integers(stored: Any, shape: Any, box: Any, steps: Any, fills: Any, ou
 
 @compiled
 def _decode(numbers: Any, values: Any, count: int, steps: Any, fills: Any) -> None:
-    """Decode as `Decoding` does; `numbers` and `values` may be the same."""
+    """Decode as `Decoding` does."""
     if fills.size:
         missing = np.zeros(_TURNED, dtype=np.bool_)
         for fill in fills:

@@ -11,7 +11,6 @@ from era5_pipeline.flat.flat_month import month_fingerprint
 from era5_pipeline.lake.open_lake import open_lake, wants_lake
 from era5_pipeline.model.errors import Era5Error, NoDatabaseError, UsageError, disk_errors
 from era5_pipeline.model.source_kinds import source_kind
-from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.planning.updates import final_in_earlier_source
 from era5_pipeline.postgres.connect import DATABASE, Warehouse, no_database_in
 from era5_pipeline.postgres.embedded.server import EmbeddedServer
@@ -67,14 +66,14 @@ class DiskSpace:
 def read_current_contents(settings: Settings) -> CurrentContents:
     """Read the contents of the warehouse, without starting a server or creating a database."""
     if (url := given_warehouse_url(settings)) is not None:
-        return _read(Warehouse(url), layout=None)
+        return _read(Warehouse(url, dataset=settings.wanted_dataset), layout=None)
     server, layout = EmbeddedServer(settings.home), MonthPartitions.name
     if not server.exists():
         return CurrentContents(reason=_no_database_reason(no_database_in(settings.home)), layout=layout)
     if not server.is_running():
         reason = "the embedded server is not running, and a plan does not start it (era5 db start does)"
         return CurrentContents(months=None, reason=reason, layout=layout)
-    return _read(Warehouse(server.url(DATABASE)), layout=layout)
+    return _read(Warehouse(server.url(DATABASE), dataset=settings.wanted_dataset), layout=layout)
 
 
 def _read(warehouse: Warehouse, layout: str | None) -> CurrentContents:
@@ -171,7 +170,7 @@ def unchanged_months(settings: Settings, warehouse: Warehouse, months: tuple[Mon
 
 def _may_be_replaced(settings: Settings, part: LedgerEntry) -> bool:
     """Return True if a load with these settings may replace rows of the part: of its places, with all its columns."""
-    area, columns = settings.wanted_locations, {v.column for v in settings.wanted_variables or DEFAULT_VARIABLES}
+    area, columns = settings.wanted_locations, {v.column for v in settings.variables_to_load}
     return (area is None or part.location_ids.overlaps(area)) and set(part.column_names) <= columns
 
 
@@ -205,7 +204,7 @@ def _is_unchanged(settings: Settings, source: Source, month: Month, parts: Seque
         return False
     # Another request would only wait in the queue for data that the table has: the raw files were deleted, or a part of
     # a larger area is wanted.
-    wanted = {variable.column for variable in settings.wanted_variables or DEFAULT_VARIABLES}
+    wanted = {variable.column for variable in settings.variables_to_load}
     area = settings.wanted_locations
     return any(
         part.state == "loaded"

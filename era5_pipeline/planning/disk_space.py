@@ -102,7 +102,7 @@ def require_room(settings: Settings, month: Month) -> None:
     table_fits = table_free is None or table <= table_free
     if table_fits and (free is None or use.bytes + in_table <= free):
         return
-    folders = (settings.home / "raw" / load.source, settings.home / "flat")
+    folders = (settings.files_home / "raw" / load.source, settings.files_home / "flat")
     held = sum(size for folder in folders for size in _sizes(folder, month))
     _require(use if held else replace(use, table=in_table), month, settings, free, held)
     if not held and table_free is not None and not table_fits:
@@ -132,7 +132,7 @@ def require_room_to_flatten(
     missing = sum(file.bytes for file in raw.files if not file.path.is_file())
     zipped = 0 if is_unpacked else sum(file.bytes for file in raw.files if file.path.suffix == ".zip")
     use = MonthDiskUse(float(missing), float(zipped), flat, decoded=float(decoded))
-    held = sum(_sizes(settings.home / "flat", raw.month))
+    held = sum(_sizes(settings.files_home / "flat", raw.month))
     _require(use, raw.month, settings, read_disk_space(settings).home_free_bytes, held)
 
 

@@ -134,15 +134,15 @@ class Seconds:
         return self.raw.value + self.load.value
 
 
-def heap_bytes_per_row(variables: Sequence[Variable]) -> float:
+def heap_bytes_per_row(variables: Sequence[Variable], defaults: Sequence[Variable] = DEFAULT_VARIABLES) -> float:
     """Return the bytes of a row of the table outside the columnstore, with values for these variables.
 
-    The table is assumed to have the columns of the default variables and of these.
+    The table is assumed to have the columns of the default variables, `defaults`, and of these.
     """
     # PostgreSQL's page: 8192 bytes with a header of 24. A row is its pointer (4), a header of 23 (plus a bit per column
     # if one of them is NULL), and the data: time, location_id, latitude, longitude, values; each part a multiple of 8.
-    columns = 4 + len({*variables, *DEFAULT_VARIABLES})
-    has_null = not set(DEFAULT_VARIABLES) <= set(variables)
+    columns = 4 + len({*variables, *defaults})
+    has_null = not set(defaults) <= set(variables)
     header = 8 * ceil((23 + (ceil(columns / 8) if has_null else 0)) / 8)
     row = 4 + 8 * ceil((header + 20 + 4 * len(variables)) / 8)
     return 8192 / ((8192 - 24) // row)
@@ -228,7 +228,7 @@ def _documented_table(load: Load, size: Size, layout: str | None, columnstore: f
     if layout == "columnstore":
         per_row = columnstore / size.rows if size.rows else 0.0
         return Figure(columnstore, f"as documented: {_bytes_per_row(per_row)} in the columnstore")
-    per_row = heap_bytes_per_row(load.variables)
+    per_row = heap_bytes_per_row(load.variables, load.dataset.catalogue.default_variables)
     where = "outside the columnstore; the layout is not known" if layout is None else f"in {layout}"
     return Figure(per_row * size.rows, f"as documented: {_bytes_per_row(per_row)} {where}")
 

@@ -11,19 +11,20 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.months import FIRST_YEAR
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.times import hour_of
-from era5_pipeline.model.variables import DEFAULT_VARIABLES, VARIABLES, in_table_order
-from era5_pipeline.sources.cds.request import fields_of, months_a_request, months_together, portions_of
+from era5_pipeline.model.variables import DEFAULT_VARIABLES, in_table_order
+from era5_pipeline.sources.cds.request import fields_of, months_a_request, months_together, portions_of, summed_before
 from era5_pipeline.sources.open_source import own_files_of
 from era5_pipeline.sources.source import Request
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Grid
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings, SourceName
@@ -71,12 +72,13 @@ class Load:
     any_area: bool = False
     points: LocationSet | None = None
     series_hours: int = 0
+    dataset: Dataset = ERA5
 
     @classmethod
     def of(cls, settings: Settings, months: Iterable[Month]) -> Load:
         """Return the load that `era5 load` would do for these months with these settings."""
         source, variables, area = settings.source_name, settings.wanted_variables, settings.wanted_area
-        kind, request, grid = source_kind(source), Request.of(settings), settings.wanted_dataset.grid
+        kind, request, dataset = source_kind(source), Request.of(settings), settings.wanted_dataset
         if kind.is_series:
             # Imports the client of the service, which other sources do not need.
             from era5_pipeline.sources.point import offered_variables  # noqa: PLC0415
@@ -85,21 +87,23 @@ class Load:
                 months=tuple(months),
                 source=source,
                 variables=offered_variables(request),
-                area=Area.parse("global", grid),
+                area=Area.parse("global", dataset.grid),
                 points=settings.wanted_locations,
-                series_hours=hour_of(datetime.now(tz=UTC)) - hour_of(datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)),
+                series_hours=hour_of(datetime.now(tz=UTC)) - hour_of(dataset.first_month.start),
+                dataset=dataset,
             )
-        if variables == VARIABLES and request.is_open:
+        if variables == dataset.catalogue.variables and request.is_open:
             files = own_files_of(settings)
             variables = variables if files is None else in_table_order(files.columns())
         return cls(
             months=tuple(months),
             source=source,
-            variables=variables or DEFAULT_VARIABLES,
-            area=area or default_area(source, grid),
+            variables=variables or dataset.catalogue.default_variables,
+            area=area or default_area(source, dataset.grid),
             hours_at_most=settings.sample_hours if kind.is_generated else None,
             any_variables=kind.has_own_files and (variables is None or request.is_open),
             any_area=(kind.has_own_files or kind.is_chunked) and area is None,
+            dataset=dataset,
         )
 
     @property
@@ -131,8 +135,14 @@ class Load:
 
     @property
     def requests_a_month(self) -> int:
-        """Requests per month in the service's queue: several if there are more variables than one request may have."""
-        return len(portions_of(Request(self.variables))) if self.kind.is_queued and not self.kind.is_series else 0
+        """Requests per month in the service's queue: several if there are more variables than one request may have.
+
+        The hour before a month, if it needs that, is one more.
+        """
+        return self._requests_for(self.months[-1]) if self.kind.is_queued and not self.kind.is_series else 0
+
+    def _requests_for(self, month: Month) -> int:
+        return len(portions_of(self._request)) + int(summed_before(month, self._request) is not None)
 
     @property
     def months_a_request(self) -> int:
@@ -144,17 +154,17 @@ class Load:
         if self.kind.is_series:
             return self.locations if months else 0
         if self.months_a_request == 1:
-            return self.requests_a_month * len(months)
+            return sum(map(self._requests_for, months)) if self.requests_a_month else 0
         together = {month: months_together(month, self._request, now) for month in months}
         return len({block if together.keys() >= set(block) else (month,) for month, block in together.items()})
 
     @property
     def _request(self) -> Request:
-        return Request(self.variables, self.area)
+        return Request(self.variables, self.area, dataset=self.dataset)
 
     def fields_of_largest_request(self, month_fields: int) -> int:
         """The fields of the largest request of a month with `month_fields` fields."""
-        largest = max(len(portion.wanted) for portion in portions_of(Request(self.variables)))
+        largest = max(len(portion.wanted) for portion in portions_of(self._request))
         return month_fields * largest // len(self.variables)
 
     def size_of(self, month: Month) -> Size:

@@ -15,7 +15,6 @@ from era5_pipeline.model.errors import Era5Error, UsageError
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.source_kinds import YOUNG_MONTHS, names_of, source_kind
-from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.sources.open_source import source_of
 
 if TYPE_CHECKING:
@@ -204,7 +203,7 @@ def _same_request(settings: Settings, entry: LedgerEntry, name: str | None) -> d
     if name is None and source_kind(entry.source).is_series:
         overrides["point"] = points_text(map(entry.location_ids.grid.location, entry.location_ids.ids().tolist()))
     held = list(entry.column_names)
-    wanted = [variable.column for variable in settings.wanted_variables or DEFAULT_VARIABLES]
+    wanted = [variable.column for variable in settings.variables_to_load]
     if held != wanted:
         overrides["variables"] = ",".join(held)
     if entry.state == "incomplete":

@@ -220,12 +220,12 @@ def _ping(url: str) -> pq.Ping:
 
 
 @contextmanager
-def open_warehouse(settings: Settings, *, create: bool = False, dataset: Dataset = ERA5) -> Iterator[Warehouse]:
+def open_warehouse(settings: Settings, *, create: bool = False) -> Iterator[Warehouse]:
     """Open the warehouse of the settings; an embedded server runs at least until this context ends.
 
-    `dataset` is the one whose tables it is for. `create` is for commands that write: they create a missing home,
-    embedded server or database, and upgrade tables of an older version. Without it, nothing is created; an existing
-    embedded server is started.
+    It is for the tables of their data set. `create` is for commands that write: they create a missing home, embedded
+    server or database, and upgrade tables of an older version. Without it, nothing is created; an existing embedded
+    server is started.
 
     Raises:
         UsageError: if the URL is not a PostgreSQL URL.
@@ -237,7 +237,7 @@ def open_warehouse(settings: Settings, *, create: bool = False, dataset: Dataset
         if create:
             ensure_database(url)
         with lost_connections(f"using {urls.without_password(url)}"):
-            yield Warehouse(url, upgrades=create, dataset=dataset)
+            yield Warehouse(url, upgrades=create, dataset=settings.wanted_dataset)
         return
     server = EmbeddedServer(settings.home)
     if not create and not server.exists():
@@ -247,7 +247,7 @@ def open_warehouse(settings: Settings, *, create: bool = False, dataset: Dataset
         if create:
             ensure_database(url)
         with lost_connections(f"using {urls.without_password(url)}"):
-            yield Warehouse(url, upgrades=create, revive=revive, dataset=dataset)
+            yield Warehouse(url, upgrades=create, revive=revive, dataset=settings.wanted_dataset)
 
 
 @contextmanager
@@ -280,7 +280,7 @@ def no_database_in(home: Path) -> NoDatabaseError:
     )
 
 
-def start_warehouse(settings: Settings, port: int | None = None, dataset: Dataset = ERA5) -> Warehouse:
+def start_warehouse(settings: Settings, port: int | None = None) -> Warehouse:
     """Return the warehouse of the settings; an embedded server is started and keeps running until stopped.
 
     With `port`, it also listens on this port of 127.0.0.1 (`tcp_warehouse`).
@@ -288,19 +288,19 @@ def start_warehouse(settings: Settings, port: int | None = None, dataset: Datase
     if (given := urls.given_warehouse_url(settings)) is not None:
         if port is not None:
             raise _not_embedded()
-        return Warehouse(given, dataset=dataset)
+        return Warehouse(given, dataset=settings.wanted_dataset)
     server = EmbeddedServer(settings.home)
     server.start(port)
     url = server.url(DATABASE)
     ensure_database(url)
-    return Warehouse(url, dataset=dataset)
+    return Warehouse(url, dataset=settings.wanted_dataset)
 
 
 def tcp_warehouse(settings: Settings) -> Warehouse:
     """Return the warehouse on the TCP port of the running embedded server; its URL contains the password."""
     if settings.database_url is not None:
         raise _not_embedded()
-    return Warehouse(EmbeddedServer(settings.home).tcp_url(DATABASE))
+    return Warehouse(EmbeddedServer(settings.home).tcp_url(DATABASE), dataset=settings.wanted_dataset)
 
 
 def _not_embedded() -> UsageError:

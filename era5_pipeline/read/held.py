@@ -202,7 +202,7 @@ def places_held(
     """The locations held in a month (None: in any), with values of a column if one is given; empty without a ledger."""
     parameters = {"month": month.start.date() if month else None, "column": column}
     rows = ledger_rows(connection, "places_held", parameters)
-    return LocationSet.of_ranges(rows[0][0] if rows else None)
+    return LocationSet.of_ranges(rows[0][0] if rows else None, dataset_of(connection).grid)
 
 
 def fullest_part(connection: psycopg.Connection[Any]) -> tuple[Month, LocationSet, frozenset[str]] | None:
@@ -211,7 +211,8 @@ def fullest_part(connection: psycopg.Connection[Any]) -> tuple[Month, LocationSe
     None if nothing is loaded, or without a ledger.
     """
     for day, runs, columns in ledger_rows(connection, "fullest_part"):
-        return Month(day.year, day.month), LocationSet.of_ranges(runs), frozenset(columns)
+        places = LocationSet.of_ranges(runs, dataset_of(connection).grid)
+        return Month(day.year, day.month), places, frozenset(columns)
     return None
 
 
@@ -343,7 +344,7 @@ def read_coverage(connection: psycopg.Connection[Any]) -> list[AreaCoverage]:
         for day, of_month in zip(days, states, strict=True):
             for column, state in of_month.items():
                 by_column.setdefault(column, {})[Month(day.year, day.month)] = state
-        areas.append(AreaCoverage(LocationSet.of_ranges(ids), by_column))
+        areas.append(AreaCoverage(LocationSet.of_ranges(ids, dataset_of(connection).grid), by_column))
     return sorted(areas, key=lambda area: (-_size(area), area.locations.first_id))
 
 

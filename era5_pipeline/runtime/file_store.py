@@ -56,7 +56,11 @@ class FileStore:
     def of(cls, settings: Settings) -> FileStore:
         """The file store that the settings name."""
         address = settings.store_address
-        return cls(settings.home, None if address is None else open_store(address, settings.store_patience_seconds))
+        if address is None:
+            return cls(settings.files_home)
+        # The months of a data set are below one folder there, as here.
+        of_dataset = "/".join((address.rstrip("/"), *settings.files_home.relative_to(settings.home).parts))
+        return cls(settings.files_home, open_store(of_dataset, settings.store_patience_seconds))
 
     @property
     def is_shared(self) -> bool:

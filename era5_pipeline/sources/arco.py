@@ -100,7 +100,7 @@ class ArcoSource(ZarrSource):
 
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> ArcoSource:
     """Open the source described by the settings."""
-    folder = settings.home / "raw" / ArcoSource.name
+    folder = settings.files_home / "raw" / ArcoSource.name
     file_store = FileStore.of(settings)
     return ArcoSource(access_of(settings.arco_url), folder, request, settings.refetch, say, file_store=file_store)
 

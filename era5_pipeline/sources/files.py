@@ -19,7 +19,7 @@ from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, Re
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month, spans
 from era5_pipeline.model.times import as_datetime64, hour_of
-from era5_pipeline.model.variables import VARIABLES, in_table_order, named_columns, variable_names
+from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.netcdf.contents import Problem, months_of, together
 from era5_pipeline.netcdf.recognise import counts_text, describe_other, other_format, special_kind
 from era5_pipeline.runtime import progress
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from era5_pipeline.model.settings import OffGrid, Settings
+    from era5_pipeline.model.variables import Catalogue as Variables
 
 _NAME_FOLDER = "Name the folder of your ERA5 files: --files-dir DIR, or ERA5_FILES_DIR in the environment or .env."
 # How warnings of variables that are left out begin.
@@ -131,7 +132,7 @@ class FilesSource(Source):
 
     def _left_out(self, entries: Iterable[CatalogueEntry]) -> Iterator[str]:
         """Say which variables are left out although all were asked for, and why."""
-        if self.request.wanted != VARIABLES:
+        if self.request.wanted != self._of_dataset.variables:
             return
         for entry in entries:
             for why in dict.fromkeys(entry.left_out.values()):
@@ -140,7 +141,9 @@ class FilesSource(Source):
 
     def _variables_of(self, month: Month, entries: Iterable[CatalogueEntry]) -> tuple[str, ...] | None:
         """The columns that the month should have; for an open list and `all`, those in its files."""
-        if self.request.columns is None or not (self.request.is_open or self.request.wanted == VARIABLES):
+        if self.request.columns is None or not (
+            self.request.is_open or self.request.wanted == self._of_dataset.variables
+        ):
             return self.request.columns
         # With --strict-variables, a month must have every variable found in any file.
         held = _columns_of(entries, month) if self.request.is_open else set(self._all_columns)
@@ -164,7 +167,7 @@ class FilesSource(Source):
             raise NoDataError(
                 f"no file in {self._where} has data for {', '.join(v.column for v in lacking)}",
                 remedy=f"The files there hold {', '.join(held)}: --variables all loads all of that, "
-                f"--variables {variable_names(held)} names it.",
+                f"--variables {self._of_dataset.variable_names(held)} names it.",
             )
 
     @override
@@ -306,7 +309,7 @@ class FilesSource(Source):
             for variable in self.request.wanted
             if (entries := [one for one in serving if variable.column in one.columns.get(str(month), ())])
         }
-        short = why_incomplete(month, held)
+        short = why_incomplete(month, held, self._of_dataset)
         return None if short is None else RefusedError(short[0], remedy=short[1])
 
     def use(self, asked: Collection[Month], tried: Collection[Month]) -> FolderUse:
@@ -364,7 +367,8 @@ class FilesSource(Source):
         wanted = ", ".join(self.request.columns or ()) or "the default variables"
         return NoDataError(
             f"{f'{month}: ' if month else ''}no file in {self._where} has data for {wanted}",
-            remedy=f"The files there hold {named_columns(others)}: add --variables {variable_names(others)}.",
+            remedy=f"The files there hold {self._of_dataset.named_columns(others)}: "
+            f"add --variables {self._of_dataset.variable_names(others)}.",
         )
 
     def _unrequested_columns(self) -> tuple[str, ...]:
@@ -383,6 +387,11 @@ class FilesSource(Source):
         """The catalogue columns in any file, in table order."""
         held = {column for entry in self._entries for columns in entry.columns.values() for column in columns}
         return tuple(variable.column for variable in in_table_order(held))
+
+    @property
+    def _of_dataset(self) -> Variables:
+        """The variables of the data set."""
+        return self.request.dataset.catalogue
 
     @property
     def _catalogue(self) -> Catalogue:
@@ -554,7 +563,7 @@ def open_source(settings: Settings, request: Request, _: Callable[[str], None]) 
     """Open the source described by the settings."""
     return FilesSource(
         settings.files_dirs,
-        settings.home,
+        settings.files_home,
         request,
         settings.files_buckets,
         FileStore.of(settings),

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.model.grid import ERA5_GRID, Grid
 from era5_pipeline.model.times import hour_of
-from era5_pipeline.model.variables import VARIABLES
+from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.netcdf.archive import StoredObject, netcdf_files, scratch_folder
 from era5_pipeline.netcdf.contents import Problem
 from era5_pipeline.netcdf.field_reader import contents_of
@@ -102,7 +102,7 @@ def fetch_object(month: Month, file: RawFile) -> None:
 
 # Increase the number whenever the form of the entries or the rules for inspecting files change. Changes to the
 # catalogue of variables invalidate entries too.
-_FORM = [14, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in VARIABLES])]
+_FORM = [14, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in BY_COLUMN.values()])]
 
 
 _MOVE_AWAY = "Copy the data into a file, or move it out of the folder."

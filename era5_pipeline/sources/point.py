@@ -544,4 +544,4 @@ def open_source(settings: Settings, request: Request, say: Callable[[str], None]
     offered_variables(request)
     require_values(request)
     retries = RetrySettings(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
-    return PointSource(settings.home, request, settings.refetch, retries, say, FileStore.of(settings))
+    return PointSource(settings.files_home, request, settings.refetch, retries, say, FileStore.of(settings))

@@ -101,8 +101,7 @@ class SampleSource(Source):
         return self.fetch(month) if recorded is None else self._raw_month(month, making, recorded)
 
     def _making(self, month: Month) -> _Making:
-        variables = in_table_order(variable.column for variable in self.request.wanted)
-        dataset = self.request.dataset
+        dataset, variables = self.request.dataset, self.request.wanted
         area = self.request.area or Area.parse(DEFAULT_AREA, dataset.grid)
         wanted = hours_of_month(month)[: self.hours]
         parts = _parts(variables, wanted)
@@ -110,7 +109,8 @@ class SampleSource(Source):
             names = ", ".join(variable.column for variable in variables)
             raise NoDataError(
                 f"{month}: the first {len(wanted)} hours have no {names}",
-                remedy=f"ERA5 has it from {variables[0].first_valid:%Y-%m-%d %H:%M} UTC: ask for more hours.",
+                remedy=f"{dataset.short_title} has it from {variables[0].first_valid:%Y-%m-%d %H:%M} UTC: "
+                "ask for more hours.",
             )
         parameters = {
             "formulae": FORMULAE_VERSION,
@@ -144,7 +144,7 @@ class SampleSource(Source):
 
 def open_source(settings: Settings, request: Request, _: Callable[[str], None]) -> SampleSource:
     """Open the source described by the settings."""
-    folder, file_store = settings.home / "raw" / SampleSource.name, FileStore.of(settings)
+    folder, file_store = settings.files_home / "raw" / SampleSource.name, FileStore.of(settings)
     remembers = file_store.is_shared or settings.keep != "all"
     return SampleSource(folder, request, settings.sample_hours, file_store, remembers)
 

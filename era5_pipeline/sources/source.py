@@ -178,8 +178,7 @@ class Source(Protocol):
     def offered_months(self, now: datetime, available_after_days: int) -> tuple[Month, ...]:
         """The complete months that it offers, ascending: by default all of its data set that ended so many days ago."""
         newest = Month.of(now - timedelta(days=available_after_days)).number
-        first = Month.of(min(self.dataset.first_valid.values())).number
-        return tuple(Month.from_number(number) for number in range(first, newest))
+        return tuple(Month.from_number(number) for number in range(self.dataset.first_month.number, newest))
 
     def state(self) -> Snapshot | None:
         """The newest state of its store, if that has several; by default none."""
@@ -266,11 +265,10 @@ class Request:
 
 def require_begun(dataset: Dataset, month: Month) -> None:
     """Check that the data set has begun by the end of the month."""
-    first = min(dataset.first_valid.values())
-    if month.end <= first:
+    if month < dataset.first_month:
         raise NoDataError(
             f"{month} is before {dataset.short_title} begins",
-            remedy=f"{dataset.short_title} begins with {Month.of(first)}: ask for that month or a later one.",
+            remedy=f"{dataset.short_title} begins with {dataset.first_month}: ask for that month or a later one.",
         )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 
 from era5_pipeline.model.errors import RefusedError, WarehouseError
-from era5_pipeline.model.variables import BY_COLUMN, ROUNDINGS, variable_names
+from era5_pipeline.model.variables import BY_COLUMN, ROUNDINGS
 from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.warehouse.copy import FlatCopy, location_spans
 from era5_pipeline.warehouse.layouts.layout import EVERYWHERE, LocationSpan, locations_where, month_where, table_of
@@ -132,7 +132,9 @@ class MergedCopy:
                 "with --force --replace. The month is unchanged.",
             )
         if matched != self._flat.rows:
-            names = variable_names({*self._before.column_names, *self._flat.column_names})
+            names = self._flat.raw.dataset.catalogue.variable_names(
+                {*self._before.column_names, *self._flat.column_names}
+            )
             raise RefusedError(
                 f"{month}: {self._flat.rows - matched:,} of the {self._flat.rows:,} new rows are for hours that the "
                 "table does not have at these places: variables can only be added to existing rows",

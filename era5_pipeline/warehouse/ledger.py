@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.grid import Grid
     from era5_pipeline.model.variables import Variable
 
 # Libraries whose versions are recorded with the month: they shape its rows.
@@ -318,17 +319,18 @@ def _rows_of(connection: psycopg.Connection[Any], entry: LedgerEntry, locations:
 
 def _count_gaps(connection: psycopg.Connection[Any], entry: LedgerEntry, locations: LocationSet) -> None:
     """Check whether an incomplete part has gaps at the remaining locations, and record it as loaded if not."""
-    columns = [facts.column for facts in entry.columns if facts.column in BY_COLUMN]
+    known = dataset_of(connection).catalogue.by_column
+    columns = [facts.column for facts in entry.columns if facts.column in known]
     row = connection.execute(
         sql.SQL("SELECT {} FROM {} WHERE {} AND {}").format(
-            sql.SQL(", ").join(_values_and_locations(BY_COLUMN[column]) for column in columns),
+            sql.SQL(", ").join(_values_and_locations(known[column]) for column in columns),
             table_of(connection),
             month_where(entry.month),
             locations_where(locations),
         )
     ).fetchone()
     hours = hours_of_month(entry.month)
-    expected = [sum(hour >= hour_of(BY_COLUMN[column].first_valid) for hour in hours) for column in columns]
+    expected = [sum(hour >= hour_of(known[column].first_valid) for hour in hours) for column in columns]
     if row is not None and all(
         values >= due * (len(locations) if places is None else places)
         for due, values, places in zip(expected, row[::2], row[1::2], strict=True)
@@ -378,7 +380,7 @@ def _select(
             ),
             parameters,
         ).fetchall()
-    return [_entry(row) for row in rows]
+    return [_entry(row, dataset_of(connection).grid) for row in rows]
 
 
 def record_check(connection: psycopg.Connection[Any], entry: LedgerEntry) -> None:
@@ -439,11 +441,11 @@ def _month_of(day: date) -> Month:
     return Month(day.year, day.month)
 
 
-def _entry(row: dict[str, Any]) -> LedgerEntry:
+def _entry(row: dict[str, Any], grid: Grid) -> LedgerEntry:
     read = {name: value for name, value in row.items() if name in _FIELDS}
     read |= {
         "month": _month_of(row["month"]),
-        "location_ids": LocationSet.of_ranges(row["location_ids"]),
+        "location_ids": LocationSet.of_ranges(row["location_ids"], grid),
         "missing_hours": {column: tuple(runs) for column, runs in row["missing_hours"].items()},
         "columns": tuple(map(ColumnFacts.from_json, row["columns"])),
         "files": tuple(LedgerFile(**file) for file in row["files"]),

@@ -20,7 +20,6 @@ from era5_pipeline.model.errors import (
     WarehouseError,
 )
 from era5_pipeline.model.source_kinds import source_kind
-from era5_pipeline.model.variables import variable_names
 from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.roles import require_own_code
 from era5_pipeline.postgres.server_errors import LOST_REMEDY, server_errors
@@ -515,6 +514,7 @@ def _how_to_lose_nothing(flat: FlatMonth, overlapped: Sequence[LedgerEntry]) -> 
     held = [column for part in overlapped for column in part.column_names]
     if source_kind(flat.raw.source).has_own_files or set(held) <= set(flat.column_names):
         return "Load the files together, so that nothing is lost (--files-dir can be given several times)"
+    variable_names = flat.raw.dataset.catalogue.variable_names
     names = variable_names({*held, *flat.column_names})
     new = [column for column in flat.column_names if column not in held]
     if new and all(part.location_ids == flat.location_ids for part in overlapped):

@@ -12,7 +12,6 @@ from psycopg import sql
 
 from era5_pipeline.flat.formats import KEYS
 from era5_pipeline.model.errors import SchemaVersionError, ServerUnsuitableError
-from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.roles import require_own_code
 from era5_pipeline.postgres.schema_version import STEPS, require_usable, schema_version, take_step
@@ -39,9 +38,7 @@ if TYPE_CHECKING:
 # Upgrades change tables that others use: give up after this time, so that they do not wait behind it.
 _UPGRADE_LOCK_MS = 10_000
 
-# The columns of every table; other variables' columns are added at their first load (`variable_columns`).
-_COLUMNS = (*KEYS, *(variable.column for variable in DEFAULT_VARIABLES))
-_TYPES = dict.fromkeys(_COLUMNS, "real") | {"time": "timestamp with time zone", "location_id": "integer"}
+_KEY_TYPES = dict.fromkeys(KEYS, "real") | {"time": "timestamp with time zone", "location_id": "integer"}
 
 
 @dataclass(frozen=True)
@@ -161,7 +158,7 @@ def _describe(connection: psycopg.Connection[Any]) -> None:
     row = connection.execute(read_sql("missing_objects", dataset_of(connection))).fetchone()
     functions_are_missing, summaries_are_missing, uncommented = row or (False, False, [])
     # Others may have added columns to the table.
-    weather_lacks_some = not {"", *_COLUMNS}.isdisjoint(uncommented)
+    weather_lacks_some = not {"", *_column_types(dataset_of(connection))}.isdisjoint(uncommented)
     if functions_are_missing or weather_lacks_some:
         with brief_attempt(connection):
             if functions_are_missing:
@@ -173,9 +170,16 @@ def _describe(connection: psycopg.Connection[Any]) -> None:
             create_summaries(connection)
 
 
+def _column_types(dataset: Dataset) -> dict[str, str]:
+    """The columns of every table of the data set, with types; a first load of others adds those."""
+    return {**_KEY_TYPES, **dict.fromkeys(dataset.catalogue.default_columns, "real")}
+
+
 def weather_comments(dataset: Dataset) -> sql.Composed:
     """Compose the statements that comment on the table and its initial columns."""
-    return sql.SQL(read_sql("weather_comments", dataset)).format(variables=comments_on(dataset, DEFAULT_VARIABLES))
+    return sql.SQL(read_sql("weather_comments", dataset)).format(
+        variables=comments_on(dataset, dataset.catalogue.default_variables)
+    )
 
 
 def _exists(connection: psycopg.Connection[Any], name: str) -> bool:
@@ -201,10 +205,11 @@ def _ensure_timescaledb(connection: psycopg.Connection[Any]) -> None:
 
 
 def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Layout:
-    table = dataset_of(connection).table
+    dataset = dataset_of(connection)
+    table = dataset.table
     row = connection.execute(
         # Reads catalogues only, so as not to wait for a locked table.
-        dataset_of(connection).sql(
+        dataset.sql(
             "SELECT relkind, "
             "(SELECT partstrat = 'r' AND partattrs::text = a.attnum::text FROM pg_partitioned_table p "
             "JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attname = 'time' WHERE p.partrelid = c.oid) "
@@ -212,7 +217,7 @@ def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Lay
         )
     ).fetchone()
     kind, is_by_time = row if row is not None else ("", None)
-    _require_own_columns(table, {name: column.type for name, column in table_columns(connection).items()})
+    _require_own_columns(dataset, {name: column.type for name, column in table_columns(connection).items()})
     if kind == "p" and is_by_time:
         return LAYOUTS[MonthPartitions.name]
     if server.timescaledb is not None:
@@ -233,9 +238,10 @@ def _existing_layout(connection: psycopg.Connection[Any], server: Server) -> Lay
     )
 
 
-def _require_own_columns(table: str, found: dict[str, str]) -> None:
+def _require_own_columns(dataset: Dataset, found: dict[str, str]) -> None:
     """Refuse a table of another project, whose rows must not be replaced."""
-    for column, kind in _TYPES.items():
+    table = dataset.table
+    for column, kind in _column_types(dataset).items():
         if found.get(column) != kind:
             raise ServerUnsuitableError(
                 f"this database has another table {table}: its column "

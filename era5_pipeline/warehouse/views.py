@@ -13,7 +13,6 @@ from psycopg.types.json import Jsonb
 from era5_pipeline.flat.monthly import WIND
 from era5_pipeline.model.cf_names import STANDARD_NAMES, cell_method, cf_unit
 from era5_pipeline.model.grid import ERA5_GRID
-from era5_pipeline.model.variables import VARIABLES
 from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.roles import grant_to_table_readers, transfer_to_table_owner, weather_schema
 from era5_pipeline.runtime.project_files import read_sql
@@ -293,9 +292,9 @@ _FIELDS = (
 _OURS = "SELECT {fields} FROM jsonb_populate_recordset(NULL::{schema}.catalogue, %s)"
 
 
-def catalogue_rows() -> Sequence[Mapping[str, Any]]:
-    """The rows of `era5.catalogue`, one per loadable variable."""
-    return [_row(variable) for variable in VARIABLES]
+def catalogue_rows(dataset: Dataset) -> Sequence[Mapping[str, Any]]:
+    """The rows of the table `catalogue`, one per loadable variable."""
+    return [_row(variable) for variable in dataset.catalogue.variables]
 
 
 def create_variable_views(connection: psycopg.Connection[Any]) -> None:
@@ -312,7 +311,7 @@ def fill_catalogue(connection: psycopg.Connection[Any]) -> None:
     dataset, fields = dataset_of(connection), sql.SQL(", ").join(map(sql.Identifier, _FIELDS))
     ours = sql.SQL(dataset.sql(_OURS)).format(fields=fields)
     changes = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in _FIELDS[1:])
-    rows = Jsonb(catalogue_rows())
+    rows = Jsonb(catalogue_rows(dataset))
     differs = sql.SQL(dataset.sql("SELECT EXISTS ({} EXCEPT SELECT {} FROM {schema}.catalogue)")).format(ours, fields)
     if connection.execute(differs, (rows,)).fetchone() == (True,):
         connection.execute(

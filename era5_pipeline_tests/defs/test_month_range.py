@@ -16,7 +16,6 @@ import pytest
 
 from era5_pipeline.defs.assets import FLAT, RAW, WEATHER
 from era5_pipeline.defs.code_location import defs
-from era5_pipeline.defs.month_range import load_in_turn, load_months
 from era5_pipeline.defs.runner import MonthRun, MonthRunner, run_months_together
 from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.postgres.connect import Warehouse
@@ -210,8 +209,10 @@ def run_job(
 ) -> dg.ExecuteInProcessResult:
     """The job as somebody launches it in the web UI."""
     config = {"first": first, "last": last, **({"calendar_months": list(calendar_months)} if calendar_months else {})}
-    return defs.resolve_job_def(load_months.name).execute_in_process(
-        instance=pipeline.instance, run_config={"ops": {load_in_turn.name: {"config": config}}}, raise_on_error=False
+    return defs.resolve_job_def("load_months").execute_in_process(
+        instance=pipeline.instance,
+        run_config={"ops": {"load_in_turn": {"config": config}}},
+        raise_on_error=False,
     )
 
 

@@ -13,7 +13,7 @@ import dagster as dg
 import pytest
 
 from era5_pipeline.defs import resources
-from era5_pipeline.defs.assets import raw
+from era5_pipeline.defs.assets import ASSETS
 from era5_pipeline.defs.instance.open_instance import open_instance
 from era5_pipeline.defs.resources import TOGETHER, Era5Resource
 from era5_pipeline.model.settings import Settings
@@ -175,7 +175,7 @@ def test_a_run_of_the_stage_raw_alone_leaves_no_unpacked_files(pipeline: Pipelin
     zipped = replace(CURRENT, zipped=True, suffix=".zip")
     write(folder, weather(hours_from("2023-07-01T00", 2), names=["t2m", "tp"]), zipped)
     era5 = Era5Resource(source="files", files_dir=str(folder), allow_incomplete=True)
-    ran = dg.materialize([raw], partition_key="2023-07-01", instance=pipeline.instance, resources={"era5": era5})
+    ran = dg.materialize([ASSETS[0]], partition_key="2023-07-01", instance=pipeline.instance, resources={"era5": era5})
     assert ran.success
     assert (pipeline.home / "scratch").is_dir()
     assert left_behind(pipeline.home) == []

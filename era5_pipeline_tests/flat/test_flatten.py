@@ -20,10 +20,12 @@ from hypothesis import strategies as st
 from era5_pipeline.flat import formats, tiles
 from era5_pipeline.flat.flat_month import FLAT_FORM
 from era5_pipeline.flat.flatten import MiddleHour, facts_file, flatten_month, preview_file, read_flat_month
+from era5_pipeline.flat.inventory import Inventory
 from era5_pipeline.flat.statistics import RowWeights, digest_text
 from era5_pipeline.model.dataset import ERA5, ERA5_LAND
 from era5_pipeline.model.errors import BadFileError, InputError, LocalDiskError, RefusedError
 from era5_pipeline.model.grid import Area, Grid
+from era5_pipeline.model.land_mask import land_mask
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import find_variables, variable_names
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.settings import FlatFormat
     from era5_pipeline.runtime.progress import Stage
+    from era5_pipeline.sources.source import RawMonth
 
 JULY = Month(2023, 7)
 
@@ -212,8 +215,9 @@ def test_a_real_file_becomes_its_rows_or_is_refused_with_a_remedy(path: Path, tm
     if not source.months() and not source.problems():
         # It has none of the default variables.
         others = variable_names(source._unrequested_columns() or sorted(source._unusable_columns))
-        # One of them has one value a month, and does not say of what.
-        assert any(words in source.no_months().remedy for words in (f"--variables {others}", "--sparse-hours"))
+        # One of them has one value a month, and does not say of what; one is not of ERA5.
+        remedies = (f"--variables {others}", "--sparse-hours", "move the file out of the folder")
+        assert any(words in source.no_months().remedy for words in remedies)
         source = FilesSource((path,), tmp_path, Request(find_variables(others)), sparse_hours=True)
         known = OTHER_VARIABLES
     assert source.months() or source.problems()
@@ -667,7 +671,7 @@ def test_the_hour_that_is_drawn_is_the_middle_of_the_month(
 MADE_UP = replace(ERA5, name="made-up", grid=Grid("made up", 1.0, 181, 360))
 
 
-@pytest.mark.parametrize("dataset", [MADE_UP, ERA5_LAND])
+@pytest.mark.parametrize("dataset", [MADE_UP, replace(MADE_UP, grid=ERA5_LAND.grid)])
 def test_a_generated_month_of_any_grid_has_its_places(tmp_path: Path, dataset: Dataset) -> None:
     area = Area.parse("10/178/9/-179", dataset.grid)  # across the antimeridian
     raw = SampleSource(tmp_path, Request(area=area, dataset=dataset), 4).fetch(JULY)
@@ -697,3 +701,110 @@ def test_files_of_another_grid_are_flattened_by_their_indices(tmp_path: Path) ->
     of_era5 = FilesSource((tmp_path / "files",), home, Request(find_variables("t2m")))
     with pytest.raises(RefusedError, match=r"ERA5-Land's: latitude 9\.9 is not on ERA5's"):
         flatten_month(of_era5.fetch(JULY), home / "flat", home=home, flat_format="parquet")
+
+
+# ---- sums since 00 UTC
+
+
+LAND_AXES = ([10.0, 9.9, 9.8], [9.8, 9.9, 10.0, 10.1])
+
+
+def summed_since_midnight(of: Weather) -> Weather:
+    """Files of ERA5-Land: tp at each hour is the sum since 00 UTC, at 00 UTC that of the day before."""
+    amounts, sums = of.fields["tp"], np.zeros_like(of.fields["tp"])
+    for position, of_day in enumerate(of.hours % 24):
+        sums[position] = amounts[position] + (sums[position - 1] if position and of_day != 1 else 0.0)
+    return replace(of, fields={**of.fields, "tp": sums})
+
+
+def part_of(of: Weather, first: int, end: int) -> Weather:
+    return replace(
+        of, hours=of.hours[first:end], fields={name: values[first:end] for name, values in of.fields.items()}
+    )
+
+
+def of_land(paths: list[Path], month: str) -> RawMonth:
+    return replace(raw_month(paths, month), dataset=ERA5_LAND)
+
+
+def in_order_of_rows(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Values of files, (hour, latitude, longitude) from the north, location by location."""
+    return values[:, ::-1].transpose(1, 2, 0).reshape(-1)
+
+
+@pytest.mark.parametrize("layout", [CURRENT, LEGACY], ids=str)
+@pytest.mark.parametrize("is_large", [False, True])
+def test_sums_since_midnight_become_hours_with_the_hour_before_the_month(
+    tmp_path: Path, layout: Layout, is_large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Inventory, "is_large", is_large)  # by compiled functions, or not
+    # From 01:00 of 30 June on: its last 23 hours, and July.
+    of = weather(hours_from("2023-06-30T01", 23 + 744), *LAND_AXES, names=("t2m", "tp"))
+    summed = summed_since_midnight(of)
+    parts = (part_of(summed, 0, 23), part_of(summed, 23, 767))
+    june, july = (write_netcdf(tmp_path / f"{number}.nc", part, layout) for number, part in enumerate(parts))
+    steps = [2 * half_steps_of(part, layout).get("total_precipitation", 0.0) for part in parts]
+    of_t2m = half_steps_of(parts[1], layout).get("temperature_2m", 0.0)
+    # Of two sums that the files hold in float32, each by half of it.
+    rounding = 1000.0 * float(np.spacing(np.float32(summed.fields["tp"].max())))
+    for name, paths, missing in (("chained", [june, july], 0), ("alone", [july], 12)):
+        raw = of_land(paths, "2023-07")
+        flat = flatten_month(raw, tmp_path / name, home=tmp_path, flat_format="parquet")
+        rows = flat_rows(flat.path)
+        assert {facts.column: facts.missing for facts in flat.columns} == {
+            "temperature_2m": 0,
+            "total_precipitation": missing,
+        }
+        wrong = np.abs(rows.values["total_precipitation"] - in_order_of_rows(1000.0 * of.fields["tp"][23:]))
+        is_first = rows.hours == hour("2023-07-01T00")
+        assert np.isnan(wrong[is_first]).all() == (missing > 0)
+        assert wrong[~is_first].max() <= 2 * steps[1] + rounding + 1e-6
+        if not missing:
+            assert wrong.max() <= sum(steps) + rounding + 1e-6
+        kelvin = in_order_of_rows(of.fields["t2m"][23:])
+        assert np.abs(rows.values["temperature_2m"] + 273.15 - kelvin).max() <= of_t2m + 1e-4
+
+
+def test_a_file_of_several_months_has_the_hour_before_each(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-06-01T01", 24 * 61), *LAND_AXES, names=("tp",))
+    path = write_netcdf(tmp_path / "both.nc", summed_since_midnight(of))
+    flat = flatten_month(of_land([path], "2023-07"), tmp_path / "flat", home=tmp_path, flat_format="parquet")
+    assert [facts.missing for facts in flat.columns] == [0]
+    assert flat.rows == 744 * 12
+
+
+def test_amounts_of_era5_and_of_generated_months_are_left_as_they_are(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-07-01T00", 744), names=("tp",))
+    path = write_netcdf(tmp_path / "era5.nc", of)
+    rows = flat_rows(flatten([path], "2023-07", tmp_path).path)
+    assert_same_rows(rows, expected_rows(of, "2023-07"))
+    request = Request(find_variables("tp"), Area.parse("10/9/9.9/9.2", ERA5_LAND.grid), dataset=ERA5_LAND)
+    raw = SampleSource(tmp_path, request, 48).fetch(JULY)
+    flat = flatten_month(raw, tmp_path / "sample", home=tmp_path, flat_format="parquet")
+    assert [facts.missing for facts in flat.columns] == [0]
+
+
+def test_land_has_rows_and_the_sea_has_none(tmp_path: Path) -> None:
+    axes = ([5.0, 4.9, 4.8], [-2.3, -2.2, -2.1, -2.0])  # the coast of Ghana
+    of = weather(hours_from("2023-07-01T00", 24), *axes)
+    indices = (ERA5_LAND.grid.latitude_indices(axes[0]), ERA5_LAND.grid.longitude_indices(axes[1]))
+    is_land = land_mask()[np.ix_(*indices)]
+    assert 0 < is_land.sum() < is_land.size
+    at_sea = weather(of.hours, *axes).fields["t2m"]
+    at_sea[:, ~is_land] = np.nan
+    flat = flatten_month(
+        of_land([write_netcdf(tmp_path / "land.nc", replace(of, fields={"t2m": at_sea}))], "2023-07"),
+        *(tmp_path / "flat",),
+        home=tmp_path,
+        flat_format="parquet",
+    )
+    assert (flat.rows, len(flat.location_ids)) == (24 * is_land.sum(), is_land.sum())
+    assert [facts.missing for facts in flat.columns] == [0]
+    np.testing.assert_allclose(
+        flat_rows(flat.path).values["temperature_2m"] + 273.15,
+        of.fields["t2m"][:, ::-1].transpose(1, 2, 0)[is_land[::-1]].reshape(-1),
+        atol=1e-4,
+    )
+    raw = of_land([write_netcdf(tmp_path / "sea.nc", of)], "2023-07")
+    with pytest.raises(BadFileError, match=r"sea\.nc: t2m has values at \d points where ERA5-Land has none, first at "):
+        flatten_month(raw, tmp_path / "other", home=tmp_path, flat_format="parquet")

@@ -8,7 +8,7 @@ import pytest
 from era5_pipeline.model.completeness import first_hour, missing_hours, why_incomplete
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import hours_of_month
-from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.model.variables import BY_COLUMN, ERA5_CATALOGUE
 
 JULY = Month(2023, 7)
 HOURS = np.array(hours_of_month(JULY))
@@ -28,7 +28,7 @@ HOURS = np.array(hours_of_month(JULY))
     ],
 )
 def test_what_a_month_lacks_is_told(held: dict[str, np.ndarray], said: str | None) -> None:
-    found = why_incomplete(JULY, held)
+    found = why_incomplete(JULY, held, ERA5_CATALOGUE)
     assert (found is None) == (said is None)
     if found is not None and said is not None:
         assert found[0].startswith(f"2023-07 is incomplete: {said}")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import netCDF4
 import numpy as np
 import pytest
 
-from era5_pipeline.model.grid import ERA5_LAND_GRID
-from era5_pipeline.model.land_mask import LAND_MASK, land_mask, nearest_land
+from era5_pipeline.model.dataset import ERA5, ERA5_LAND
+from era5_pipeline.model.grid import ERA5_LAND_GRID, Grid
+from era5_pipeline.model.land_mask import LAND_MASK, land_mask, mask_of, nearest_land
 from era5_pipeline_tests import make_land_mask
 
 if TYPE_CHECKING:
@@ -105,3 +107,10 @@ def test_times_with_values_at_different_points_make_no_mask(tmp_path: Path) -> N
     with pytest.raises(SystemExit, match="different points"):
         make_land_mask.main(tmp_path / "globe.nc", tmp_path / "mask.npz")
     assert not (tmp_path / "mask.npz").exists()
+
+
+def test_data_sets_of_the_globe_have_no_mask() -> None:
+    assert mask_of(ERA5) is None
+    assert mask_of(ERA5_LAND) is land_mask()
+    with pytest.raises(ValueError, match="no mask of test's 1 degree grid"):
+        mask_of(replace(ERA5_LAND, grid=Grid("test", 1.0, 181, 360)))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 TABLE = ROOT / "era5_pipeline" / "model" / "variables.csv"
 LAND_TABLE = TABLE.with_name("variables_land.csv")
 LAND = ERA5_LAND_CATALOGUE
-EVERY_VARIABLE = [*VARIABLES, *(one for one in LAND.variables if one.column not in BY_COLUMN)]
+EVERY_VARIABLE = list(BY_COLUMN.values())
 
 
 def test_there_are_more_than_forty_and_the_default_ones_come_first() -> None:
@@ -214,7 +214,7 @@ def test_columns_are_named_in_a_few_words() -> None:
     assert named_columns([*DEFAULT_COLUMNS, "dewpoint_2m", "surface_pressure"]) == "default, d2m, sp"
     assert named_columns(["snowfall", "dewpoint_2m"]) == "snowfall, dewpoint_2m"
     assert named_columns([*DEFAULT_COLUMNS, "added_by_a_later_version"]) == "default, added_by_a_later_version"
-    assert named_columns(BY_COLUMN) == f"default, d2m, msl, sp, skt, sst, {len(VARIABLES) - 11} more"
+    assert named_columns(ERA5_CATALOGUE.by_column) == f"default, d2m, msl, sp, skt, sst, {len(VARIABLES) - 11} more"
 
 
 def test_variables_are_returned_in_the_order_of_the_table() -> None:
@@ -255,11 +255,26 @@ def test_each_data_set_has_its_catalogue_and_is_the_same_in_another_process() ->
         assert len(sent) < 2000
 
 
+def test_a_column_of_any_table_is_known_by_its_name() -> None:
+    assert [one.column for one in EVERY_VARIABLE] == [
+        *ERA5_CATALOGUE.by_column,
+        *(name for name in LAND.by_column if name not in ERA5_CATALOGUE.by_column),
+    ]
+    for catalogue in (ERA5_CATALOGUE, LAND):
+        assert in_table_order(reversed(catalogue.by_column)) == tuple(BY_COLUMN[name] for name in catalogue.by_column)
+        for column, one in catalogue.by_column.items():
+            known = BY_COLUMN[column]
+            assert (known.unit, known.scale, known.offset, known.quantum, known.checksum_scale, known.step_type) == (
+                *(one.unit, one.scale, one.offset),
+                *(one.quantum, one.checksum_scale, one.step_type),
+            )
+
+
 def test_era5_land_has_forty_variables_of_era5_in_the_same_columns_and_ten_more() -> None:
-    shared = [variable for variable in LAND.variables if variable.column in BY_COLUMN]
+    shared = [variable for variable in LAND.variables if variable.column in ERA5_CATALOGUE.by_column]
     assert (len(shared), len(LAND.variables)) == (40, 50)
     for variable in shared:
-        other = BY_COLUMN[variable.column]
+        other = ERA5_CATALOGUE.by_column[variable.column]
         assert variable.param_id == other.param_id
         assert (variable.short_name, variable.unit, variable.file_units) == (
             *(other.short_name, other.unit),
@@ -270,7 +285,7 @@ def test_era5_land_has_forty_variables_of_era5_in_the_same_columns_and_ten_more(
         *(228009, 228010, 228011, 228012),
     }
     # As in its table of ERA5, so that rows of both can be read alike.
-    assert [v.column for v in shared] == [v.column for v in VARIABLES if v in map(BY_COLUMN.get, LAND.by_column)]
+    assert [v.column for v in shared] == [v.column for v in VARIABLES if v.column in LAND.by_column]
     assert {variable.extent for variable in LAND.variables} == {"land"}
 
 

@@ -25,7 +25,9 @@ from era5_pipeline.defs.run_tags import (
     REPEATED_BY,
     RUN_KEY,
     WILL_RETRY,
+    dataset_of_run,
     is_dropped,
+    job_name,
 )
 
 if TYPE_CHECKING:
@@ -175,7 +177,7 @@ def requests_of_lost_runs(instance: dg.DagsterInstance, job: str, since: float |
 
 
 def _job_of(run: dg.DagsterRun) -> str:
-    return _OF_A_MONTH if PARTITION in run.tags else run.job_name
+    return job_name(_OF_A_MONTH, dataset_of_run(run)) if PARTITION in run.tags else run.job_name
 
 
 def _is_wanted(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
@@ -189,7 +191,8 @@ def _is_wanted(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 def _later_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRun | None:
     """The newest run of the same month, or for the same request, that came after this one and was submitted."""
     same = {PARTITION: run.tags[PARTITION]} if PARTITION in run.tags else {RUN_KEY: run.run_id}
-    newest = next(iter(instance.get_runs(dg.RunsFilter(tags=same), limit=1)), None)
+    runs = instance.get_runs(dg.RunsFilter(tags=same))
+    newest = next((one for one in runs if dataset_of_run(one) == dataset_of_run(run)), None)
     if newest is None or newest.run_id == run.run_id or newest.status is dg.DagsterRunStatus.NOT_STARTED:
         return None
     return newest

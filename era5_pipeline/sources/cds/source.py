@@ -249,7 +249,7 @@ def open_source(settings: Settings, request: Request, say: Callable[[str], None]
     if request.data_format == "grib":
         ec_codes()
     retries = RetrySettings(settings.cds_poll_seconds, settings.cds_retry_seconds, settings.cds_patience_hours)
-    folder = settings.home / "raw" / CdsSource.name
+    folder = settings.files_home / "raw" / CdsSource.name
     return CdsSource(
         folder, request, refetch=settings.refetch, retry_settings=retries, say=say, file_store=FileStore.of(settings)
     )

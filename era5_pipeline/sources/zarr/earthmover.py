@@ -98,6 +98,6 @@ def _is_less_in_space(months: Collection[Month], area: Area) -> bool:
 
 def open_source(settings: Settings, request: Request, say: Callable[[str], None]) -> EarthmoverSource:
     """Open the source described by the settings."""
-    folder = settings.home / "raw" / ZarrSource.name
+    folder = settings.files_home / "raw" / ZarrSource.name
     file_store = FileStore.of(settings)
     return EarthmoverSource(access_of(settings), folder, request, settings.refetch, say, file_store=file_store)

@@ -12,7 +12,6 @@ from psycopg import sql
 
 from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.variables import DEFAULT_VARIABLES
 from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.runtime.project_files import read_sql
 
@@ -196,7 +195,7 @@ def create_weather(connection: psycopg.Connection[Any], partitioning: sql.Compos
 
 def weather_table(partitioning: sql.Composable, dataset: Dataset = ERA5) -> sql.Composed:
     """Compose the statement that creates the table with a column per default variable."""
-    columns = [sql.SQL("{} real").format(sql.Identifier(variable.column)) for variable in DEFAULT_VARIABLES]
+    columns = [sql.SQL("{} real").format(sql.Identifier(column)) for column in dataset.catalogue.default_columns]
     return sql.SQL(read_sql("weather", dataset)).format(
         variables=sql.SQL(",\n    ").join(columns), partitioning=partitioning
     )

@@ -11,7 +11,7 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from era5_pipeline.model.errors import MonthLockedError, ServerUnsuitableError
-from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_VARIABLES, in_table_order
+from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.runtime.progress import waiting
 from era5_pipeline.warehouse.layouts.layout import table_of
@@ -195,11 +195,12 @@ def _mark(dataset: Dataset, variable: Variable) -> str:
 
 
 def _is_own(dataset: Dataset, name: str, column: TableColumn) -> bool:
-    variable = BY_COLUMN.get(name)
+    catalogue = dataset.catalogue
+    variable = catalogue.by_column.get(name)
     if variable is None or column.type != _TYPE:
         return False
     # The table is created with the default variables, and commented on in another transaction.
-    return variable in DEFAULT_VARIABLES or _mark(dataset, variable) in (column.comment or "")
+    return variable in catalogue.default_variables or _mark(dataset, variable) in (column.comment or "")
 
 
 def _foreign(dataset: Dataset, variable: Variable, column: TableColumn) -> ServerUnsuitableError:

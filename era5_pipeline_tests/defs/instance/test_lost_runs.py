@@ -18,7 +18,7 @@ from era5_pipeline.defs.assets import load_month
 from era5_pipeline.defs.code_location import defs
 from era5_pipeline.defs.instance.lost_runs import fail_lost_runs, fail_run, is_lost_connection
 from era5_pipeline.defs.runner import job_origin
-from era5_pipeline.defs.sensors import repeat_lost_runs
+from era5_pipeline.defs.sensors import REPEATING
 from era5_pipeline_tests.defs.test_alerts import REFUSED
 from era5_pipeline_tests.pipelines import SMALL, Pipeline, new_pipeline
 
@@ -46,7 +46,7 @@ class Daemon:
         """Evaluate the sensor once; return the runs that were submitted."""
         instance = self.pipeline.instance
         with dg.build_sensor_context(instance=instance, cursor=self.cursor, definitions=defs) as context:
-            data = repeat_lost_runs.evaluate_tick(context)
+            data = REPEATING[0].evaluate_tick(context)
         self.cursor = data.cursor
         return [self._submit(request) for request in data.run_requests or ()]
 
