@@ -171,7 +171,6 @@ def _month_rows(planned: "Plan") -> "Iterator[_Row]":
 
 def _size_rows(planned: "Plan") -> "Iterator[_Row]":
     from era5_pipeline.model.words import counted
-    from era5_pipeline.sources.cds.request import MAX_FIELDS
 
     load, size = planned.load, planned.size
     if load.kind.is_series:
@@ -187,7 +186,7 @@ def _size_rows(planned: "Plan") -> "Iterator[_Row]":
         each = "one a month" if load.requests_a_month == 1 else f"{load.requests_a_month} a month"
         if planned.has_requests_for_several:
             each = f"one for up to {load.months_a_request} months, in a backfill one a month"
-        words = f"the largest, {fields:,} fields of {MAX_FIELDS:,} allowed, fits; {at_once}"
+        words = f"the largest, {fields:,} fields of {load.dataset.cds_max_fields:,} allowed, fits; {at_once}"
         yield "requests", f"{size.requests:,}", f"{each}; {words} (pool cds)"
     elif planned.chunks is not None:
         yield from _chunk_rows(planned.chunks)

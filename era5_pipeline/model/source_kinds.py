@@ -41,7 +41,7 @@ class SourceKind:
             wanted. Without an area, a month has whatever places the source holds.
         states_no_version: its data need not state their version: that of recent months is inferred from their age.
         is_known_store: a public store that the source `zarr` reads, by its name instead of its address.
-        datasets: the names of the data sets that months come in.
+        datasets: the names of the data sets that months come in, besides what `has` says.
         why_no_other: why months come in no other data set, after the source's name.
     """
 
@@ -60,6 +60,11 @@ class SourceKind:
     is_known_store: bool = False
     datasets: tuple[str, ...] = ("era5",)
     why_no_other: str = "has ERA5 alone"
+
+    def has(self, dataset: Dataset) -> bool:
+        """Return True if months come in the data set: own files hold any, generated ones amounts of hours."""
+        is_made = self.is_generated and dataset.accumulation == "hour"
+        return dataset.name in self.datasets or self.has_own_files or is_made
 
     @property
     def is_queued(self) -> bool:
@@ -101,14 +106,14 @@ SOURCE_KINDS: dict[str, SourceKind] = {
             datasets=_ERA5,
             why_no_other="has it as a store for each group of variables, and reads one store",
         ),
-        SourceKind("files", has_own_files=True, datasets=_BOTH),
+        SourceKind("files", has_own_files=True),
         # Around Jakarta: 11 x 11 points.
         SourceKind(
             "sample",
             is_generated=True,
             default_area="-5/106/-7.5/108.5",
             raw_stage="generate",
-            why_no_other="makes up the weather of ERA5 alone",
+            why_no_other="makes up amounts of hours, not sums since 00 UTC",
         ),
     )
 }
@@ -140,8 +145,8 @@ def names_of(*, services: bool = False) -> str:
 def require_dataset(name: str, dataset: Dataset) -> None:
     """Check that months of the data set come from the source `name`."""
     kind = source_kind(name)
-    if dataset.name not in kind.datasets:
-        others = [one.name for one in SOURCE_KINDS.values() if dataset.name in one.datasets]
+    if not kind.has(dataset):
+        others = [one.name for one in SOURCE_KINDS.values() if one.has(dataset)]
         raise UsageError(
             f"the source {name} has no {dataset.short_title}: it {kind.why_no_other}",
             remedy=f"Load {dataset.short_title} from another source: --source {' or '.join(others)}.",

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.months import FIRST_YEAR
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import DEFAULT_VARIABLES, in_table_order
-from era5_pipeline.sources.cds.request import fields_of, months_a_request, months_together, portions_of
+from era5_pipeline.sources.cds.request import fields_of, months_a_request, months_together, portions_of, summed_before
 from era5_pipeline.sources.open_source import own_files_of
 from era5_pipeline.sources.source import Request
 
@@ -90,7 +89,7 @@ class Load:
                 variables=offered_variables(request),
                 area=Area.parse("global", dataset.grid),
                 points=settings.wanted_locations,
-                series_hours=hour_of(datetime.now(tz=UTC)) - hour_of(datetime(FIRST_YEAR, 1, 1, tzinfo=UTC)),
+                series_hours=hour_of(datetime.now(tz=UTC)) - hour_of(dataset.first_month.start),
                 dataset=dataset,
             )
         if variables == dataset.catalogue.variables and request.is_open:
@@ -136,8 +135,14 @@ class Load:
 
     @property
     def requests_a_month(self) -> int:
-        """Requests per month in the service's queue: several if there are more variables than one request may have."""
-        return len(portions_of(Request(self.variables))) if self.kind.is_queued and not self.kind.is_series else 0
+        """Requests per month in the service's queue: several if there are more variables than one request may have.
+
+        The hour before a month, if it needs that, is one more.
+        """
+        return self._requests_for(self.months[-1]) if self.kind.is_queued and not self.kind.is_series else 0
+
+    def _requests_for(self, month: Month) -> int:
+        return len(portions_of(self._request)) + int(summed_before(month, self._request) is not None)
 
     @property
     def months_a_request(self) -> int:
@@ -149,17 +154,17 @@ class Load:
         if self.kind.is_series:
             return self.locations if months else 0
         if self.months_a_request == 1:
-            return self.requests_a_month * len(months)
+            return sum(map(self._requests_for, months)) if self.requests_a_month else 0
         together = {month: months_together(month, self._request, now) for month in months}
         return len({block if together.keys() >= set(block) else (month,) for month, block in together.items()})
 
     @property
     def _request(self) -> Request:
-        return Request(self.variables, self.area)
+        return Request(self.variables, self.area, dataset=self.dataset)
 
     def fields_of_largest_request(self, month_fields: int) -> int:
         """The fields of the largest request of a month with `month_fields` fields."""
-        largest = max(len(portion.wanted) for portion in portions_of(Request(self.variables)))
+        largest = max(len(portion.wanted) for portion in portions_of(self._request))
         return month_fields * largest // len(self.variables)
 
     def size_of(self, month: Month) -> Size:

@@ -15,7 +15,7 @@ from era5_pipeline.planning.current_contents import read_disk_space
 from era5_pipeline.planning.disk_space import MonthDiskUse, StoragePolicy, storage_of
 from era5_pipeline.planning.estimates import Figure, estimate_bytes, estimate_seconds
 from era5_pipeline.planning.extent import Size, default_area, grid_indices
-from era5_pipeline.sources.cds.request import MAX_FIELDS, fields_of
+from era5_pipeline.sources.cds.request import fields_of
 from era5_pipeline.sources.open_source import source_of
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Plan:
             "requests_at_once": load.kind.requests_at_once if is_asked else None,
             "fields": size.fields,
             "fields_of_largest_request": self.fields_of_largest_request if has_limit else None,
-            "fields_allowed_per_request": MAX_FIELDS if has_limit else None,
+            "fields_allowed_per_request": load.dataset.cds_max_fields if has_limit else None,
             "rows": size.rows,
             "values": size.values,
             **{name: round(figure.value) for name, figure in figures.items()},

@@ -178,8 +178,7 @@ class Source(Protocol):
     def offered_months(self, now: datetime, available_after_days: int) -> tuple[Month, ...]:
         """The complete months that it offers, ascending: by default all of its data set that ended so many days ago."""
         newest = Month.of(now - timedelta(days=available_after_days)).number
-        first = self.dataset.first_month.number
-        return tuple(Month.from_number(number) for number in range(first, newest))
+        return tuple(Month.from_number(number) for number in range(self.dataset.first_month.number, newest))
 
     def state(self) -> Snapshot | None:
         """The newest state of its store, if that has several; by default none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,8 +68,14 @@ def test_a_source_without_the_data_set_says_so_and_names_those_with_it() -> None
     require_dataset("files", ERA5_LAND)
     with pytest.raises(UsageError, match="the source arco has no ERA5-Land: it has ERA5 alone") as caught:
         require_dataset("arco", ERA5_LAND)
-    having = [name for name, kind in SOURCE_KINDS.items() if "era5-land" in kind.datasets]
-    assert caught.value.remedy == f"Load ERA5-Land from another source: --source {' or '.join(having)}."
+    assert caught.value.remedy == "Load ERA5-Land from another source: --source cds or point or zarr or edh or files."
+    with pytest.raises(UsageError, match="the source sample has no ERA5-Land: it makes up amounts of hours"):
+        require_dataset("sample", ERA5_LAND)
+    made_up = replace(ERA5, name="made-up")
+    for name in ("files", "sample"):
+        require_dataset(name, made_up)
+    with pytest.raises(UsageError, match="the source cds has no ERA5"):
+        require_dataset("cds", made_up)
 
 
 def test_traits_fit_together() -> None:

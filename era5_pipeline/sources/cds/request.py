@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.files import digest_of
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from era5_pipeline.model.grid import Area
     from era5_pipeline.sources.source import Request
 
-MAX_FIELDS = ERA5.cds_max_fields
 _LONGEST_MONTH_HOURS = 744
 # Months become final two to three months after their end. Until then the service's cache may hold a preliminary
 # result: they are requested alone, with their own order of hours.
@@ -117,7 +115,7 @@ def summed_before(month: Month, request: Request) -> Request | None:
     """
     dataset = request.dataset
     sums = tuple(variable for variable in request.wanted if variable.step_type == "accum")
-    if dataset.accumulation != "day" or not sums or month.start <= min(dataset.first_valid.values()):
+    if dataset.accumulation != "day" or not sums or month <= dataset.first_month:
         return None
     return replace(request, variables=sums)
 

@@ -327,8 +327,8 @@ class ZarrSource(Source):
     def _hours(self, month: Month) -> range:
         """The hours to read for the month; of sums since 00 UTC also the one before, for the amounts of its first."""
         hours = hours_of_month(month)
-        is_first = month.start <= min(self.dataset.first_valid.values())
-        return range(hours.start - int(self.dataset.accumulation == "day" and not is_first), hours.stop)
+        has_before = self.dataset.accumulation == "day" and month > self.dataset.first_month
+        return range(hours.start - int(has_before), hours.stop)
 
     def _months_with(self, hours: range) -> list[Month]:
         """The months for which any of these hours are read, ascending."""

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from era5_pipeline.model.dataset import ERA5_LAND
+from era5_pipeline.model.dataset import ERA5, ERA5_LAND
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import ERA5_GRID, ERA5_LAND_GRID, Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import DEFAULT_VARIABLES, VARIABLES
 from era5_pipeline.sources.cds.request import (
-    MAX_FIELDS,
     digest_of_inputs,
     fields_of,
     fresh_time_order,
@@ -64,7 +63,7 @@ def test_the_globe_is_requested_without_an_area() -> None:
 
 
 def test_a_month_of_the_default_variables_is_one_request() -> None:
-    assert fields_of(JANUARY, len(DEFAULT_VARIABLES)) == 4464 <= MAX_FIELDS
+    assert fields_of(JANUARY, len(DEFAULT_VARIABLES)) == 4464 <= ERA5.cds_max_fields
     assert portions_of(Request()) == (Request(),)
     assert portions_of(Request(VARIABLES[:22])) == (Request(VARIABLES[:22]),)
 
@@ -74,8 +73,8 @@ def test_portions_are_as_few_as_the_cost_limit_allows_and_lose_no_variable(count
     request = Request(VARIABLES[:count], Area(1, 2, 0, 3))
     portions = portions_of(request)
     assert tuple(variable for portion in portions for variable in portion.wanted) == VARIABLES[:count]
-    assert all(fields_of(JANUARY, len(portion.wanted)) <= MAX_FIELDS for portion in portions)
-    assert (len(portions) - 1) * MAX_FIELDS < fields_of(JANUARY, count)
+    assert all(fields_of(JANUARY, len(portion.wanted)) <= ERA5.cds_max_fields for portion in portions)
+    assert (len(portions) - 1) * ERA5.cds_max_fields < fields_of(JANUARY, count)
     assert {portion.area for portion in portions} == {request.area}
     digests = {digest_of_inputs(month_inputs(JANUARY, portion)) for portion in portions}
     assert len(digests) == len(portions)
@@ -178,7 +177,7 @@ def test_a_request_for_several_months_is_within_the_limits(count: int, height: i
     size = months_a_request(request)
     assert 12 % size == 0
     if size > 1:
-        assert size * fields_of(JANUARY, count) <= MAX_FIELDS
+        assert size * fields_of(JANUARY, count) <= ERA5.cds_max_fields
         assert len(portions_of(request)) == 1
         locations = (height * 4 + 1) * (width * 4 + 1)
         assert size * fields_of(JANUARY, count) * locations * 4 <= 500_000_000
