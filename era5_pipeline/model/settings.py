@@ -19,11 +19,11 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from era5_pipeline.model import source_kinds
-from era5_pipeline.model.dataset import DATASETS, ERA5, Dataset, dataset_named
+from era5_pipeline.model.dataset import DATASETS, ERA5, Accumulation, Dataset, dataset_named
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Area, Location, points_text
 from era5_pipeline.model.location_set import LocationSet
-from era5_pipeline.model.variables import ALL_NAME, Variable, VariableChoice, choose_variables
+from era5_pipeline.model.variables import ALL_NAME, Variable, VariableChoice
 
 EARTHMOVER_URL = "icechunk+s3://earthmover-icechunk-era5/icechunkV2"
 ARCO_URL = "gs://gcp-public-data-arco-era5/ar/full_37-1h-0p25deg-chunk-1.zarr-v3"
@@ -172,6 +172,10 @@ class Settings(BaseSettings):
     trust_files: bool = Field(
         default=False,
         description="Source files: take your word that the values are hourly ones of ERA5, not that of the files",
+    )
+    accumulation: Accumulation | None = Field(
+        default=None,
+        description="Source files, ERA5-Land: amounts are sums since 00 UTC (day) or of hours, where files do not tell",
     )
     force: bool = Field(default=False, description="Load months again even if nothing changed")
     replace: bool = Field(
@@ -327,7 +331,7 @@ class Settings(BaseSettings):
     @property
     def variable_choice(self) -> VariableChoice | None:
         """The requested variables, and how strictly; None means the default ones that the source has."""
-        choice = choose_variables(self.variables, strict=self.strict_variables)
+        choice = self.wanted_dataset.catalogue.choose(self.variables, strict=self.strict_variables)
         names = {name.strip() for name in (self.variables or "").split(",")}
         if ALL_NAME in names and not source_kinds.source_kind(self.source_name).has_own_files:
             raise UsageError(

@@ -29,7 +29,6 @@ from era5_pipeline.netcdf.axes import FIRST_HOUR, ProblemError, time_axis
 from era5_pipeline.netcdf.cds_files import Axes
 from era5_pipeline.netcdf.contents import UNKNOWN_EXPVER, describe_fields
 from era5_pipeline.netcdf.decoding import Decoding
-from era5_pipeline.netcdf.refusals import aggregates_stated_by
 from era5_pipeline.sources.zarr.codecs import use_checked_blosc
 from era5_pipeline.sources.zarr.icechunk_objects import REMEDY as ICECHUNK_REMEDY
 from era5_pipeline.sources.zarr.icechunk_objects import is_icechunk
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Area, Grid
     from era5_pipeline.model.source_kinds import Snapshot
     from era5_pipeline.model.variables import Variable
@@ -272,7 +272,7 @@ class Layout(Geometry):
 
 
 def open_layout(
-    store: ReadOnlyStore, variables: Sequence[Variable], required: Iterable[Variable], grid: Grid
+    store: ReadOnlyStore, variables: Sequence[Variable], required: Iterable[Variable], dataset: Dataset
 ) -> tuple[Layout, tuple[Variable, ...]]:
     """Read metadata and axes; return the layout of those `variables` that the store has, and those it does not have."""
     use_checked_blosc()
@@ -293,7 +293,7 @@ def open_layout(
             remedy="Name only the others in --variables; the columns of these stay NULL.",
         )
     try:
-        return _layout_of(store, metadata, found, snapshot, grid), lacking
+        return _layout_of(store, metadata, found, snapshot, dataset), lacking
     except (KeyError, ValueError, TypeError, IndexError) as error:
         said = " ".join(str(error).split())
         raise SourceError(f"{store.shown} cannot be read as ERA5 ({said})", remedy=store.remedy) from error
@@ -319,7 +319,7 @@ def _our_arrays(metadata: Metadata, variables: Sequence[Variable]) -> dict[str, 
 
 
 def _layout_of(
-    store: ReadOnlyStore, metadata: Metadata, found: Mapping[str, Variable], snapshot: Snapshot | None, grid: Grid
+    store: ReadOnlyStore, metadata: Metadata, found: Mapping[str, Variable], snapshot: Snapshot | None, dataset: Dataset
 ) -> Layout:
     dimensions = {path: _dimensions_of(metadata.arrays[path]) for path in found}
     if unnamed := [path for path, names in dimensions.items() if len(names) != len(metadata.arrays[path]["shape"])]:
@@ -336,9 +336,8 @@ def _layout_of(
         one = xr.DataArray(values, coordinates, dimensions[path], path.rpartition("/")[2], attributes)
         one.encoding.update({name: attributes[name] for name in ("scale_factor", "add_offset") if name in attributes})
         described.append((_since_1940(one), variable))
-    stated = aggregates_stated_by(dict(metadata.attributes))
     held = [xr.DataArray(name=path) for path in metadata.arrays]
-    contents = describe_fields(described, held, store.shown, stated, grid=grid)
+    contents = describe_fields(described, held, store.shown, dict(metadata.attributes), dataset=dataset)
     if problems := contents.contents.problems:
         raise SourceError(f"{store.shown}: {problems[0].text}", remedy=_OTHER_STORE)
     fields = []
@@ -373,7 +372,7 @@ def _layout_of(
         snapshot=snapshot,
         latitude_index=first.latitude_index,
         longitude_index=first.longitude_index,
-        grid=grid,
+        grid=dataset.grid,
     )
 
 

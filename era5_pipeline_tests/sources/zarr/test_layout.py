@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import SourceError
-from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import hours_of_month
 from era5_pipeline.model.variables import DEFAULT_VARIABLES, in_table_order
@@ -30,7 +30,7 @@ TEMPERATURE = in_table_order(["temperature_2m"])
 def layout_of(folder: Path, variables: Any = DEFAULT_VARIABLES) -> Layout:
     store = ReadOnlyStore.at(str(folder), lambda _: None)
     try:
-        return open_layout(store, variables, (), ERA5_GRID)[0]
+        return open_layout(store, variables, (), ERA5)[0]
     finally:
         store.close()
 
@@ -78,7 +78,7 @@ def test_without_consolidated_metadata_only_known_names_are_asked_for(tmp_path: 
     write_store(tmp_path / "store", BOXES, HOURS, ("temperature_2m",))
     with served(tmp_path / "store") as web:
         store = ReadOnlyStore.at(web.url, lambda _: None)
-        layout, lacking = open_layout(store, TEMPERATURE, TEMPERATURE, ERA5_GRID)
+        layout, lacking = open_layout(store, TEMPERATURE, TEMPERATURE, ERA5)
         store.close()
     assert lacking == ()
     assert len(layout.arrays) == 1
@@ -110,7 +110,7 @@ def test_a_store_written_by_xarray_in_format_3_is_read(tmp_path: Path) -> None:
     loaded["t2m"][3, 1, 1] = np.nan
     loaded.to_zarr(tmp_path / "three", zarr_format=3, consolidated=False)
     store = ReadOnlyStore.at(str(tmp_path / "three"), lambda _: None)
-    layout, _ = open_layout(store, TEMPERATURE, TEMPERATURE, ERA5_GRID)
+    layout, _ = open_layout(store, TEMPERATURE, TEMPERATURE, ERA5)
     values = layout.arrays[0].read(slice(0, 48), slice(0, 2), slice(0, 3))
     store.close()
     assert np.flatnonzero(np.isnan(values)).tolist() == [3 * 6 + 4]
@@ -128,7 +128,7 @@ def test_versions_of_the_store_are_taken(tmp_path: Path) -> None:
     expver = xr.DataArray(["0001"] * 24 + ["0005"] * 24, dims="time", name="expver")
     expver.to_dataset().to_zarr(folder, mode="a", zarr_format=2, consolidated=True)
     store = ReadOnlyStore.at(str(folder), lambda _: None)
-    assert open_layout(store, TEMPERATURE, (), ERA5_GRID)[0].versions_of(HOURS[23:25]) == ("0001", "0005")
+    assert open_layout(store, TEMPERATURE, (), ERA5)[0].versions_of(HOURS[23:25]) == ("0001", "0005")
     store.close()
 
 
@@ -188,6 +188,6 @@ def test_a_server_that_forbids_everything_is_not_taken_for_an_empty_store(tmp_pa
         web.fail("refuse", where=".*", status=403)
         store = ReadOnlyStore.at(web.url, lambda _: None)
         with pytest.raises(SourceError, match="status 403") as caught:
-            open_layout(store, TEMPERATURE, (), ERA5_GRID)
+            open_layout(store, TEMPERATURE, (), ERA5)
         store.close()
     assert "Either it is absent" in caught.value.remedy
