@@ -125,6 +125,13 @@ def load(
             help="Source files: take your word that they hold hourly values of ERA5, though they say otherwise.",
         ),
     ] = False,
+    accumulation: Annotated[
+        Literal["day", "hour"] | None,
+        typer.Option(
+            "--accumulation",
+            help="Source files, ERA5-Land: amounts are sums since 00 UTC, or of hours, where files do not tell.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Load months again even if nothing changed.")] = False,
     replace: Annotated[
         bool,
@@ -204,6 +211,7 @@ def load(
         "sparse_hours": sparse_hours or None,
         "off_grid": off_grid,
         "trust_files": trust_files or None,
+        "accumulation": accumulation,
         "force": force or None,
         "replace": replace or None,
         "refetch": refetch or None,

@@ -413,7 +413,7 @@ def _load_command(months: "Sequence[Month]", overrides: "Mapping[str, Any]", var
     words += ["--to", str(max(months))] if len(months) > 1 else []
     if numbers := calendar_months_of(sorted(set(months))):
         words += ["--calendar-month", ",".join(map(str, numbers))]
-    for name in ("dataset", "source", "files_dir", "area", "off_grid"):
+    for name in ("dataset", "source", "files_dir", "area", "off_grid", "accumulation"):
         value = overrides.get(name)
         parts = split_places(value) if name == "files_dir" and value else [value]
         words += [word for part in parts if part for word in (f"--{name.replace('_', '-')}", part)]

@@ -61,6 +61,10 @@ class Era5Resource(dg.ConfigurableResource):  # type: ignore[type-arg]  # Dagste
         default=None,
         description="Source files: take the user's word that the values are hourly ones of ERA5, not that of the files",
     )
+    accumulation: str | None = Field(
+        default=None,
+        description="Source files, ERA5-Land: amounts are sums since 00 UTC (day) or of hours, where files do not tell",
+    )
     force: bool | None = Field(default=None, description="Process the month again even if nothing changed")
     replace: bool | None = Field(
         default=None, description="Let the month replace more hours, more variables, or a better version"

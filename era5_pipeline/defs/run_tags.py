@@ -27,7 +27,7 @@ DROPPED = "era5/dropped"
 SETTINGS = ".dagster/era5_settings"
 _REPEATED = (
     *("source", "files_dir", "variables", "strict_variables", "area", "point"),
-    *("format", "allow_incomplete", "sparse_hours", "off_grid", "trust_files", "sample_hours"),
+    *("format", "allow_incomplete", "sparse_hours", "off_grid", "trust_files", "accumulation", "sample_hours"),
     # The path of the token's file, never the token. An address with a key in it is refused.
     *("zarr_url", "zarr_token_file", "zarr_user", "earthmover_url"),
 )

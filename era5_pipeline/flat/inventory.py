@@ -240,7 +240,7 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
         _require_unchanged(raw_file)
     origins = {file.path: StoredObject(file.origin, file.sha256) for file in raw.files if file.origin is not None}
     for file in netcdf_files((file.path for file in raw.files), scratch, origins):
-        contents = contents_of(file, grid)
+        contents = contents_of(file, raw.dataset)
         problems += (p for p in contents.problems if p.concerns(raw.month, raw.wanted_columns) and not raw.permits(p))
         for piece in _relevant(file, contents.fields, raw, latitudes, longitudes):
             if str(raw.month) in piece.field.months:

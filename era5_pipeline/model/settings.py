@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from era5_pipeline.model import source_kinds
-from era5_pipeline.model.dataset import DATASETS, ERA5, Dataset, dataset_named
+from era5_pipeline.model.dataset import DATASETS, ERA5, Accumulation, Dataset, dataset_named
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import Area, Location, points_text
 from era5_pipeline.model.location_set import LocationSet
@@ -172,6 +172,10 @@ class Settings(BaseSettings):
     trust_files: bool = Field(
         default=False,
         description="Source files: take your word that the values are hourly ones of ERA5, not that of the files",
+    )
+    accumulation: Accumulation | None = Field(
+        default=None,
+        description="Source files, ERA5-Land: amounts are sums since 00 UTC (day) or of hours, where files do not tell",
     )
     force: bool = Field(default=False, description="Load months again even if nothing changed")
     replace: bool = Field(

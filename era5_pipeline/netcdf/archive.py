@@ -22,7 +22,7 @@ import pyarrow.csv as pa_csv
 import xarray as xr
 
 from era5_pipeline.model.errors import BadFileError, Era5Error, disk_errors
-from era5_pipeline.model.variables import BY_SHORT_NAME
+from era5_pipeline.model.variables import CATALOGUES
 from era5_pipeline.netcdf import recognise
 from era5_pipeline.netcdf.refusals import MOST_HOURS
 from era5_pipeline.runtime.files import require_room, temporary_folder
@@ -40,12 +40,14 @@ if TYPE_CHECKING:
 
 _EXPVER = "expver"
 _PLACE = ("latitude", "longitude")
+# Of all data sets: a name means the same in each.
+_BY_SHORT_NAME = {name: one for held in CATALOGUES.values() for name, one in held.by_short_name.items()}
 _COLUMN_TYPES = {
     recognise.TIME_COLUMN: pa.timestamp("s"),
     **dict.fromkeys(_PLACE, pa.float64()),
     _EXPVER: pa.string(),
     # The service writes the shortest text that parses to the same float32.
-    **dict.fromkeys(BY_SHORT_NAME, pa.float32()),
+    **dict.fromkeys(_BY_SHORT_NAME, pa.float32()),
 }
 # All 23 variables of the dataset, hourly since 1940: 20 million values, 200 MB.
 _LARGEST_BYTES = 10**9
@@ -140,7 +142,7 @@ def _read(file: CsvFile) -> xr.Dataset:
         versions[_EXPVER] = (recognise.TIME_COLUMN, np.array(table.column(_EXPVER).to_pylist(), dtype=object))
     fields: dict[str, tuple[tuple[str, ...], npt.NDArray[np.float32], dict[str, str]]] = {
         name: ((recognise.TIME_COLUMN,), table.column(name).to_numpy(), {"units": variable.file_units[0]})
-        for name, variable in BY_SHORT_NAME.items()
+        for name, variable in _BY_SHORT_NAME.items()
         if name in table.column_names
     }
     # Their names only, for the message if the file has none of our variables.

@@ -13,36 +13,33 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import xarray as xr
 
-from era5_pipeline.model.grid import ERA5_GRID, Grid, Shift  # pydantic reads a kept `Problem`
+from era5_pipeline.model.dataset import DATASETS, ERA5
+from era5_pipeline.model.grid import Shift  # noqa: TC001  # pydantic reads a kept `Problem`
 from era5_pipeline.model.times import as_datetime64, from_datetime64, hour_of, hours_of_month
-from era5_pipeline.model.variables import (
-    BY_LONG_NAME,
-    BY_NAME_IN_FILE,
-    BY_PARAM_ID,
-    QUANTITIES,
-    Variable,
-    variable_names,
-    why_unsupported,
-)
+from era5_pipeline.model.variables import QUANTITIES, Variable, why_unsupported
 from era5_pipeline.netcdf import axes, refusals
 from era5_pipeline.netcdf.recognise import is_hdf5
+from era5_pipeline.netcdf.signs import Told, told_by
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     import numpy.typing as npt
 
+    from era5_pipeline.model.dataset import Accumulation, Dataset
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.source_kinds import Origin
     from era5_pipeline.netcdf.archive import NetcdfFile
     from era5_pipeline.netcdf.refusals import Aggregate
 
 UNKNOWN_EXPVER = "unknown"
+_PARAMETER = "GRIB_paramId"
 # Packed numbers of more bytes do not overflow.
 _PACKED_BYTES = 2
 _EXPVER = "expver"
@@ -56,6 +53,9 @@ TYPES_OF_LEVEL = {
     "isobaricInPa": "pressure levels",
     "hybrid": "model levels",
 }
+_HORIZONTAL: tuple[Literal["latitude", "longitude"], ...] = ("latitude", "longitude")
+# Stands for the folder of the files in a command that loads them; who knows it puts it there.
+FOLDER = "DIR"
 _FLUXES = frozenset(
     unit for name in ("energy_flux", "mass_flux", "stress", "speed") for unit in QUANTITIES[name].file_units
 )
@@ -68,8 +68,10 @@ class Problem:
     `months` are the affected months, if known; `columns` the affected variables, () for the whole file. `area` is the
     one to request instead, if the points are not those of the grid, and `otherwise` what the remedy says besides; with
     a `shift` the variables are among the file's fields too, for users who take each value to its nearest point. They
-    also are if the problem `is_of_origin`: the file says that its values are not hourly ones of ERA5, and the user may
-    know better.
+    also are if the problem `is_of_origin`: the file says that its values are not hourly ones of the data set, and the
+    user may know better; and if it `lacks_accumulation`: nothing tells over what amounts run, and the user may say.
+    `wanted` is the name of the data set that was asked for; `instead` says how the values are loaded into the table of
+    the other one that they are of, if they can be.
     """
 
     file: str
@@ -82,6 +84,9 @@ class Problem:
     shift: Shift | None = None
     is_of_origin: bool = False
     otherwise: str = ""
+    lacks_accumulation: bool = False
+    wanted: str = ERA5.name
+    instead: str | None = None
 
     def concerns(self, month: Month, columns: Iterable[str]) -> bool:
         """Return True if the problem affects the month and at least one of these columns."""
@@ -108,9 +113,10 @@ class Field:
     `chunks` are the file's own along (time, latitude, longitude), 0 if contiguous; `dimensions` are the names of these
     three, None for a single value without a dimension; `states_step_type`: whether the file's step type says that its
     values are hourly; `shift` is that of values between the grid points, whose indices are then the nearest. `origin`
-    says whether the file shows that its values are of ERA5; if it says otherwise, only the user's word can be trusted.
-    `packed_range` is the range of values that its packed numbers can express, in the table's unit; 0 if it is not
-    packed into 16 bits or fewer.
+    says whether the file shows that its values are of the data set; if it says otherwise, only the user's word can be
+    trusted. `packed_range` is the range of values that its packed numbers can express, in the table's unit; 0 if it is
+    not packed into 16 bits or fewer. `accumulation` says over what an accumulated value runs: the hour that ends, or
+    the day since 00 UTC; None: the file does not tell, and the user must.
     """
 
     column: str
@@ -127,6 +133,7 @@ class Field:
     shift: Shift | None = None
     origin: Origin = "stated"
     packed_range: float = 0.0
+    accumulation: Accumulation | None = "hour"
 
     @cached_property
     def months(self) -> tuple[str, ...]:
@@ -155,7 +162,7 @@ class Field:
 class Contents:
     """The usable fields of one netCDF file, and the problems of the unusable ones; shifted fields have one, too.
 
-    `left_out` are variables of ERA5 that are not in the catalogue, and why the table cannot hold them.
+    `left_out` are variables that are not in the catalogue, and why the table cannot hold them.
     """
 
     fields: tuple[Field, ...]
@@ -195,21 +202,21 @@ def open_netcdf(file: NetcdfFile) -> xr.Dataset:
     return xr.open_dataset(file.path, engine="netcdf4", decode_timedelta=False, cache=False)
 
 
-def inspect(file: NetcdfFile, grid: Grid = ERA5_GRID) -> Contents:
-    """Find our variables in a netCDF file. An unusable file never raises, but gives a `Problem`."""
+def inspect(file: NetcdfFile, dataset: Dataset = ERA5) -> Contents:
+    """Find variables of the data set in a netCDF file. An unusable file never raises, but gives a `Problem`."""
     with warnings.catch_warnings():
         # xarray's, of what it cannot decode: what matters is a problem.
         warnings.simplefilter("ignore", RuntimeWarning)
-        return _inspect(file, grid)
+        return _inspect(file, dataset)
 
 
-def _inspect(file: NetcdfFile, grid: Grid) -> Contents:
+def _inspect(file: NetcdfFile, dataset: Dataset) -> Contents:
     try:
         required, size = refusals.required_bytes(file.path), file.path.stat().st_size
         if required is not None and size < required:
             raise ValueError(f"{size} of {required} bytes")  # noqa: TRY301  # a damaged file, as the library says of others
-        unwritten = refusals.require_own_data(file.path, grid, is_hdf5=is_hdf5(file.path))
-        dataset = open_netcdf(file)
+        unwritten = refusals.require_own_data(file.path, dataset.grid, is_hdf5=is_hdf5(file.path))
+        opened = open_netcdf(file)
     except refusals.ForeignDataError as error:
         return Contents(fields=(), problems=(Problem(file.shown, "unreadable", str(error), _GET_WHOLE),))
     except Exception as error:  # noqa: BLE001  # the libraries raise nearly anything for damaged files
@@ -217,20 +224,26 @@ def _inspect(file: NetcdfFile, grid: Grid) -> Contents:
         reason = reason.replace(str(file.path), file.source.name)
         text = f"cannot be read, it is cut off or damaged ({reason})"
         return Contents(fields=(), problems=(Problem(file.shown, "unreadable", text, axes.AGAIN),))
-    with dataset:
+    with opened:
         # Tools that rewrite files drop the attribute by which xarray recognises expver as a coordinate.
-        coordinates = [_EXPVER] if _EXPVER in dataset.data_vars else []
-        held = dataset.set_coords(coordinates)
-        names = [(name, BY_NAME_IN_FILE[name]) for name in map(str, held.data_vars) if name in BY_NAME_IN_FILE]
+        coordinates = [_EXPVER] if _EXPVER in opened.data_vars else []
+        held = opened.set_coords(coordinates)
+        named = ((array, _variable_of(array, dataset)) for array in held.data_vars.values())
+        ours = [(array, variable) for array, variable in named if variable is not None]
         return describe_fields(
-            [(held[name], variable) for name, variable in names],
-            held.data_vars.values(),
-            file.shown,
-            refusals.aggregates_stated_by(held.attrs),
-            unwritten,
-            grid=grid,
-            is_era5=refusals.states_era5(held.attrs, Path(file.shown).name),
+            ours, held.data_vars.values(), file.shown, held.attrs, unwritten, dataset=dataset
         ).contents
+
+
+def _variable_of(array: xr.DataArray, dataset: Dataset) -> Variable | None:
+    """The variable of an array by its name; by its number, if ERA5 gives the name to another than the data set does."""
+    catalogue, name = dataset.catalogue, str(array.name)
+    number = array.attrs.get(_PARAMETER)
+    if number is not None and catalogue.base is not None:
+        of_era5 = catalogue.base.by_name_in_file.get(name)
+        if of_era5 is not None and of_era5.param_id == int(number) and of_era5.param_id in catalogue.by_param_id:
+            return catalogue.by_param_id[of_era5.param_id]
+    return catalogue.by_name_in_file.get(name)
 
 
 @dataclass(frozen=True)
@@ -245,46 +258,78 @@ def describe_fields(
     arrays: Iterable[tuple[xr.DataArray, Variable]],
     held: Collection[xr.DataArray],
     shown: str,
-    stated: tuple[Aggregate, ...] = (),
+    of_file: Mapping[str, Any],
     unwritten: frozenset[str] = frozenset(),
     *,
-    grid: Grid,
-    is_era5: bool = False,
+    dataset: Dataset = ERA5,
 ) -> Described:
-    """Describe our variables of a file, by their axes and attributes, and say which cannot be used.
+    """Describe variables of the data set in a file, by their axes and attributes, and say which cannot be used.
 
-    `held` are all its variables, `stated` is what the file says of all, `unwritten` those without values. `is_era5`:
-    the file shows that all are of ERA5; otherwise a variable's own attributes may.
+    `held` are all its variables, `of_file` are its own attributes, `unwritten` the variables without values.
     """
+    of_all = _OfFile.described(of_file, shown, dataset)
     found: list[tuple[xr.DataArray, tuple[Field, ...]]] = []
     problems: list[Problem] = []
     for array, variable in arrays:
         name = array.name
         try:
             _require_written(array, unwritten)
-            fields, problem = _fields_of(array, variable, stated, grid, is_era5=is_era5)
+            fields, problem = _fields_of(array, variable, of_all)
             found.append((array, fields))
             if problem is not None:
-                problems.append(_problem(shown, array, variable, problem))
+                problems.append(_problem(of_all, array, variable, problem))
         except axes.ProblemError as error:
-            problems.append(_problem(shown, array, variable, error))
+            problems.append(_problem(of_all, array, variable, error))
         except Exception as error:  # noqa: BLE001  # reading coordinates of a damaged file raises nearly anything
             problems.append(
                 Problem(shown, "unreadable", f"{name} cannot be read ({error})", axes.AGAIN, columns=(variable.column,))
             )
     if not found and not problems:
-        text = f"holds none of the variables of the catalogue; it holds {_described(held)}"
+        of = "the catalogue" if dataset == ERA5 else dataset.short_title
+        text = f"holds none of the variables of {of}; it holds {_described(held, dataset)}"
         remedy = "Move it out of the folder, or add one that does (era5 variables lists them)."
         problems.append(Problem(shown, "nothing", text, remedy))
     fields = tuple(one for _, of_array in found for one in of_array)
-    return Described(Contents(fields, tuple(_merged(problems)), tuple(_left_out(held))), tuple(found))
+    return Described(Contents(fields, tuple(_merged(problems)), tuple(_left_out(held, dataset))), tuple(found))
 
 
-def _problem(shown: str, array: xr.DataArray, variable: Variable, error: axes.ProblemError) -> Problem:
+@dataclass(frozen=True)
+class _OfFile:
+    """What all variables of a file share: its name and attributes, and what these state of the `dataset` asked for.
+
+    `is_stated`: they show that all are of it; otherwise a variable's own attributes may.
+    """
+
+    dataset: Dataset
+    shown: str
+    attributes: Mapping[str, Any]
+    aggregates: tuple[Aggregate, ...]
+    is_stated: bool
+
+    @classmethod
+    def described(cls, attributes: Mapping[str, Any], shown: str, dataset: Dataset) -> _OfFile:
+        aggregates = refusals.aggregates_stated_by(attributes, dataset)
+        is_stated = refusals.states_dataset(attributes, Path(shown).name, dataset)
+        return cls(dataset, shown, attributes, aggregates, is_stated)
+
+    def told_by(self, array: xr.DataArray, variable: Variable) -> Told:
+        """What the signs of the file and of a variable in it tell; they are those of the table's data sets."""
+        if self.dataset not in DATASETS.values():
+            return Told(None, None, ())
+        degrees = []
+        for what in _HORIZONTAL:
+            with suppress(axes.ProblemError):
+                degrees.append(axes.degrees_of(axes.horizontal_axis(array, what), what))
+        return told_by(array.attrs, self.attributes, Path(self.shown).name, variable.column, degrees)
+
+
+def _problem(of_all: _OfFile, array: xr.DataArray, variable: Variable, error: axes.ProblemError) -> Problem:
     months, columns = _months_if_known(array), (variable.column,)
     return Problem(
-        *(shown, error.kind, error.text, error.remedy, months, columns),
-        *(error.area, error.shift, error.is_of_origin),
+        *(of_all.shown, error.kind, error.text, error.remedy, months, columns),
+        *(error.area, error.shift, error.is_of_origin, error.remedy, error.lacks_accumulation),
+        wanted=of_all.dataset.name,
+        instead=error.instead,
     )
 
 
@@ -297,7 +342,13 @@ def _merged(problems: Iterable[Problem]) -> Iterator[Problem]:
     for problem in merged:
         # One command for all variables of the file, whose months may differ.
         same = [other for other in merged if (other.area, other.shift) == (problem.area, problem.shift)]
-        yield _requesting_on_grid(replace(problem, otherwise=problem.remedy), same) if problem.area else problem
+        yield _with_remedy(problem, same)
+
+
+def _with_remedy(problem: Problem, same: Sequence[Problem]) -> Problem:
+    """The problem with its whole remedy; `same` are all of the file, or of several, that one command is for."""
+    told = _requesting_on_grid(problem, same) if problem.area else problem
+    return replace(told, remedy=f"{told.instead} {told.remedy}") if told.instead else told
 
 
 def _requesting_on_grid(problem: Problem, same: Sequence[Problem]) -> Problem:
@@ -307,12 +358,18 @@ def _requesting_on_grid(problem: Problem, same: Sequence[Problem]) -> Problem:
     """
     months = [month for other in same for month in other.months]
     columns = dict.fromkeys(column for other in same for column in other.columns)
-    words = ["era5", "load"]
+    dataset = DATASETS.get(problem.wanted, ERA5)
+    words = ["era5", "load", *_option(dataset)]
     if months:
         words += ["--from", min(months), "--to", max(months)]
-    words += ["--source", "cds", "--area", str(problem.area), "--variables", variable_names(columns)]
+    names = dataset.catalogue.variable_names(columns)
+    words += ["--source", "cds", "--area", str(problem.area), "--variables", names]
     otherwise = f" ({problem.otherwise})" if problem.shift is None else f"; or {problem.otherwise}"
     return replace(problem, remedy=f"Request it on the grid: {shlex.join(words)}{otherwise}.")
+
+
+def _option(dataset: Dataset) -> list[str]:
+    return [] if dataset == ERA5 else ["--dataset", dataset.name]
 
 
 # The most files of one problem that are named.
@@ -339,18 +396,18 @@ def _united(same: Sequence[Problem]) -> Problem:
         months=tuple(sorted({month for problem in same for month in problem.months})),
         columns=tuple(dict.fromkeys(column for problem in same for column in problem.columns)),
     )
-    return _requesting_on_grid(united, same) if united.area and len(same) > 1 else united
+    return _with_remedy(united, same) if united.area and len(same) > 1 else united
 
 
-def _described(held: Collection[xr.DataArray]) -> str:
+def _described(held: Collection[xr.DataArray], dataset: Dataset) -> str:
     """Names of the variables in the file, and why the first known one cannot be used."""
     names = ", ".join(sorted(str(array.name) for array in held)) or "nothing"
-    return names + next((f" ({name} {why})" for name, why in sorted(_left_out(held))), "")
+    return names + next((f" ({name} {why})" for name, why in sorted(_left_out(held, dataset))), "")
 
 
-def _left_out(held: Iterable[xr.DataArray]) -> Iterator[tuple[str, str]]:
+def _left_out(held: Iterable[xr.DataArray], dataset: Dataset) -> Iterator[tuple[str, str]]:
     for array in held:
-        if array.name not in BY_NAME_IN_FILE and (why := _why_left_out(array)) is not None:
+        if array.name not in dataset.catalogue.by_name_in_file and (why := _why_left_out(array)) is not None:
             yield str(array.name), why
 
 
@@ -370,26 +427,65 @@ def _months_if_known(array: xr.DataArray) -> tuple[str, ...]:
 
 
 def _fields_of(
-    array: xr.DataArray, variable: Variable, stated: tuple[Aggregate, ...], grid: Grid, *, is_era5: bool
+    array: xr.DataArray, variable: Variable, of_all: _OfFile
 ) -> tuple[tuple[Field, ...], axes.ProblemError | None]:
     """The fields of one variable: one, or one for each version of an expver dimension.
 
-    Also their problem if they can be used only where the user says so: if they are shifted, or not of ERA5 by the
-    file's word.
+    Also their problem if they can be used only where the user says so: if they are shifted, not of the data set by the
+    file's word, or nothing tells over what amounts run.
     """
-    _require_units(array, variable)
-    latitude, longitude = axes.horizontal_axis(array, "latitude"), axes.horizontal_axis(array, "longitude")
+    told = of_all.told_by(array, variable)
+    try:
+        fields, problem = _fields_by_rules(array, variable, of_all, told)
+    except axes.ProblemError as error:
+        raise replace(error, instead=_instead(array, of_all, told)) from None
+    return fields, None if problem is None else replace(problem, instead=_instead(array, of_all, told))
+
+
+def _instead(array: xr.DataArray, of_all: _OfFile, told: Told) -> str | None:
+    """How the values are loaded into the table of the other data set that they are of; None if they cannot be."""
+    other = told.dataset
+    if other is None or other == of_all.dataset or (variable := _variable_of(array, other)) is None:
+        return None
+    try:
+        fields, problem = _fields_by_rules(
+            array, variable, _OfFile.described(of_all.attributes, of_all.shown, other), told
+        )
+    except axes.ProblemError:
+        return None
+    if (problem is not None and problem.shift is None) or any(map(_may_be_means, fields)):
+        return None
+    words = ["era5", "load", *_option(other), "--source", "files", "--files-dir", FOLDER]
+    return f"Load it as {other.short_title}: {' '.join(words)}{'' if problem is None else ' --off-grid nearest'}."
+
+
+def _may_be_means(field: Field) -> bool:
+    """Whether it has several values, all at the same hour of the day, and does not say that these are hours."""
+    return field.hours.size > 1 and not field.states_step_type and np.unique(field.hours % 24).size == 1
+
+
+def _fields_by_rules(
+    array: xr.DataArray, variable: Variable, of_all: _OfFile, told: Told
+) -> tuple[tuple[Field, ...], axes.ProblemError | None]:
+    """The fields of one variable and their problem, by the rules of the data set that is asked for."""
+    dataset = of_all.dataset
+    _require_units(array, variable, dataset)
+    latitude, longitude = (axes.horizontal_axis(array, what, dataset) for what in _HORIZONTAL)
     # Before checking times: those of means may be off the hour, a symptom that hides the cause.
-    doubt = refusals.contradiction(array, variable, stated, latitude, longitude, grid)
-    origin: Origin = "stated" if is_era5 or refusals.variable_states_era5(array.attrs) else "not stated"
+    doubt = refusals.contradiction(array, variable, of_all.aggregates, latitude, longitude, dataset)
+    is_stated = of_all.is_stated or refusals.variable_states_dataset(array.attrs)
+    origin: Origin = "stated" if is_stated else "not stated"
     if doubt is None:
-        return _fields_on(array, variable, latitude, longitude, grid, origin)
+        fields, problem = _fields_on(array, variable, latitude, longitude, dataset, origin, told)
+        if told.dataset is None or told.dataset == dataset:
+            return fields, problem
+        doubt = refusals.other_dataset(told.dataset, told.signs[0].evidence, dataset)
     with suppress(axes.ProblemError):
-        fields, off_grid = _fields_on(array, variable, latitude, longitude, grid, "trusted")
-        if off_grid is None:
+        fields, problem = _fields_on(array, variable, latitude, longitude, dataset, "trusted", told)
+        if problem is None:
             return fields, doubt
     # Something else is wrong with it, too: the user's word would not help.
-    raise axes.ProblemError(doubt.kind, doubt.text, axes.GET_HOURS)
+    raise axes.ProblemError(doubt.kind, doubt.text, axes.get_hours(dataset))
 
 
 def _fields_on(
@@ -397,14 +493,23 @@ def _fields_on(
     variable: Variable,
     latitude: xr.DataArray,
     longitude: xr.DataArray,
-    grid: Grid,
+    dataset: Dataset,
     origin: Origin,
+    told: Told,
 ) -> tuple[tuple[Field, ...], axes.ProblemError | None]:
-    """The fields of one variable on these axes, and their problem if they are shifted."""
-    hours = axes.hours_along(array)
+    """The fields of one variable on these axes, and their problem: shifted, or over what amounts run is not told."""
+    hours = axes.hours_along(array, dataset)
     dimensions = (_dimension(axes.time_axis(array)), _dimension(latitude), _dimension(longitude))
-    _require_single_level(array, {*axes.time_axis(array).dims, *latitude.dims, *longitude.dims, _EXPVER})
-    indices = axes.horizontal_indices(latitude, longitude, grid, is_era5=refusals.is_stated_era5(array.attrs))
+    known = {*axes.time_axis(array).dims, *latitude.dims, *longitude.dims, _EXPVER}
+    _require_single_level(array, known, dataset)
+    is_stated = refusals.is_stated(array.attrs, dataset)
+    indices = axes.horizontal_indices(latitude, longitude, dataset, is_stated=is_stated)
+    accumulation = _accumulation_of(variable, dataset, told)
+    problem = indices.off_grid
+    if accumulation is None:
+        if problem is not None:
+            raise axes.ProblemError(problem.kind, problem.text, axes.get_hours(dataset), problem.area)
+        problem = _lacking_accumulation(array, dataset)
     field = Field(
         column=variable.column,
         name=str(array.name),
@@ -419,23 +524,44 @@ def _fields_on(
         shift=None if indices.off_grid is None else indices.off_grid.shift,
         origin=origin,
         packed_range=_packed_range(array, variable),
+        accumulation=accumulation,
     )
     if _EXPVER not in array.dims:
-        return (replace(field, expver=_expver_of_hours(array, hours.size)),), indices.off_grid
+        return (replace(field, expver=_expver_of_hours(array, hours.size)),), problem
     fields = tuple(
         replace(field, expver=_repeated(version, hours.size), expver_position=position)
         for position, version in enumerate(_expver_along(array))
     )
-    return fields, indices.off_grid
+    return fields, problem
 
 
-def _require_units(array: xr.DataArray, variable: Variable) -> None:
+def _accumulation_of(variable: Variable, dataset: Dataset, told: Told) -> Accumulation | None:
+    """Over what an accumulated value runs; None if nothing tells. Whatever does not accumulate is of its hour."""
+    if variable.step_type != "accum" or dataset.accumulation == "hour":
+        return "hour"
+    return told.accumulation if told.dataset == dataset else None
+
+
+def _lacking_accumulation(array: xr.DataArray, dataset: Dataset) -> axes.ProblemError:
+    text = (
+        f"does not tell whether {array.name} is the sum since 00 UTC, as in {dataset.short_title}'s own files, or the "
+        "amount of each hour"
+    )
+    remedy = (
+        "Say it: --accumulation day (ERA5_ACCUMULATION=day) for sums since 00 UTC, --accumulation hour for amounts of "
+        "hours. The numbers are checked against it."
+    )
+    return axes.ProblemError("time", text, remedy, lacks_accumulation=True)
+
+
+def _require_units(array: xr.DataArray, variable: Variable, dataset: Dataset) -> None:
     units = str(array.attrs.get("units", "")).strip()
     # NCAR's files use the numbers of ECMWF's table 128, which equal the paramIds.
-    number = array.attrs.get("GRIB_paramId", array.attrs.get("ecmwf_parameter"))
+    number = array.attrs.get(_PARAMETER, array.attrs.get("ecmwf_parameter"))
     long_name = str(array.attrs.get("long_name") or array.attrs.get("standard_name") or "").replace("_", " ").strip()
     # Without a number, only the long name reveals a 100 m wind stored under the name of the 10 m wind.
-    named = BY_LONG_NAME.get(long_name.casefold(), variable) if number is None else variable
+    catalogue = dataset.catalogue
+    named = catalogue.by_long_name.get(long_name.casefold(), variable) if number is None else variable
     if units in variable.file_units and named is variable and (number is None or int(number) == variable.param_id):
         return
     wanted = variable.file_units[0]
@@ -443,14 +569,15 @@ def _require_units(array: xr.DataArray, variable: Variable) -> None:
         other_name = "" if long_name.casefold() == variable.long_name.casefold() else long_name
         text = f"{array.name} is {f'{other_name} ' if other_name else ''}in {units or 'no units'}, not in {wanted}"
         if variable.step_type == "accum" and units in _FLUXES:
-            text = f"{array.name} is in {units}, a mean flux; ERA5 has the total of the hour, in {wanted}"
+            total = "the total of the hour" if dataset.accumulation == "hour" else "the sum since 00 UTC"
+            text = f"{array.name} is in {units}, a mean flux; {dataset.short_title} has {total}, in {wanted}"
     else:
-        other = named if number is None else BY_PARAM_ID.get(int(number))
+        other = named if number is None else catalogue.by_param_id.get(int(number))
         parameter = long_name if number is None else f"parameter {number}"
         parameter += f", {other.long_name}" if other is not None and number is not None else ""
         described = variable.description.lower().partition(",")[0]
         text = f"{array.name} is {parameter}, not {described} (parameter {variable.param_id})"
-    remedy = f"Request {variable.cds_name} of reanalysis-era5-single-levels, or move the file out of the folder."
+    remedy = f"Request {variable.cds_name} of {dataset.cds_name}, or move the file out of the folder."
     raise axes.ProblemError("units", text, remedy)
 
 
@@ -493,12 +620,12 @@ def _packed_range(array: xr.DataArray, variable: Variable) -> float:
     return float(abs(_scale_factor(array) * variable.scale) * 2.0 ** (8 * stored.itemsize))
 
 
-def _require_single_level(array: xr.DataArray, known_dimensions: set[Hashable]) -> None:
+def _require_single_level(array: xr.DataArray, known_dimensions: set[Hashable], dataset: Dataset) -> None:
     if (levels := levels_of(array)) is not None:
         raise axes.ProblemError(
             "dimensions",
             f"{array.name} is at {levels}: the table holds single levels",
-            "Request the variable of reanalysis-era5-single-levels, or move the file out of the folder.",
+            f"Request the variable of {dataset.cds_name}, or move the file out of the folder.",
         )
     for dimension, size in array.sizes.items():
         if dimension not in known_dimensions and size != 1:

@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from dask.delayed import delayed
 
-from era5_pipeline.model.grid import ERA5_GRID, Grid
+from era5_pipeline.model.dataset import ERA5, Dataset
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.netcdf.contents import inspect
 from era5_pipeline.netcdf.decoding import Decoding
@@ -47,7 +47,7 @@ _FileKey = tuple[Path, str | None, int, int]
 
 
 class _KeptContents:
-    """Contents of files, by the grid and the file that they come from, the last used at the end.
+    """Contents of files, by the data set and the file that they come from, the last used at the end.
 
     They take some 27 bytes an hour and 10 kB a file, so 320 MB at most: those of 16 files of every hour since 1940, or
     of a thousand months of a place, which a listing has just read when they are loaded.
@@ -57,16 +57,16 @@ class _KeptContents:
     _HOURS_OF_A_FILE = 400
 
     def __init__(self) -> None:
-        self._contents: dict[tuple[Grid, _FileKey], Contents] = {}
+        self._contents: dict[tuple[Dataset, _FileKey], Contents] = {}
         self._hours = 0
 
-    def pop(self, key: tuple[Grid, _FileKey]) -> Contents | None:
+    def pop(self, key: tuple[Dataset, _FileKey]) -> Contents | None:
         contents = self._contents.pop(key, None)
         if contents is not None:
             self._hours -= self._hours_of(contents)
         return contents
 
-    def add(self, key: tuple[Grid, _FileKey], contents: Contents) -> None:
+    def add(self, key: tuple[Dataset, _FileKey], contents: Contents) -> None:
         self._contents[key] = contents
         self._hours += self._hours_of(contents)
         while self._hours > self._MOST_HOURS and len(self._contents) > 1:
@@ -81,18 +81,18 @@ _kept = _KeptContents()
 _PASSING = ("unreadable", "library")
 
 
-def contents_of(file: NetcdfFile, grid: Grid = ERA5_GRID) -> Contents:
-    """Find our variables in a file. An unusable file never raises, but gives a `Problem`.
+def contents_of(file: NetcdfFile, dataset: Dataset = ERA5) -> Contents:
+    """Find variables of the data set in a file. An unusable file never raises, but gives a `Problem`.
 
     Contents are kept: months of a series or a year are loaded one after another, and all are in the same files; many
     small files are listed before they are loaded. Those of unpacked and converted files are known by the file that they
     come from.
     """
     try:
-        key = (grid, _key_of(file))
+        key = (dataset, _key_of(file))
     except OSError:
-        return _inspected(file, grid)  # it says why
-    contents = _kept.pop(key) or _sharing_arrays(_inspected(file, grid))
+        return _inspected(file, dataset)  # it says why
+    contents = _kept.pop(key) or _sharing_arrays(_inspected(file, dataset))
     if all(problem.kind not in _PASSING for problem in contents.problems):
         _kept.add(key, contents)
     return contents
@@ -103,13 +103,13 @@ _WRITTEN_BYTES, _WRITTEN_BYTES_OF_ONE = 256 << 20, 20 << 20
 _written: dict[_FileKey, Mapping[str, Floats]] = {}
 
 
-def keep_written(file: NetcdfFile, contents: Contents, values: Mapping[str, Floats], grid: Grid = ERA5_GRID) -> None:
+def keep_written(file: NetcdfFile, contents: Contents, values: Mapping[str, Floats], dataset: Dataset = ERA5) -> None:
     """Keep what was written into a file, so that it need not be read if it is flattened soon, unchanged.
 
     `values` are those in the file, by column: float32 (hour, latitude, longitude). They are copied; many are not kept.
     """
     key = _key_of(file)
-    _kept.add((grid, key), contents)
+    _kept.add((dataset, key), contents)
     if sum(of.nbytes for of in values.values()) <= _WRITTEN_BYTES_OF_ONE:
         _written[key] = {column: np.array(of) for column, of in values.items()}
     while sum(of.nbytes for held in _written.values() for of in held.values()) > _WRITTEN_BYTES:
@@ -132,12 +132,12 @@ def _sharing_arrays(contents: Contents) -> Contents:
     return replace(contents, fields=fields)
 
 
-def _inspected(file: NetcdfFile, grid: Grid) -> Contents:
+def _inspected(file: NetcdfFile, dataset: Dataset) -> Contents:
     if file.kind == "grib":
         from era5_pipeline.netcdf.grib import inspect_grib  # noqa: PLC0415  # most homes have no GRIB
 
-        return inspect_grib(file, grid)
-    return inspect(file, grid)
+        return inspect_grib(file, dataset)
+    return inspect(file, dataset)
 
 
 def open_reader(file: NetcdfFile, *, by_chunks: bool) -> Reader:

@@ -29,12 +29,12 @@ import numpy as np
 import xarray as xr
 from dask.delayed import delayed
 
+from era5_pipeline.model.dataset import ERA5, Dataset
 from era5_pipeline.model.errors import UsageError, disk_errors
-from era5_pipeline.model.grid import ERA5_GRID, Grid
 from era5_pipeline.model.times import from_datetime64
-from era5_pipeline.model.variables import BY_COLUMN, BY_PARAM_ID
+from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.model.words import pip_install
-from era5_pipeline.netcdf.axes import AGAIN, GET_HOURS, times_along
+from era5_pipeline.netcdf.axes import AGAIN, get_hours, times_along
 from era5_pipeline.netcdf.contents import TYPES_OF_LEVEL, Contents, Field, Problem, describe_fields, months_of
 from era5_pipeline.netcdf.decoding import Decoding
 from era5_pipeline.netcdf.refusals import NO_CLASS, is_long_mean, values_of_class
@@ -411,8 +411,8 @@ class GribField(Field):
     grid: tuple[Any, ...] = ()
 
 
-def inspect_grib(file: NetcdfFile, grid: Grid = ERA5_GRID) -> Contents:
-    """Find our variables in a GRIB file. An unusable file never raises, but gives a `Problem`."""
+def inspect_grib(file: NetcdfFile, dataset: Dataset = ERA5) -> Contents:
+    """Find variables of the data set in a GRIB file. An unusable file never raises, but gives a `Problem`."""
     try:
         index = index_of(file)
         arrays = list(_arrays(index))
@@ -422,34 +422,37 @@ def inspect_grib(file: NetcdfFile, grid: Grid = ERA5_GRID) -> Contents:
         text = f"cannot be read, it is cut off or damaged ({' '.join(str(error).split())})"
         return Contents(fields=(), problems=(Problem(file.shown, "unreadable", text, AGAIN),))
     messages = {id(array): (places, group) for array, places, group in arrays}
-    ours = [(array, BY_PARAM_ID[group.key("paramId")]) for array, _, group in arrays if _is_ours(group)]
-    described = describe_fields(ours, [array for array, *_ in arrays], file.shown, grid=grid)
+    by_number = dataset.catalogue.by_param_id
+    ours = [
+        (array, by_number[group.key("paramId")])
+        for array, _, group in arrays
+        if group.key("paramId") in by_number and _foreign(group, dataset) is None
+    ]
+    described = describe_fields(ours, [array for array, *_ in arrays], file.shown, {}, dataset=dataset)
     fields = []
     for array, of_array in described.by_array:
         places, group = messages[id(array)]
         fields += [GribField(**vars(one), places=places, grid=group.grid) for one in of_array]
-    refused = [problem for array, _, group in arrays if (problem := _refusal(file, array, group)) is not None]
+    refused = [problem for array, _, group in arrays if (problem := _refusal(file, array, group, dataset))]
     problems = [problem for problem in described.contents.problems if problem.kind != "nothing"]
     problems = [*(problem for problem in refused if problem.columns), *problems]
     if fields or problems:
-        others = [(array, group) for array, _, group in arrays if group.key("paramId") not in BY_PARAM_ID]
-        held = ((str(array.name), f"holds {of[0]}, not {of[1]}") for array, group in others if (of := _foreign(group)))
+        others = [(array, group) for array, _, group in arrays if group.key("paramId") not in by_number]
+        foreign = ((array, _foreign(group, dataset)) for array, group in others)
+        held = ((str(array.name), f"holds {of[0]}, not {of[1]}") for array, of in foreign if of)
         left_out = dict((*described.contents.left_out, *held))
         return Contents(tuple(fields), tuple(problems), tuple(left_out.items()))
     # Naming what the file has instead says more than that it has none of our variables.
     return Contents((), tuple(refused) or described.contents.problems)
 
 
-def _is_ours(group: Group) -> bool:
-    return group.key("paramId") in BY_PARAM_ID and _foreign(group) is None
-
-
-def _foreign(group: Group) -> tuple[str, str] | None:
-    """Say why values of a group are not hourly values of ERA5's single levels; None if they are."""
+def _foreign(group: Group, dataset: Dataset) -> tuple[str, str] | None:
+    """Say why values of a group are not hourly values of the data set's single levels; None if they are."""
     name = group.key("class") or NO_CLASS
     # Of our variables, `describe_fields` decides, and the user may know better.
-    if group.key("paramId") not in BY_PARAM_ID and name != NO_CLASS and (what := values_of_class(name)):
-        return f"{what} (class {name})", "of ERA5"
+    is_known = group.key("paramId") in dataset.catalogue.by_param_id
+    if not is_known and name != NO_CLASS and (what := values_of_class(name, dataset)):
+        return f"{what} (class {name})", f"of {dataset.short_title}"
     if (levels := TYPES_OF_LEVEL.get(group.key("typeOfLevel"))) is not None:
         return f"values at {levels}", "of single levels"
     if group.key("stream") in _WAVES:
@@ -460,17 +463,17 @@ def _foreign(group: Group) -> tuple[str, str] | None:
     return None
 
 
-def _refusal(file: NetcdfFile, array: xr.DataArray, group: Group) -> Problem | None:
-    foreign = _foreign(group)
+def _refusal(file: NetcdfFile, array: xr.DataArray, group: Group, dataset: Dataset) -> Problem | None:
+    foreign = _foreign(group, dataset)
     if foreign is None:
         return None
     what, wanted = foreign
-    variable = BY_PARAM_ID.get(group.key("paramId"))
+    variable = dataset.catalogue.by_param_id.get(group.key("paramId"))
     return Problem(
         file.shown,
         "aggregate",
         f"{array.name} holds {what}, not {wanted}",
-        GET_HOURS,
+        get_hours(dataset),
         months_of(from_datetime64(times_along(array))),
         () if variable is None else (variable.column,),
     )

@@ -27,6 +27,8 @@ _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _CLAIMS = frozenset(
     {".nc", ".nc3", ".nc4", ".netcdf", ".cdf", ".h5", ".hdf5", ".zip", ".grib", ".grib2", ".grb", ".grb2"}
 )
+# Of an archive such as t2m.zarr.tar.gz.
+_ZARR = ".zarr"
 # Other formats that weather data come in, by suffix: not read, and counted.
 _OTHER_FORMATS = {
     **dict.fromkeys((".csv", ".tsv"), "CSV"),
@@ -92,7 +94,7 @@ def names_in(content: bytes) -> list[str]:
 
 def claims_to_be_data(path: Path) -> bool:
     """Return True if the file's suffix claims data, so that other contents are an error."""
-    return path.suffix.lower() in _CLAIMS
+    return path.suffix.lower() in _CLAIMS or _ZARR in path.suffixes
 
 
 def other_format(name: str) -> str | None:
@@ -117,6 +119,11 @@ def describe_other(path: Path) -> tuple[str, str]:
             "Run `git lfs pull` in the repository that the file came from.",
         )
     if head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"\x28\xb5\x2f\xfd")):
+        if _ZARR in path.suffixes:
+            return (
+                "is an archive of a Zarr store",
+                "Unpack it, and read it with --source zarr; or move it away.",
+            )
         return "is compressed as a whole", "Unpack it first; ZIP files are read as they are."
     text = head.lstrip().lower()
     if text.startswith((b"<!doctype", b"<html", b"<?xml", b"{")):

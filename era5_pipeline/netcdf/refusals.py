@@ -1,6 +1,6 @@
 """Refuse files before reading values: other data, means and sums, external data, impossible sizes, cut-off netCDF-3.
 
-Also tells which files show that they are of ERA5.
+Also tells which files show that they are of the data set.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 
 from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.grid import TOLERANCE_DEGREES
-from era5_pipeline.netcdf.axes import GET_HOURS, GRIDS, ProblemError
+from era5_pipeline.netcdf.axes import GRIDS, ProblemError, get_hours
 from era5_pipeline.netcdf.heaps import require_readable_heaps, require_texts_within
-from era5_pipeline.netcdf.signs import GRID_STEPS, named_in
+from era5_pipeline.netcdf.signs import GRID_STEPS, class_of, named_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import h5py
     import xarray as xr
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Grid
     from era5_pipeline.model.variables import Variable
 
@@ -266,6 +267,7 @@ _STREAMS = {
 _STREAM = re.compile(rf"stream\W{{1,6}}({'|'.join(_STREAMS)})(?![a-z0-9])")
 # Of MARS, ECMWF's archive.
 _CLASSES = {
+    "ea": "ERA5",
     "l5": "ERA5-Land",
     "od": "ECMWF's operational forecasts",
     "ei": "ERA-Interim",
@@ -279,11 +281,10 @@ _CLASSES = {
 _CLASS = re.compile(rf"\bclass[\"']?\s*[=:]\s*[\[\"']*({'|'.join(_CLASSES)})(?![a-z0-9])")
 _DATASET = re.compile(r"era5[\w-]*?-(monthly-means|daily-statistics)")
 _CENTRE, _CENTRES = "GRIB_centre", ("ecmf", "98")
-_CLASS_OF_ERA5 = "ea"
 # ERA5's types: analyses, and forecasts for what analyses do not have.
 _ANALYSIS, _FORECAST = "an", "fc"
-# ERA5's forecasts start at 06 and 18 UTC and last 18 hours.
-_LAST_STEP_HOURS = 18.0
+# ERA5's forecasts start at 06 and 18 UTC and last 18 hours; a run of ERA5-Land has all values of a day.
+_LAST_STEP_HOURS = {"hour": 18.0, "day": 24.0}
 _HOURS_PER_UNIT = {"nanoseconds": 1 / 3.6e12, "seconds": 1 / 3600, "minutes": 1 / 60, "hours": 1.0, "days": 24.0}
 # ERA5 is GRIB 1, in which the level of a variable such as t2m is `surface`.
 _EDITION_OF_ERA5 = 1
@@ -361,16 +362,17 @@ class Aggregate:
     evidence: str
 
 
-def aggregates_stated_by(attributes: Mapping[str, Any]) -> tuple[Aggregate, ...]:
-    """Find what the file's global attributes state against hourly values of ERA5; it applies to all its values."""
+def aggregates_stated_by(attributes: Mapping[str, Any], dataset: Dataset = ERA5) -> tuple[Aggregate, ...]:
+    """Find what the file's global attributes state against hourly values of the data set; it applies to all values."""
     texts = [(str(name), str(text)) for name, text in attributes.items() if isinstance(text, str)]
     found = [*_other_centre(attributes), *_other_edition(attributes)]
     for name, text in texts:
         if match := _DATASET.search(text):
             found.append(Aggregate(f"values of {match[0]}", "time", f"in its {name}"))
-        elif (sign := named_in(text)) is not None and sign.dataset != ERA5:
+        elif (sign := named_in(text)) is not None and sign.dataset != dataset:
             found.append(Aggregate(f"values of {sign.dataset.grid.name}", "data set", f"{sign.evidence} in its {name}"))
-        if match := _CLASS.search(text):
+        others = (match for match in _CLASS.finditer(text) if match[1] != class_of(dataset))
+        if match := next(others, None):
             found.append(Aggregate(f"values of {_CLASSES[match[1]]}", "data set", f"{match[0]} in its {name}"))
         if match := _MONTHLY.search(text):
             found.append(Aggregate("monthly means", "time", f"{match[0]} in its {name}"))
@@ -402,37 +404,50 @@ def _other_edition(attributes: Mapping[str, Any]) -> Iterator[Aggregate]:
         yield Aggregate(_EDITION_2, "data set", f"GRIB_typeOfLevel {level}")
 
 
-def states_era5(attributes: Mapping[str, Any], shown: str) -> bool:
-    """Return True if the file shows that it comes from those who serve ERA5: by history, or by the data set's id.
+def states_dataset(attributes: Mapping[str, Any], shown: str, dataset: Dataset) -> bool:
+    """Return True if the file shows that it comes from those who serve the data set: by history, or by its id.
 
-    The id may be in its name, as that of a series in CSV is. What single variables state: `variable_states_era5`.
+    The id may be in its name, as that of a series in CSV is. What single variables state: `variable_states_dataset`.
     """
     texts = [str(text) for text in attributes.values() if isinstance(text, str)]
-    return any(map(_STORE_PROGRAMS.search, texts)) or any(_names_era5(text) for text in (*texts, shown))
+    return any(map(_STORE_PROGRAMS.search, texts)) or any(_names(dataset, text) for text in (*texts, shown))
 
 
-def _names_era5(text: str) -> bool:
-    return (sign := named_in(text)) is not None and sign.dataset == ERA5
+def _names(dataset: Dataset, text: str) -> bool:
+    return (sign := named_in(text)) is not None and sign.dataset == dataset
 
 
-def variable_states_era5(attributes: Mapping[str, Any]) -> bool:
+def variable_states_dataset(attributes: Mapping[str, Any]) -> bool:
     """Return True if a variable has the attributes that the store's own files have, from GRIB; none may contradict."""
     return any(str(name).startswith("GRIB_") for name in attributes)
 
 
-def values_of_class(name: str) -> str | None:
-    """Name the data set of a class of ECMWF's archive; None for ERA5 itself and for unknown classes."""
-    if name in (_CLASS_OF_ERA5, "unknown"):
+def values_of_class(name: str, dataset: Dataset = ERA5) -> str | None:
+    """Name the data set of a class of ECMWF's archive; None for this one itself and for unknown classes."""
+    if name in (class_of(dataset), "unknown"):
         return None
     if name == NO_CLASS:
-        return "values without a class of ECMWF's archive, while ERA5's are of class ea"
+        own = f"{dataset.short_title}'s are of class {class_of(dataset)}"
+        return f"values without a class of ECMWF's archive, while {own}"
     return f"values of {_CLASSES.get(name, 'another data set')}"
 
 
-_TRUST = (
-    "If you know that they are hourly values of ERA5, --trust-files (ERA5_TRUST_FILES=true) takes your word for it, "
-    "and the ledger, era5 status and exports say so."
-)
+def _trust(dataset: Dataset) -> str:
+    return (
+        f"If you know that they are hourly values of {dataset.short_title}, --trust-files (ERA5_TRUST_FILES=true) "
+        "takes your word for it, and the ledger, era5 status and exports say so."
+    )
+
+
+def other_dataset(found: Dataset, evidence: str, dataset: Dataset) -> ProblemError:
+    """The problem of a file that is of another data set than is asked for, by a sign in it."""
+    text = f"holds values of {found.short_title} ({evidence}), not values of {_described(dataset)}"
+    return ProblemError("aggregate", text, f"{get_hours(dataset)} {_trust(dataset)}", is_of_origin=True)
+
+
+def _described(dataset: Dataset) -> str:
+    name = "ERA5's single levels" if dataset == ERA5 else dataset.short_title
+    return f"{name}, {dataset.grid.step_degrees:g} degrees apart"
 
 
 def contradiction(
@@ -441,17 +456,17 @@ def contradiction(
     stated: tuple[Aggregate, ...],
     latitude: xr.DataArray,
     longitude: xr.DataArray,
-    grid: Grid,
+    dataset: Dataset,
 ) -> ProblemError | None:
-    """The problem of a file that says that its values are not hourly values of ERA5 at grid points: what they are.
+    """The problem of a file that says that its values are not hourly ones of the data set at grid points.
 
     None if nothing in it says so. The user may contradict in turn.
     """
     has_one = {"latitude": latitude.size == 1, "longitude": longitude.size == 1}
     has_one["cell"] = all(has_one.values())
-    # Anyone may convert ERA5 to edition 2, and its class stays.
-    is_converted = array.attrs.get("GRIB_class") == _CLASS_OF_ERA5
-    all_found = (*_stated_by_variable(array, variable, grid), *stated, *_other_type(array, variable))
+    # Anyone may convert values to edition 2, and their class stays.
+    is_converted = array.attrs.get("GRIB_class", "") == class_of(dataset)
+    all_found = (*_stated_by_variable(array, variable, dataset), *stated, *_other_type(array, variable, dataset))
     # What it is says more than in which edition.
     for found in sorted((*all_found, *_other_edition(array.attrs)), key=lambda one: one.what == _EDITION_2):
         if is_converted and found.what == _EDITION_2:
@@ -460,16 +475,16 @@ def contradiction(
             name, of = f"{array.name} ", "grid points" if found.over in has_one else "hours"
             if found.over == "data set":
                 # Of all variables, so that they are one problem.
-                name, of = "", f"ERA5's single levels, {grid.step_degrees:g} degrees apart"
+                name, of = "", _described(dataset)
             text = f"{name}holds {found.what} ({found.evidence}), not values of {of}"
-            return ProblemError("aggregate", text, f"{GET_HOURS} {_TRUST}", is_of_origin=True)
+            return ProblemError("aggregate", text, f"{get_hours(dataset)} {_trust(dataset)}", is_of_origin=True)
     return None
 
 
-def _stated_by_variable(array: xr.DataArray, variable: Variable, grid: Grid) -> Iterator[Aggregate]:
+def _stated_by_variable(array: xr.DataArray, variable: Variable, dataset: Dataset) -> Iterator[Aggregate]:
     attributes = array.attrs
     yield from _other_centre(attributes)
-    if what := values_of_class(str(attributes.get("GRIB_class", "unknown"))):
+    if what := values_of_class(str(attributes.get("GRIB_class", "unknown")), dataset):
         yield Aggregate(what, "data set", f"GRIB_class {attributes['GRIB_class']}")
     data_type, members = attributes.get("GRIB_dataType"), attributes.get("GRIB_totalNumber", 0)
     if data_type in _DATA_TYPES:
@@ -483,7 +498,7 @@ def _stated_by_variable(array: xr.DataArray, variable: Variable, grid: Grid) -> 
         what = _LONG_MEANS.get(str(step_type), "other values")
         yield Aggregate(what, "time", f"{STEP_TYPE} {step_type}, of hours it is {variable.step_type}")
     yield from _in_cell_methods(str(attributes.get("cell_methods", "")), variable)
-    yield from _other_grids(attributes, grid)
+    yield from _other_grids(attributes, dataset.grid)
 
 
 def is_long_mean(stream: object, step_type: object) -> bool:
@@ -491,18 +506,24 @@ def is_long_mean(stream: object, step_type: object) -> bool:
     return step_type in _LONG_MEANS or _STREAMS.get(str(stream), "").startswith("monthly means")
 
 
-def _other_type(array: xr.DataArray, variable: Variable) -> Iterator[Aggregate]:
-    """Values of another type than ERA5's: forecasts of what it has as an analysis, or of other hours than it has."""
+def _other_type(array: xr.DataArray, variable: Variable, dataset: Dataset) -> Iterator[Aggregate]:
+    """Values of another type than the data set's: forecasts of what it has as an analysis, or of other hours.
+
+    ERA5-Land's runs of a day give forecasts of all its variables.
+    """
+    name, is_of_runs = dataset.short_title, dataset.accumulation == "day"
     is_analysis = variable.first_valid.hour == 0
     data_type = array.attrs.get("GRIB_dataType")
     if data_type not in (None, _ANALYSIS, _FORECAST, *_DATA_TYPES):
         yield Aggregate("values of another type", "data set", f"GRIB_dataType {data_type}")
-    elif data_type == _FORECAST and is_analysis:
+    elif data_type == _FORECAST and is_analysis and not is_of_runs:
         yield Aggregate(
-            "forecasts of a variable that ERA5 has as an analysis", "data set", f"GRIB_dataType {data_type}"
+            f"forecasts of a variable that {name} has as an analysis", "data set", f"GRIB_dataType {data_type}"
         )
-    elif (last := _last_step_hours(array)) > (0.0 if is_analysis else _LAST_STEP_HOURS):
-        yield Aggregate("forecasts, and ERA5 has none of such steps", "data set", f"a step of {last:g} hours")
+    elif (last := _last_step_hours(array)) > (
+        0.0 if is_analysis and not is_of_runs else _LAST_STEP_HOURS[dataset.accumulation]
+    ):
+        yield Aggregate(f"forecasts, and {name} has none of such steps", "data set", f"a step of {last:g} hours")
 
 
 def _last_step_hours(array: xr.DataArray) -> float:
@@ -520,9 +541,9 @@ def _of_stream(stream: str, evidence: str) -> Aggregate:
     return Aggregate(_STREAMS[stream], "data set" if stream == "wave" else "time", evidence)
 
 
-def is_stated_era5(attributes: Mapping[str, Any]) -> bool:
-    """Return True if a variable's attributes show that it is from ERA5, not from ERA5-Land, and none contradicts."""
-    return any(name in attributes for name in GRID_STEPS) or attributes.get("GRIB_class") == "ea"
+def is_stated(attributes: Mapping[str, Any], dataset: Dataset) -> bool:
+    """Return True if a variable's attributes show that it is of this data set, of no other, and none contradicts."""
+    return any(name in attributes for name in GRID_STEPS) or attributes.get("GRIB_class", "") == class_of(dataset)
 
 
 def _other_grids(attributes: Mapping[str, Any], grid: Grid) -> Iterator[Aggregate]:

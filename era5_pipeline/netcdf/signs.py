@@ -60,6 +60,11 @@ class Told:
     signs: tuple[Sign, ...]
 
 
+def class_of(dataset: Dataset) -> str | None:
+    """The data set's class in ECMWF's archive."""
+    return next((name for name, one in _CLASSES.items() if one == dataset), None)
+
+
 def named_in(text: str) -> Sign | None:
     """The data set that a text names, by its id at the Climate Data Store, its DOI or a store's name."""
     for pattern, dataset, accumulation in _NAMES:

@@ -1,8 +1,9 @@
-"""The source `files`: folders and buckets of ERA5 files that the user already has, in any layout, with any names."""
+"""The source `files`: folders and buckets of files that the user already has, in any layout, with any names."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -15,12 +16,12 @@ import numpy as np
 from typing_extensions import override
 
 from era5_pipeline.model.completeness import why_incomplete
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, RefusedError, UsageError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month, spans
 from era5_pipeline.model.times import as_datetime64, hour_of
-from era5_pipeline.model.variables import in_table_order
-from era5_pipeline.netcdf.contents import Problem, months_of, together
+from era5_pipeline.netcdf.contents import FOLDER, Problem, months_of, together
 from era5_pipeline.netcdf.recognise import counts_text, describe_other, other_format, special_kind
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
@@ -38,6 +39,7 @@ from era5_pipeline.sources.source import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from era5_pipeline.model.dataset import Accumulation
     from era5_pipeline.model.settings import OffGrid, Settings
     from era5_pipeline.model.variables import Catalogue as Variables
 
@@ -52,7 +54,7 @@ _SPARSE_VALUES = 3
 
 @dataclass(frozen=True)
 class FilesSource(Source):
-    """ERA5 files below `folders` (or single files), read in place, not copied.
+    """Files of the data set below `folders` (or single files), read in place, not copied.
 
     Objects below `buckets` (S3 addresses) are copied while their month is loaded. The catalogue of the files is kept in
     `home`; that of objects also in the store of `file_store`, if set. The folders are listed once, on first use: a
@@ -60,8 +62,8 @@ class FilesSource(Source):
 
     `sparse_hours`: treat one value per day or month, always at the same hour, as hourly, though the files do not say.
     `off_grid`: what is done with values between the grid points, `trust_files`: whether files that say that their
-    values are not of ERA5 are taken nevertheless, see `RawMonth`. `allow_incomplete`: months that lack hours are not
-    refused.
+    values are not of the data set are taken nevertheless, `accumulation` what is taken of amounts where files do not
+    tell, see `RawMonth`. `allow_incomplete`: months that lack hours are not refused.
     """
 
     folders: tuple[Path, ...]
@@ -73,6 +75,7 @@ class FilesSource(Source):
     off_grid: OffGrid = "refuse"
     trust_files: bool = False
     allow_incomplete: bool = False
+    accumulation: Accumulation | None = None
     name: str = "files"
 
     def __post_init__(self) -> None:
@@ -128,11 +131,14 @@ class FilesSource(Source):
             if any(wanted & set(entry.shifted.get(str(month), ())) for entry in serving)
             else "refuse",
             trusts_files=self.trust_files and any(wanted & set(entry.doubted.get(str(month), ())) for entry in serving),
+            accumulation=self.accumulation
+            if any(wanted & set(entry.unstated.get(str(month), ())) for entry in serving)
+            else None,
         )
 
     def _left_out(self, entries: Iterable[CatalogueEntry]) -> Iterator[str]:
         """Say which variables are left out although all were asked for, and why."""
-        if self.request.wanted != self._of_dataset.variables:
+        if self.request.wanted != self._variables.variables:
             return
         for entry in entries:
             for why in dict.fromkeys(entry.left_out.values()):
@@ -142,7 +148,7 @@ class FilesSource(Source):
     def _variables_of(self, month: Month, entries: Iterable[CatalogueEntry]) -> tuple[str, ...] | None:
         """The columns that the month should have; for an open list and `all`, those in its files."""
         if self.request.columns is None or not (
-            self.request.is_open or self.request.wanted == self._of_dataset.variables
+            self.request.is_open or self.request.wanted == self._variables.variables
         ):
             return self.request.columns
         # With --strict-variables, a month must have every variable found in any file.
@@ -167,7 +173,7 @@ class FilesSource(Source):
             raise NoDataError(
                 f"no file in {self._where} has data for {', '.join(v.column for v in lacking)}",
                 remedy=f"The files there hold {', '.join(held)}: --variables all loads all of that, "
-                f"--variables {self._of_dataset.variable_names(held)} names it.",
+                f"--variables {self._variables.variable_names(held)} names it.",
             )
 
     @override
@@ -229,16 +235,25 @@ class FilesSource(Source):
         return [problem for problem in problems if not problem.months]
 
     def _serving(self, month: Month) -> list[CatalogueEntry]:
-        return [entry for entry in self._by_month.get(str(month), ()) if self._serves(entry, month)]
+        """The files that the month is loaded from, or refused for; those of another data set only without others."""
+        serving = [entry for entry in self._by_month.get(str(month), ()) if self._serves(entry, month)]
+        own = [entry for entry in serving if not self._is_of_other(entry, month)]
+        return own or serving
+
+    def _is_of_other(self, entry: CatalogueEntry, month: Month) -> bool:
+        """Whether the month's wanted values in the file are of another data set, and can be loaded as that."""
+        problem = self._refusing(entry, month)
+        return problem is not None and problem.instead is not None and not self._has_wanted(entry, month)
 
     def _passed_over_by(self, month: Month) -> list[Problem]:
         """Why files that may be of the month are not used for it; of variables not asked for, only without a list."""
-        of_month = self._by_month.get(str(month), ())
+        of_month, serving = self._by_month.get(str(month), ()), self._serving(month)
         others = [
             problem
-            for entry in (() if self._has_list else of_month)
+            for entry in of_month
             for problem in entry.problems
-            if str(month) in problem.months and not self._serves(entry, month)
+            if str(month) in problem.months and entry not in serving
+            if not self._has_list or (problem.instead is not None and self._is_wanted(problem))
         ]
         return [*self._unreadable, *others]
 
@@ -309,7 +324,7 @@ class FilesSource(Source):
             for variable in self.request.wanted
             if (entries := [one for one in serving if variable.column in one.columns.get(str(month), ())])
         }
-        short = why_incomplete(month, held, self._of_dataset)
+        short = why_incomplete(month, held, self._variables)
         return None if short is None else RefusedError(short[0], remedy=short[1])
 
     def use(self, asked: Collection[Month], tried: Collection[Month]) -> FolderUse:
@@ -324,8 +339,9 @@ class FilesSource(Source):
             if of_asked.isdisjoint(problem.months):
                 return False
             if self._is_wanted(problem):
-                # Else the months that are tried are refused for it.
-                return of_tried.isdisjoint(problem.months)
+                # Else the months that are tried are refused for it, unless it is of another data set.
+                is_of_other = problem.instead is not None and entry.path not in serving
+                return is_of_other or of_tried.isdisjoint(problem.months)
             return not self._has_list and entry.path not in serving
 
         return FolderUse(
@@ -355,8 +371,8 @@ class FilesSource(Source):
         formats = self._formats
         besides = f"; it has files in formats that are not read: {counts_text(formats)}" if formats else ""
         return InputError(
-            f"{self._where}: there is no ERA5 file in it{besides}",
-            remedy="Give --files-dir the folder of your ERA5 files.",
+            f"{self._where}: there is no {self._dataset_title} file in it{besides}",
+            remedy=f"Give --files-dir the folder of your {self._dataset_title} files.",
         )
 
     @property
@@ -367,8 +383,8 @@ class FilesSource(Source):
         wanted = ", ".join(self.request.columns or ()) or "the default variables"
         return NoDataError(
             f"{f'{month}: ' if month else ''}no file in {self._where} has data for {wanted}",
-            remedy=f"The files there hold {self._of_dataset.named_columns(others)}: "
-            f"add --variables {self._of_dataset.variable_names(others)}.",
+            remedy=f"The files there hold {self._variables.named_columns(others)}: add --variables "
+            f"{self._variables.variable_names(others)}.",
         )
 
     def _unrequested_columns(self) -> tuple[str, ...]:
@@ -380,31 +396,54 @@ class FilesSource(Source):
         if not months:
             return self._all_columns
         held = set().union(*(_columns_of(self._by_month.get(str(month), ()), month) for month in months))
-        return tuple(variable.column for variable in in_table_order(held))
+        return tuple(variable.column for variable in self._variables.in_table_order(held))
 
     @cached_property
     def _all_columns(self) -> tuple[str, ...]:
         """The catalogue columns in any file, in table order."""
         held = {column for entry in self._entries for columns in entry.columns.values() for column in columns}
-        return tuple(variable.column for variable in in_table_order(held))
+        return tuple(variable.column for variable in self._variables.in_table_order(held))
 
     @property
-    def _of_dataset(self) -> Variables:
-        """The variables of the data set."""
+    def _dataset_title(self) -> str:
+        return self.request.dataset.short_title
+
+    @property
+    def _variables(self) -> Variables:
         return self.request.dataset.catalogue
 
     @property
     def _catalogue(self) -> Catalogue:
-        return Catalogue(self.home, self.file_store, self.request.dataset.grid)
+        return Catalogue(self.home, self.file_store, self.request.dataset)
 
     @cached_property
     def _entries(self) -> tuple[CatalogueEntry, ...]:
-        entries = tuple(entry for entry in self._listed if isinstance(entry, CatalogueEntry))
+        entries = tuple(self._with_folder(entry) for entry in self._listed if isinstance(entry, CatalogueEntry))
         if self.off_grid == "nearest":
             entries = tuple(entry.with_shifted for entry in entries)
         if self.trust_files:
             entries = tuple(entry.with_doubted for entry in entries)
-        return entries if self.sparse_hours else tuple(_with_sparse_problems(entries))
+        if self.accumulation is not None:
+            entries = tuple(entry.with_unstated for entry in entries)
+        cds_name = self.request.dataset.cds_name
+        return entries if self.sparse_hours else tuple(_with_sparse_problems(entries, cds_name))
+
+    def _with_folder(self, entry: CatalogueEntry) -> CatalogueEntry:
+        """The entry with these folders in the command that loads files of another data set."""
+        if all(problem.instead is None for problem in entry.problems):
+            return entry
+        command = f"--files-dir {shlex.quote(os.pathsep.join(map(str, (*self.folders, *self.buckets))))}"
+        problems = (
+            replace(
+                one,
+                remedy=one.remedy.replace(f"--files-dir {FOLDER}", command, 1),
+                instead=one.instead.replace(f"--files-dir {FOLDER}", command),
+            )
+            if one.instead
+            else one
+            for one in entry.problems
+        )
+        return replace(entry, problems=tuple(problems))
 
     @cached_property
     def _by_month(self) -> dict[str, tuple[CatalogueEntry, ...]]:
@@ -483,14 +522,14 @@ class FilesSource(Source):
         if besides and not held:
             return self._other_variables(besides, month)
         wanted = ", ".join(self.request.columns) if self.request.columns else "it"
-        has = f"The files there hold {spans(held)}." if held else "No ERA5 file was found there."
+        has = f"The files there hold {spans(held)}." if held else f"No {self._dataset_title} file was found there."
         if self._all_problems and not held:
             first, *_ = together(self._all_problems)
             has = f"What is there cannot be used: {first}. {first.remedy}"
         return NoDataError(f"{month}: no file in {self._where} has data for {wanted}", remedy=has)
 
 
-def _with_sparse_problems(entries: tuple[CatalogueEntry, ...]) -> Iterator[CatalogueEntry]:
+def _with_sparse_problems(entries: tuple[CatalogueEntry, ...], cds_name: str) -> Iterator[CatalogueEntry]:
     """Add a problem to entries with one value per day or month, which may be means, in place of these columns.
 
     Looks at all files together, because each file may hold a single mean.
@@ -516,7 +555,9 @@ def _with_sparse_problems(entries: tuple[CatalogueEntry, ...]) -> Iterator[Catal
         }
         if suspect:
             columns = {month: tuple(one for one in held if one not in suspect) for month, held in entry.columns.items()}
-            yield replace(entry, columns=columns, problems=(*entry.problems, _sparse_problem(entry.path, suspect)))
+            yield replace(
+                entry, columns=columns, problems=(*entry.problems, _sparse_problem(entry.path, suspect, cds_name))
+            )
         else:
             yield entry
 
@@ -532,7 +573,7 @@ def _months_of_each(hours: tuple[int, ...]) -> list[str]:
     return [str(month) for month in as_datetime64(np.array(hours)).astype("datetime64[M]")]
 
 
-def _sparse_problem(path: str, suspect: dict[str, tuple[int, ...]]) -> Problem:
+def _sparse_problem(path: str, suspect: dict[str, tuple[int, ...]], cds_name: str) -> Problem:
     hours = next(iter(suspect.values()))
     if len(hours) == len(set(_months_of_each(hours))) and hours == tuple(
         hour_of(Month.parse(month).start) for month in _months_of_each(hours)
@@ -547,8 +588,8 @@ def _sparse_problem(path: str, suspect: dict[str, tuple[int, ...]]) -> Problem:
             f"({', '.join(suspect)}): they may be means of days or months"
         )
     remedy = (
-        "If they are hours, add --sparse-hours (ERA5_SPARSE_HOURS=true). Hours come from dataset "
-        "reanalysis-era5-single-levels of the Climate Data Store, product type reanalysis."
+        f"If they are hours, add --sparse-hours (ERA5_SPARSE_HOURS=true). Hours come from dataset {cds_name} of the "
+        f"Climate Data Store{', product type reanalysis' if cds_name == ERA5.cds_name else ''}."
     )
     months = sorted({month for own in suspect.values() for month in months_of(np.array(own))})
     return Problem(path, "aggregate", text, remedy, tuple(months), tuple(suspect))
@@ -571,4 +612,5 @@ def open_source(settings: Settings, request: Request, _: Callable[[str], None]) 
         off_grid=settings.off_grid,
         trust_files=settings.trust_files,
         allow_incomplete=settings.allow_incomplete,
+        accumulation=settings.accumulation,
     )

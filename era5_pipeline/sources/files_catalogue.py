@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from era5_pipeline.model.dataset import ERA5, Dataset
 from era5_pipeline.model.errors import BadFileError
-from era5_pipeline.model.grid import ERA5_GRID, Grid
 from era5_pipeline.model.times import hour_of
-from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.netcdf.archive import StoredObject, netcdf_files, scratch_folder
 from era5_pipeline.netcdf.contents import Problem
 from era5_pipeline.netcdf.field_reader import contents_of
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from era5_pipeline.model.grid import Grid
     from era5_pipeline.model.months import Month
     from era5_pipeline.netcdf.contents import Field
     from era5_pipeline.runtime.file_store import FileStore
@@ -102,7 +102,14 @@ def fetch_object(month: Month, file: RawFile) -> None:
 
 # Increase the number whenever the form of the entries or the rules for inspecting files change. Changes to the
 # catalogue of variables invalidate entries too.
-_FORM = [14, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in BY_COLUMN.values()])]
+_FORM = 14
+# The kinds of problems of files of another data set. In older entries they do not say how these are loaded.
+_OF_OTHERS = ("aggregate", "grid")
+
+
+def _form(dataset: Dataset) -> list[Any]:
+    variables = dataset.catalogue.variables
+    return [_FORM, digest_of([(*v.names_in_files, v.param_id, *v.file_units) for v in variables])]
 
 
 _MOVE_AWAY = "Copy the data into a file, or move it out of the folder."
@@ -115,8 +122,8 @@ class CatalogueEntry:
     """The contents of one file: its columns per month, and its problems. `sha256` is None until needed.
 
     `shifted` are the columns per month whose values lie between the grid points, `doubted` those that are not hourly
-    ones of ERA5 by the file's word; both also have a problem.
-    `left_out` are its other variables of ERA5, and why the table cannot hold them.
+    ones of the data set by the file's word, `unstated` those of which nothing tells over what amounts run; all also
+    have a problem. `left_out` are its other variables, and why the table cannot hold them.
     `hours` are those of all its fields, by column, as runs: the first hour since 1970, and the one after the last.
     `sparse` are the columns with at most one value a day, always at the same hour, that the file does not declare to be
     hourly.
@@ -135,6 +142,7 @@ class CatalogueEntry:
     left_out: dict[str, str] = field(default_factory=dict)
     doubted: dict[str, tuple[str, ...]] = field(default_factory=dict)
     area: str | None = None
+    unstated: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def months(self) -> frozenset[str]:
@@ -143,6 +151,7 @@ class CatalogueEntry:
             frozenset(self.columns)
             | frozenset(self.shifted)
             | frozenset(self.doubted)
+            | frozenset(self.unstated)
             | {month for problem in self.problems for month in problem.months}
         )
 
@@ -167,8 +176,13 @@ class CatalogueEntry:
 
     @property
     def with_doubted(self) -> Self:
-        """The same entry for users who vouch for values that are not of ERA5 by the file's word."""
+        """The same entry for users who vouch for values that are not of the data set by the file's word."""
         return self._with(self.doubted, tuple(one for one in self.problems if not one.is_of_origin))
+
+    @property
+    def with_unstated(self) -> Self:
+        """The same entry for users who say over what amounts run."""
+        return self._with(self.unstated, tuple(one for one in self.problems if not one.lacks_accumulation))
 
     def _with(self, more: dict[str, tuple[str, ...]], problems: tuple[Problem, ...]) -> Self:
         columns = {
@@ -177,32 +191,36 @@ class CatalogueEntry:
         }
         return replace(self, columns=columns, problems=problems)
 
-    def to_json(self) -> dict[str, Any]:
-        """Convert to a JSON value; `entry_of` is the inverse."""
-        return {"form": _FORM, **asdict(self)}
+    def to_json(self, dataset: Dataset = ERA5) -> dict[str, Any]:
+        """Convert to a JSON value, kept as what the file holds of the data set; `entry_of` is the inverse."""
+        return {"form": _form(dataset), **asdict(self)}
 
 
 _ENTRY = TypeAdapter(CatalogueEntry)
 
 
-def entry_of(value: Any) -> CatalogueEntry | None:  # noqa: ANN401  # JSON is any
+def entry_of(value: Any, dataset: Dataset = ERA5) -> CatalogueEntry | None:  # noqa: ANN401  # JSON is any
     """The entry in a cache file; None if it is damaged, has another form, or a library was installed since."""
     try:
-        entry = _ENTRY.validate_python(value) if value["form"] == _FORM else None
+        if value["form"] != _form(dataset):
+            return None
+        if any(one["kind"] in _OF_OTHERS and "instead" not in one for one in value["problems"]):
+            return None
+        entry = _ENTRY.validate_python(value)
     except (TypeError, KeyError, ValidationError):
         return None
-    lacks_library = entry is not None and any(problem.kind == "library" for problem in entry.problems)
+    lacks_library = any(problem.kind == "library" for problem in entry.problems)
     return None if lacks_library and is_installed() else entry
 
 
 class Catalogue:
     """The entries, kept below `home`; those of objects also in the store of `file_store`, if set.
 
-    They say what the files hold of the grid.
+    They say what the files hold of the data set.
     """
 
-    def __init__(self, home: Path, file_store: FileStore = LOCAL, grid: Grid = ERA5_GRID) -> None:
-        self._grid = grid
+    def __init__(self, home: Path, file_store: FileStore = LOCAL, dataset: Dataset = ERA5) -> None:
+        self._dataset = dataset
         self._home = home
         self._file_store = file_store
 
@@ -225,20 +243,20 @@ class Catalogue:
                 entry = self._valid_entry(kept, path, stat)
                 if entry is None:
                     entry = self._inspected(CatalogueEntry(str(path), stat.st_size, stat.st_mtime_ns, {}, ()), path)
-                    write_json(kept, entry.to_json())
+                    write_json(kept, entry.to_json(self._dataset))
         if with_digest and entry.sha256 is None:
             entry = replace(entry, sha256=sha256_of(path))
-            write_json(kept, entry.to_json())
+            write_json(kept, entry.to_json(self._dataset))
         return entry
 
     def _valid_entry(self, kept: Path, path: Path, stat: os.stat_result) -> CatalogueEntry | None:
-        entry = entry_of(read_json(kept))
+        entry = entry_of(read_json(kept), self._dataset)
         state = (str(path), stat.st_size, stat.st_mtime_ns)
         return None if entry is None or (entry.path, entry.bytes, entry.modified_ns) != state else entry
 
     def kept_entry(self, found: BucketFile) -> CatalogueEntry | None:
         """The entry of an object, with its digest; None if not valid."""
-        entry = entry_of(self._file_store.read_record(self._kept(found.address.encode())))
+        entry = entry_of(self._file_store.read_record(self._kept(found.address.encode())), self._dataset)
         is_valid = entry is not None and (entry.path, entry.bytes, entry.modified_ns, entry.sha256 is None) == (
             *(found.address, found.bytes, found.modified_ns),
             False,
@@ -259,11 +277,11 @@ class Catalogue:
             for problem in entry.problems
         )
         entry = replace(entry, problems=named)
-        self._file_store.write_record(self._kept(found.address.encode()), entry.to_json())
+        self._file_store.write_record(self._kept(found.address.encode()), entry.to_json(self._dataset))
         return entry
 
     def _kept(self, name: bytes) -> Path:
-        name += b"" if self._grid == ERA5_GRID else f"\0{self._grid}".encode()
+        name += b"" if self._dataset == ERA5 else f"\0{self._dataset.name}".encode()
         return self._home / "catalogue" / f"{hashlib.sha256(name).hexdigest()[:32]}.json"
 
     def _inspected(self, entry: CatalogueEntry, path: Path) -> CatalogueEntry:
@@ -279,7 +297,7 @@ class Catalogue:
                 # Of local files the digest is not known yet.
                 origins = {} if entry.sha256 is None else {path: StoredObject(entry.path, entry.sha256)}
                 for file in netcdf_files([path], scratch, origins):
-                    contents = contents_of(file, self._grid)
+                    contents = contents_of(file, self._dataset)
                     problems += contents.problems
                     fields += contents.fields
                     left_out |= dict(contents.left_out)
@@ -289,15 +307,20 @@ class Catalogue:
                 problems.append(Problem(str(path), "unreadable", error.problem, error.remedy))
         return replace(
             entry,
-            columns=_columns_by_month(one for one in fields if one.shift is None and one.origin != "trusted"),
+            columns=_columns_by_month(one for one in fields if _is_usable(one)),
             shifted=_columns_by_month(one for one in fields if one.shift is not None),
             doubted=_columns_by_month(one for one in fields if one.origin == "trusted"),
+            unstated=_columns_by_month(one for one in fields if one.accumulation is None),
             problems=tuple(problems),
             hours=_hours(fields),
             sparse=_sparse(fields),
             left_out=left_out,
-            area=_area(fields, self._grid),
+            area=_area(fields, self._dataset.grid),
         )
+
+
+def _is_usable(one: Field) -> bool:
+    return one.shift is None and one.origin != "trusted" and one.accumulation is not None
 
 
 def _columns_by_month(fields: Iterable[Field]) -> dict[str, tuple[str, ...]]:

@@ -139,6 +139,7 @@ class SampleSource(Source):
             variables=_columns(making.parts),
             area=self.request.area_text,
             dataset=self.request.dataset,
+            accumulation="hour" if self.request.dataset.accumulation == "day" else None,
         )
 
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TextIO
 
-from era5_pipeline.model.dataset import ERA5, Dataset, dataset_named
+from era5_pipeline.model.dataset import ERA5, Accumulation, Dataset, dataset_named
 from era5_pipeline.model.errors import UsageError, disk_errors
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.source_kinds import SOURCE_OF_FOLDERS, Snapshot, require_dataset, source_kind
@@ -57,7 +57,8 @@ class RawMonth:
     and why. `points` are the requested points, if the source is asked for points. `off_grid` says what is done with
     values between the grid points, if the files have any: `nearest` takes them to the nearest points. `trusts_files`:
     by the user's word, the values are hourly ones of ERA5, although files say otherwise. `snapshot` is the state of the
-    source's store that was read, if it has several; the same values of another one are the same month.
+    source's store that was read, if it has several; the same values of another one are the same month. `accumulation`
+    is over what amounts run by the user's word, if some files do not tell.
     """
 
     month: Month
@@ -73,6 +74,7 @@ class RawMonth:
     trusts_files: bool = False
     snapshot: Snapshot | None = None
     dataset: Dataset = ERA5
+    accumulation: Accumulation | None = None
 
     @property
     def wanted_columns(self) -> tuple[str, ...]:
@@ -91,6 +93,7 @@ class RawMonth:
         choices: dict[str, object] = {} if self.off_grid == "refuse" else {"off_grid": self.off_grid}
         choices |= {"trusts_files": True} if self.trusts_files else {}
         choices |= {} if self.dataset == ERA5 else {"dataset": self.dataset.name}
+        choices |= {} if self.accumulation is None else {"accumulation": self.accumulation}
         return digest_of(
             {
                 "month": self.month.key,
@@ -104,8 +107,10 @@ class RawMonth:
 
     def permits(self, problem: Problem) -> bool:
         """Return True if the values that the problem is about are taken nevertheless, as the user asked."""
-        return (problem.shift is not None and self.off_grid == "nearest") or (
-            problem.is_of_origin and self.trusts_files
+        return (
+            (problem.shift is not None and self.off_grid == "nearest")
+            or (problem.is_of_origin and self.trusts_files)
+            or (problem.lacks_accumulation and self.accumulation is not None)
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -114,6 +119,8 @@ class RawMonth:
         value["month"] = self.month.key
         value["files"] = [file.to_json() for file in self.files]
         del value["dataset"]
+        if self.accumulation is None:
+            del value["accumulation"]
         return value if self.dataset == ERA5 else {**value, "dataset": self.dataset.name}
 
     @classmethod
@@ -132,6 +139,7 @@ class RawMonth:
             trusts_files=value.get("trusts_files", False),
             snapshot=Snapshot.from_json(value.get("snapshot")),
             dataset=dataset_named(value.get("dataset", ERA5.name)),
+            accumulation=value.get("accumulation"),
         )
 
 
@@ -234,6 +242,7 @@ class Request:
         for is_set, option, variable, why in (
             (settings.trust_files, "--trust-files", "ERA5_TRUST_FILES", "itself says what it has"),
             (settings.off_grid != "refuse", "--off-grid", "ERA5_OFF_GRID", "has values on the grid only"),
+            (settings.accumulation is not None, "--accumulation", "ERA5_ACCUMULATION", "itself says what it has"),
         ):
             if is_set and not source_kind(name).has_own_files:
                 given = f"{option} {settings.off_grid}" if option == "--off-grid" else option
@@ -243,6 +252,11 @@ class Request:
                     "--files-dir DIR.",
                 )
         area, points = settings.wanted_area, settings.wanted_points
+        if settings.accumulation is not None and dataset.accumulation == "hour":
+            raise UsageError(
+                f"--accumulation is for files that do not tell: amounts of {dataset.short_title} are those of hours",
+                remedy="Leave it out (--accumulation, ERA5_ACCUMULATION), or add --dataset era5-land.",
+            )
         if choice is None:
             return cls(None, area, points, data_format=settings.cds_format, dataset=dataset)
         return cls(choice.variables, area, points, choice.named, choice.is_open, settings.cds_format, dataset)

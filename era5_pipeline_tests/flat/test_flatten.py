@@ -216,7 +216,7 @@ def test_a_real_file_becomes_its_rows_or_is_refused_with_a_remedy(path: Path, tm
         # It has none of the default variables.
         others = variable_names(source._unrequested_columns() or sorted(source._unusable_columns))
         # One of them has one value a month, and does not say of what; one is not of ERA5.
-        remedies = (f"--variables {others}", "--sparse-hours", "move the file out of the folder")
+        remedies = (f"--variables {others}", "--sparse-hours", "--dataset era5-land", "move the file out of the folder")
         assert any(words in source.no_months().remedy for words in remedies)
         source = FilesSource((path,), tmp_path, Request(find_variables(others)), sparse_hours=True)
         known = OTHER_VARIABLES

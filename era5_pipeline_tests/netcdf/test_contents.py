@@ -10,7 +10,8 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from era5_pipeline.model.grid import ERA5_GRID, ERA5_LAND_GRID, Grid, Shift
+from era5_pipeline.model.dataset import ERA5, ERA5_LAND, Dataset
+from era5_pipeline.model.grid import ERA5_GRID, Grid, Shift
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.netcdf.archive import NetcdfFile
 from era5_pipeline.netcdf.contents import Contents, Problem, expver_text, inspect
@@ -445,15 +446,16 @@ def test_the_grid_of_era5_land_is_named(tmp_path: Path) -> None:
     assert "ERA5-Land" not in only_problem(write_netcdf(tmp_path / "y.nc", coarse)).text
 
 
-@pytest.mark.parametrize("grid", [ERA5_LAND_GRID, Grid("made up", 1.0, 181, 360)])
-def test_a_file_is_read_on_the_grid_that_is_asked(tmp_path: Path, grid: Grid) -> None:
+@pytest.mark.parametrize("dataset", [ERA5_LAND, replace(ERA5, name="made-up", grid=Grid("made up", 1.0, 181, 360))])
+def test_a_file_is_read_on_the_grid_that_is_asked(tmp_path: Path, dataset: Dataset) -> None:
+    grid = dataset.grid
     north, east = np.array([101, 100]), np.array([grid.columns - 2, grid.columns - 1, 0])
     of = weather(HOURS, latitudes=grid.latitudes_of(north), longitudes=grid.longitudes_of(east))
     path = write_netcdf(tmp_path / "x.nc", of)
-    (field,) = inspect(NetcdfFile(path, path), grid).fields
+    (field,) = inspect(NetcdfFile(path, path), dataset).fields
     assert (field.latitude_index.tolist(), field.longitude_index.tolist()) == (north.tolist(), east.tolist())
     other = write_netcdf(tmp_path / "y.nc", weather(HOURS))
-    (problem,) = inspect(NetcdfFile(other, other), grid).problems
+    (problem,) = inspect(NetcdfFile(other, other), dataset).problems
     assert problem.text.startswith("is on a grid of 0.25 degrees, ERA5's: latitude 10.")
     assert problem.text.endswith(f" is not on {grid}")
 

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import netCDF4
 import numpy as np
@@ -15,12 +15,15 @@ import pytest
 from era5_pipeline.flat.checks import raw_outcomes
 from era5_pipeline.flat.flatten import flatten_month
 from era5_pipeline.flat.inventory import take_inventory
+from era5_pipeline.model.dataset import ERA5_LAND
 from era5_pipeline.model.errors import BadFileError, InputError, NoDataError, UsageError
 from era5_pipeline.model.grid import Area
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.variables import DEFAULT_COLUMNS, VARIABLES, find_variable
-from era5_pipeline.netcdf.archive import scratch_folder
+from era5_pipeline.netcdf.archive import NetcdfFile, netcdf_files, scratch_folder
+from era5_pipeline.netcdf.contents import inspect, together
+from era5_pipeline.netcdf.field_reader import contents_of
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.sources.files import FilesSource
 from era5_pipeline.sources.open_source import source_of as source_of_settings
@@ -44,9 +47,10 @@ from era5_pipeline_tests.era5_files import (
     write_grib,
     write_netcdf,
 )
+from era5_pipeline_tests.samples import DATA
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from era5_pipeline.flat.flat_month import FlatMonth
 
@@ -613,3 +617,220 @@ def test_a_file_that_became_a_pipe_is_refused(folder: Path) -> None:
     os.mkfifo(folder / "tp" / "july.nc")
     with pytest.raises(BadFileError, match="is a named pipe, not a file"):
         flatten_month(raw, folder, home=folder.parent / "home", flat_format="parquet")
+
+
+# ---- data sets
+
+
+LAND_FILES = DATA / "era5"
+SIERRA_LEONE = LAND_FILES / "sierra-leone-land-2025-02"
+
+
+def land_source(folder: Path, home: Path, names: str = "all", **settings: Any) -> FilesSource:
+    choice = ERA5_LAND.catalogue.choose(names)
+    assert choice is not None
+    request = Request(choice.variables, is_open=True, dataset=ERA5_LAND)
+    return FilesSource((folder,), home, request, **settings)
+
+
+def only_text(source: FilesSource) -> str:
+    (text,) = {problem.text for problem in source.problems()}
+    return text
+
+
+@pytest.mark.parametrize(
+    ("file", "month", "accumulations"),
+    [
+        ("indonesia-land-2023-07-10", "2023-07", {"surface_solar_radiation_downwards": "day"}),
+        (
+            "bad/era5-land.grib",
+            "2016-10",
+            {
+                "temperature_2m": "hour",
+                "soil_temperature_level_1": "hour",
+                "surface_solar_radiation_downwards": "day",
+                "surface_net_solar_radiation": "day",
+            },
+        ),
+        (
+            "delhi-land-zip-named-nc",
+            "2023-05",
+            dict.fromkeys(("temperature_2m", "zonal_wind_10m", "meridional_wind_10m", "dewpoint_2m"), "hour"),
+        ),
+    ],
+)
+def test_real_files_of_era5_land_are_taken_as_that(
+    tmp_path: Path, file: str, month: str, accumulations: dict[str, str]
+) -> None:
+    source = land_source(LAND_FILES / file, tmp_path)
+    assert source.months() == (Month.parse(month),)
+    assert set(source.columns()) == set(accumulations)
+    raw = source.fetch(Month.parse(month))
+    assert (raw.dataset, raw.accumulation, raw.warnings) == (ERA5_LAND, None, ())
+    with scratch_folder(tmp_path) as scratch:
+        fields = [
+            one
+            for of in netcdf_files((one.path for one in raw.files), scratch)
+            for one in contents_of(of, ERA5_LAND).fields
+        ]
+    assert {one.column: one.accumulation for one in fields} == accumulations
+    assert {one.origin for one in fields} == {"stated"}
+
+
+def test_files_of_era5_land_that_are_asked_as_era5_name_the_command_that_loads_them(tmp_path: Path) -> None:
+    for name in ("indonesia-land-2023-07-10", "sierra-leone-land-2025-02"):
+        folder = LAND_FILES / name
+        source = FilesSource((folder,), tmp_path, Request(VARIABLES, is_open=True))
+        nearest = " --off-grid nearest" if "sierra" in name else ""
+        assert source.months() == ()
+        (problem,) = source.problems()
+        assert "holds values of ERA5-Land" in problem.text
+        command = f"era5 load --dataset era5-land --source files --files-dir {folder}{nearest}."
+        assert problem.remedy.startswith(f"Load it as ERA5-Land: {command} Request hourly data")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "command"),
+    [
+        (
+            "telangana-2023-09",
+            "holds values of ERA5 (GRIB_iDirectionIncrementInDegrees 0.25), not values of ERA5-Land",
+            "",
+        ),
+        ("uk-2019-03-grib", "holds values of ERA5 (GRIB_class ea), not values of ERA5-Land, 0.1 degrees apart", ""),
+        ("netherlands-2020-01-01-packed", "is on a grid of 0.25 degrees, ERA5's: latitude", ""),
+        ("delhi-2018-offgrid", "holds values of ERA5 (GRIB_iDirection", " --off-grid nearest"),
+    ],
+)
+def test_files_of_era5_are_none_of_era5_land(tmp_path: Path, file: str, text: str, command: str) -> None:
+    source = land_source(LAND_FILES / file, tmp_path)
+    assert (source.months(), source.columns()) == ((), ())
+    for problem in source.problems():
+        assert text in problem.text
+        assert f"Load it as ERA5: era5 load --source files --files-dir {LAND_FILES / file}{command}. " in problem.remedy
+    assert source.no_months().remedy == together(source.problems())[0].remedy
+    assert f"--files-dir {LAND_FILES / file}{command}. " in source.no_months().remedy
+
+
+def test_a_file_off_the_grid_of_era5_land_is_taken_to_its_points_if_that_is_asked(tmp_path: Path) -> None:
+    refused = land_source(SIERRA_LEONE, tmp_path)
+    (problem,) = refused.problems()
+    assert problem.kind == "grid"
+    assert problem.text.endswith("is not on ERA5-Land's 0.1 degree grid")
+    assert "era5 load --dataset era5-land --from 2025-02 --to 2025-02 --source cds --area " in problem.remedy
+    assert problem.remedy.endswith("--off-grid nearest.")
+    taken = land_source(SIERRA_LEONE, tmp_path, off_grid="nearest")
+    assert taken.months() == (Month(2025, 2),)
+    assert taken.fetch(Month(2025, 2)).off_grid == "nearest"
+
+
+def test_monthly_means_of_era5_land_are_refused_by_both(tmp_path: Path) -> None:
+    folder = LAND_FILES / "land-t2m-expver-dim"
+    land = land_source(folder, tmp_path)
+    assert "has one value a month" in only_text(land)
+    assert "Hours come from dataset reanalysis-era5-land of" in land.problems()[0].remedy
+    era5 = FilesSource((folder,), tmp_path)
+    assert "is on a grid of 0.1 degrees, ERA5-Land's" in only_text(era5)
+    assert "Load it as" not in era5.problems()[0].remedy
+
+
+def write_land(path: Path, names: Sequence[str] = ("t2m",), layout: Layout | None = None, **axes: Any) -> Path:
+    """Write a file of ERA5-Land, of the former store: nothing but its points tells what it is."""
+    of = weather(OF_JULY, **({"latitudes": [10.1, 10.0], "longitudes": [20.0, 20.1, 20.2]} | axes), names=names)
+    return write_netcdf(path, of, layout or LEGACY)
+
+
+def test_each_data_set_is_loaded_from_its_own_files_of_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "both"
+    folder.mkdir()
+    write_land(folder / "land.nc")
+    write_netcdf(folder / "era5.nc", weather(OF_JULY))
+    for source, own, other in (
+        (land_source(folder, tmp_path / "home"), "land.nc", "era5.nc"),
+        (source_of(folder, Request(VARIABLES, is_open=True)), "era5.nc", "land.nc"),
+        (source_of(folder), "era5.nc", "land.nc"),
+        (source_of(folder, Request((find_variable("t2m"),))), "era5.nc", "land.nc"),
+    ):
+        raw = source.fetch(JULY)
+        assert [file.path.name for file in raw.files] == [own]
+        assert source.refusals(JULY) == ()
+        (warning,) = raw.warnings
+        assert warning.startswith(f"passed over: {folder / other}: ")
+        use = source.use((JULY,), (JULY,))
+        assert use.by_month == {JULY: (str(folder / own),)}
+        ((path, problem),) = use.passed_over
+        assert path == str(folder / other)
+        assert problem.remedy.startswith("Load it as ERA5")
+        assert problem.may_be_era5  # for the exit code
+    # A month of the other data set alone is refused.
+    (folder / "era5.nc").unlink()
+    assert "ERA5-Land's" in str(source_of(folder).refusals(JULY)[0].error)
+
+
+def test_amounts_of_a_point_are_taken_by_the_users_word_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "point"
+    folder.mkdir()
+    write_land(folder / "x.nc", ["t2m", "tp"], latitudes=[10.1], longitudes=[20.1])
+    refused = land_source(folder, tmp_path / "home")
+    assert refused.columns() == ("temperature_2m",)
+    (problem,) = refused.problems()
+    assert problem.columns == ("total_precipitation",)
+    assert "does not tell whether tp is the sum since 00 UTC" in problem.text
+    assert "--accumulation day (ERA5_ACCUMULATION=day)" in problem.remedy
+    assert refused.refusals(JULY)
+    for word in ("day", "hour"):
+        taken = land_source(folder, tmp_path / "home", accumulation=word)
+        assert taken.columns() == ("temperature_2m", "total_precipitation")
+        raw = taken.fetch(JULY)
+        assert raw.accumulation == word
+        assert RawMonth.from_json(raw.to_json()) == raw
+        assert raw.fingerprint != replace(raw, accumulation=None).fingerprint
+        with scratch_folder(tmp_path / "home") as scratch:
+            assert len(take_inventory(raw, scratch).pieces) == 2
+    # Where no file needs it, the months are the same without.
+    only = land_source(folder, tmp_path / "home", "t2m", accumulation="day").fetch(JULY)
+    assert only.accumulation is None
+
+
+def test_the_store_name_of_a_series_tells_that_its_amounts_are_of_hours(tmp_path: Path) -> None:
+    name = "reanalysis-era5-land-timeseries-sfc-pressure-precipitation.nc"
+    path = write_land(tmp_path / name, ["tp"], latitudes=[10.0], longitudes=[20.0])
+    (field,) = contents_of(NetcdfFile(path, path), ERA5_LAND).fields
+    assert (field.accumulation, field.origin) == ("hour", "stated")
+    # Its point is on both grids, and it is never loaded as ERA5 unasked.
+    (problem,) = contents_of(NetcdfFile(path, path)).problems
+    assert problem.text.startswith("holds values of ERA5-Land (reanalysis-era5-land-timeseries in its name)")
+    assert "Load it as ERA5-Land: era5 load --dataset era5-land" in problem.remedy
+
+
+def test_a_name_that_the_data_sets_give_to_two_variables_is_told_by_its_number(tmp_path: Path) -> None:
+    def found(units: str, **attributes: Any) -> list[str]:
+        path = write_land(tmp_path / "x.nc", layout=replace(CURRENT, attributes={}))
+        with netCDF4.Dataset(path, "a") as file:
+            file.renameVariable("t2m", "snow_depth")
+            for name in ("GRIB_paramId", "GRIB_dataType"):
+                file["snow_depth"].delncattr(name)
+            file["snow_depth"].setncatts({"units": units, **attributes})
+        contents = inspect(NetcdfFile(path, path), ERA5_LAND)
+        return [one.column for one in contents.fields] or [contents.problems[0].text]
+
+    assert found("m", GRIB_paramId=3066) == found("m") == ["snow_depth"]
+    assert found("m of water equivalent", GRIB_paramId=141) == ["snow_depth_water_equivalent"]
+    assert "not in m" in found("m of water equivalent")[0]
+
+
+def test_only_era5_land_asks_over_what_amounts_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="amounts of ERA5 are those of hours"):
+        Request.of(Settings(home=tmp_path, files_dir=str(tmp_path), accumulation="day"))
+    with pytest.raises(UsageError, match="--accumulation is for your own files"):
+        Request.of(Settings(home=tmp_path, source="sample", dataset="era5-land", accumulation="day"))
+    of_land = Settings(home=tmp_path, files_dir=str(tmp_path), dataset="era5-land", accumulation="day")
+    source = source_of_settings(of_land)
+    assert isinstance(source, FilesSource)
+    assert (source.accumulation, source.request.dataset) == ("day", ERA5_LAND)
+
+
+def test_an_archive_of_a_zarr_store_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "t2m.zarr.tar.gz").write_bytes(b"\x1f\x8b" + bytes(100))
+    source = land_source(tmp_path, tmp_path / "home")
+    assert "t2m.zarr.tar.gz: is an archive of a Zarr store" in str(source.no_months())

@@ -17,11 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from era5_pipeline.cli.folder_files import FolderReport
+from era5_pipeline.model.dataset import ERA5_LAND
 from era5_pipeline.model.errors import BadFileError, NoDataError, StoreError
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.model.times import hour_of, hours_of_month
 from era5_pipeline.netcdf import grib
+from era5_pipeline.netcdf.contents import Problem
 from era5_pipeline.planning.current_contents import unchanged_months
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.runtime.stores import open_store
@@ -345,3 +347,26 @@ def test_hours_of_a_month_are_those_of_the_file_within_it(runs: list[tuple[int, 
     within = Month.from_number(Month(2023, 1).number + months)
     assert entry.hours_of("temperature_2m", within).tolist() == [h for h in held if h in hours_of_month(within)]
     assert entry.hours_of("wind_gust_10m").size == 0
+
+
+def test_what_files_hold_is_kept_for_each_data_set(tmp_path: Path) -> None:
+    path = write_netcdf(tmp_path / "x.nc", weather(hours_from("2023-07-01T00", 3), latitudes=[10.5], longitudes=[20.5]))
+    home = tmp_path / "home"
+    of_era5, of_land = Catalogue(home), Catalogue(home, dataset=ERA5_LAND)
+    for catalogue in (of_era5, of_land):
+        assert catalogue.entry(path) == catalogue.entry(path)
+    assert len(list((home / "catalogue").glob("*.json"))) == 2
+
+
+def test_entries_of_era5_from_before_there_were_data_sets_stay_valid(tmp_path: Path) -> None:
+    good = CatalogueEntry("/x.nc", 1, 2, {"2023-07": ("temperature_2m",)}, ())
+    old = good.to_json()
+    del old["unstated"]
+    assert files_catalogue.entry_of(old) == good
+    assert files_catalogue.entry_of(old, ERA5_LAND) is None
+    # But what was refused then may be of another data set.
+    refused = replace(good, problems=(Problem("/x.nc", "grid", "is on a grid of 0.1 degrees", "Request it."),))
+    assert files_catalogue.entry_of(json.loads(json.dumps(refused.to_json()))) == refused
+    old = refused.to_json()
+    del old["problems"][0]["instead"]
+    assert files_catalogue.entry_of(old) is None

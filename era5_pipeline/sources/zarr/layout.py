@@ -28,7 +28,6 @@ from era5_pipeline.netcdf.axes import FIRST_HOUR, ProblemError, time_axis
 from era5_pipeline.netcdf.cds_files import Axes
 from era5_pipeline.netcdf.contents import UNKNOWN_EXPVER, describe_fields
 from era5_pipeline.netcdf.decoding import Decoding
-from era5_pipeline.netcdf.refusals import aggregates_stated_by
 from era5_pipeline.sources.zarr.codecs import use_checked_blosc
 from era5_pipeline.sources.zarr.icechunk_objects import REMEDY as ICECHUNK_REMEDY
 from era5_pipeline.sources.zarr.icechunk_objects import is_icechunk
@@ -337,9 +336,8 @@ def _layout_of(
         one = xr.DataArray(values, coordinates, dimensions[path], path.rpartition("/")[2], attributes)
         one.encoding.update({name: attributes[name] for name in ("scale_factor", "add_offset") if name in attributes})
         described.append((_since_1940(one), variable))
-    stated = aggregates_stated_by(dict(metadata.attributes))
     held = [xr.DataArray(name=path) for path in metadata.arrays]
-    contents = describe_fields(described, held, store.shown, stated, grid=dataset.grid)
+    contents = describe_fields(described, held, store.shown, dict(metadata.attributes), dataset=dataset)
     if problems := contents.contents.problems:
         raise SourceError(f"{store.shown}: {problems[0].text}", remedy=_OTHER_STORE)
     fields = []

@@ -459,10 +459,10 @@ class ZarrSource(Source):
         if self.ahead is None:
             return
         file, like = NetcdfFile(path, path), (len(hours), tuple(values), bool(versions))
-        grid = self.request.dataset.grid
+        dataset = self.request.dataset
         if like not in self.ahead.contents:
-            self.ahead.contents[like] = contents_of(file, grid)
-        keep_written(file, self.ahead.contents[like].at(hours, versions), values, grid)
+            self.ahead.contents[like] = contents_of(file, dataset)
+        keep_written(file, self.ahead.contents[like].at(hours, versions), values, dataset)
 
     def _tell_unclear_versions(self, layout: Layout) -> None:
         unclear = () if layout.stated is None else layout.stated.unclear
