@@ -16,7 +16,7 @@ from era5_pipeline.model.grid import Area, is_same_shift
 from era5_pipeline.model.land_mask import mask_of
 from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY, most_doubtful, source_kind
 from era5_pipeline.model.times import describe_hours, hour_of
-from era5_pipeline.model.variables import BY_COLUMN, in_table_order
+from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.netcdf.archive import NetcdfFile, StoredObject, netcdf_files, scratch_folder
 from era5_pipeline.netcdf.contents import UNKNOWN_EXPVER, Field, Problem, distinct_texts, hours_of
 from era5_pipeline.netcdf.field_reader import contents_of, temporary_bytes
@@ -53,8 +53,8 @@ class Inventory:
 
     `latitude_index`, `longitude_index` are those of the requested area, or of the whole grid.
     `is_series`: the files are a point series, which may miss accumulations of ERA5's first day. `shift` is that of all
-    its values, if they lie between the grid points. With the `accumulation` of a day, accumulations are sums since
-    00 UTC; `before` are their pieces with the hour before the month, of whose values those of the first hour are left.
+    its values, if they lie between the grid points. `before` are pieces of sums since 00 UTC with the hour before the
+    month, of whose values those of the first hour are left.
     """
 
     month: Month
@@ -65,7 +65,6 @@ class Inventory:
     is_series: bool = False
     shift: Shift | None = None
     dataset: Dataset = ERA5
-    accumulation: Accumulation = "hour"
     before: tuple[Piece, ...] = ()
 
     @property
@@ -121,7 +120,7 @@ class Inventory:
 
     def is_summed(self, column: str) -> bool:
         """Return True if values of `column` in files are sums since 00 UTC."""
-        return self.accumulation == "day" and BY_COLUMN[column].step_type == "accum"
+        return any(piece.field.accumulation == "day" for piece in self.column_pieces(column))
 
     @property
     def packing_steps(self) -> Mapping[str, float]:
@@ -231,8 +230,6 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
     area = Area.parse(raw.area or "global", grid)
     latitudes, longitudes = area.latitude_indices(), area.longitude_indices()
     kind = source_kind(raw.source)
-    # Files of the data set have its sums. Point series, and what sources write themselves, are amounts of hours.
-    accumulation = raw.dataset.accumulation if kind.has_own_files or kind.is_requested_by_month else "hour"
     pieces: list[Piece] = []
     before: list[Piece] = []
     problems: list[Problem] = []
@@ -241,11 +238,17 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
     origins = {file.path: StoredObject(file.origin, file.sha256) for file in raw.files if file.origin is not None}
     for file in netcdf_files((file.path for file in raw.files), scratch, origins):
         contents = contents_of(file, raw.dataset)
-        problems += (p for p in contents.problems if p.concerns(raw.month, raw.wanted_columns) and not raw.permits(p))
+        problems += (
+            problem
+            for problem in contents.problems
+            if problem.concerns(raw.month, raw.wanted_columns)
+            and not raw.permits(problem)
+            and (kind.has_own_files or not problem.lacks_accumulation)
+        )
         for piece in _relevant(file, contents.fields, raw, latitudes, longitudes):
             if str(raw.month) in piece.field.months:
                 pieces.append(piece)
-            if accumulation == "day" and BY_COLUMN[piece.field.column].step_type == "accum":
+            if piece.field.accumulation == "day":
                 before += [piece] if (piece.field.hours == hour_of(raw.month.start) - 1).any() else []
     for problem in problems:
         if problem.kind not in ("grid", "nothing"):
@@ -261,9 +264,10 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
             remedy="Choose an area and --variables that the files have, or no area for all that they hold.",
         )
     shift = _only_shift(raw.month, [*pieces, *before])
+    _require_one_accumulation(raw.month, [*pieces, *before])
     return Inventory(
         *(raw.month, tuple(pieces), tuple(problems), latitudes, longitudes, kind.is_series, shift, raw.dataset),
-        *(accumulation, tuple(before)),
+        tuple(before),
     )
 
 
@@ -281,6 +285,32 @@ def _only_shift(month: Month, pieces: list[Piece]) -> Shift | None:
                 remedy="Load their folders one after another, those on the grid last.",
             )
     return pieces[0].field.shift if pieces else None
+
+
+def _require_one_accumulation(month: Month, pieces: list[Piece]) -> None:
+    """Refuse a column of which one file has sums since 00 UTC, and another the amounts of hours."""
+    first: dict[str, Piece] = {}
+    for piece in pieces:
+        one = first.setdefault(piece.field.column, piece)
+        if one.field.accumulation != piece.field.accumulation:
+            rules = {"day": "sums since 00 UTC", "hour": "amounts of hours"}
+            said = [f"{of.file.shown} has {rules[of.field.accumulation or 'hour']}" for of in (one, piece)]
+            raise BadFileError(
+                piece.file.shown,
+                f"{piece.field.column} cannot be loaded together with other files of {month}: {', '.join(said)}",
+                remedy="Load their folders one after another.",
+            )
+
+
+def _accumulation_of(field: Field, raw: RawMonth) -> Accumulation:
+    """Over what the amounts of a month's file run, by the file or, where it does not tell, by its source or the user.
+
+    Point series and generated weather are amounts of hours on the grid of any data set.
+    """
+    kind = source_kind(raw.source)
+    if kind.is_series or kind.is_generated:
+        return "hour"
+    return field.accumulation or raw.accumulation or raw.dataset.accumulation
 
 
 def _require_unchanged(file: RawFile) -> None:
@@ -322,7 +352,7 @@ def _relevant(
             else:
                 # One whose file does not show that it is of ERA5 is not its final version either.
                 known = replace(one, expver=np.where(one.expver == FINAL, UNKNOWN_EXPVER, one.expver))
-            yield Piece(file, known)
+            yield Piece(file, replace(known, accumulation=_accumulation_of(one, raw)))
 
 
 # --- Keep a month's inventory from `raw` to `flat`, so that ZIPs are unpacked and files inspected once ---

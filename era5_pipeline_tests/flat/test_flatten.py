@@ -808,3 +808,16 @@ def test_land_has_rows_and_the_sea_has_none(tmp_path: Path) -> None:
     raw = of_land([write_netcdf(tmp_path / "sea.nc", of)], "2023-07")
     with pytest.raises(BadFileError, match=r"sea\.nc: t2m has values at \d points where ERA5-Land has none, first at "):
         flatten_month(raw, tmp_path / "other", home=tmp_path, flat_format="parquet")
+
+
+def test_amounts_of_hours_by_name_are_not_taken_apart_and_not_mixed_with_sums(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-07-01T00", 744), *LAND_AXES, names=("tp",))
+    of_series = write_netcdf(tmp_path / "reanalysis-era5-land-timeseries-sfc-pressure-precipitation.nc", of)
+    flat = flatten_month(of_land([of_series], "2023-07"), tmp_path / "flat", home=tmp_path, flat_format="parquet")
+    assert [facts.missing for facts in flat.columns] == [0]
+    np.testing.assert_allclose(
+        flat_rows(flat.path).values["total_precipitation"], in_order_of_rows(1000.0 * of.fields["tp"]), rtol=1e-6
+    )
+    sums = write_netcdf(tmp_path / "sums.nc", summed_since_midnight(of))
+    with pytest.raises(BadFileError, match="timeseries.* has amounts of hours, .*sums.nc has sums since 00 UTC"):
+        flatten_month(of_land([of_series, sums], "2023-07"), tmp_path / "x", home=tmp_path, flat_format="parquet")
