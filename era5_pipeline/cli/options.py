@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from era5_pipeline.model.dataset import DATASETS, dataset_named, require_era5
 from era5_pipeline.model.errors import RefusedError, UsageError
 from era5_pipeline.model.source_kinds import (
     SOURCE_KINDS,
@@ -70,6 +69,8 @@ def require_sources(text: str | None) -> str | None:
 
 def known_dataset(text: str | None) -> str | None:
     """The name of a data set, as settings have it."""
+    from era5_pipeline.model.dataset import dataset_named
+
     return text if text is None else dataset_named(text).name
 
 
@@ -79,7 +80,7 @@ Dataset = Annotated[
         "--dataset",
         metavar="NAME",
         callback=known_dataset,
-        help=f"Data set: {' or '.join(DATASETS)}.",
+        help="Data set: era5 or era5-land.",
         show_default="ERA5_DATASET, else era5",
     ),
 ]
@@ -87,6 +88,7 @@ Dataset = Annotated[
 
 def era5_settings(command: str, dataset: str | None) -> "Settings":
     """The settings of a command that does not know other data sets than ERA5 yet, and refuses them."""
+    from era5_pipeline.model.dataset import require_era5
     from era5_pipeline.model.settings import read_settings
 
     settings = read_settings(dataset=dataset)

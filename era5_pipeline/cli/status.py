@@ -8,7 +8,6 @@ import typer
 
 from era5_pipeline.cli.options import Dataset, require_picture
 from era5_pipeline.cli.output import by_cause, narrow_columns, new_table, print_table, terminal
-from era5_pipeline.model.dataset import dataset_option
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.variables import named_columns
 from era5_pipeline.model.words import counted
@@ -123,6 +122,7 @@ def status(
       era5 status --coverage --out coverage.png
       era5 status --json | jq '.[] | select(.state != "loaded")'
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
+    from era5_pipeline.model.dataset import dataset_option
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.monitor.status import read_status
     from era5_pipeline.postgres.connect import open_warehouse

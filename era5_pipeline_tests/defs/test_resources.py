@@ -52,6 +52,7 @@ def test_every_field_is_a_setting_and_none_is_secret() -> None:
             "database_password_file",
             "fetch_database_url",
         ),
+        "dataset",  # that of the assets or of the job
         *("lock_timeout_seconds", "batches", "dask_scheduler", "alert_url", "ui_url"),
         *("cds_format", "cds_poll_seconds", "cds_retry_seconds", "cds_patience_hours", "arco_url"),
         "earthmover_url",
