@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import override
 
-from era5_pipeline.model.dataset import DATASETS, ERA5, ERA5_LAND, Dataset
+from era5_pipeline.model.dataset import ERA5, ERA5_LAND, Dataset
 from era5_pipeline.model.errors import BadFileError, MonthFailedError, NotYetAvailableError, SourceError, UsageError
 from era5_pipeline.model.grid import Location, points_text
 from era5_pipeline.model.land_mask import nearest_land
@@ -105,7 +105,7 @@ def _read(
     values: dict[str, Floats] = {}
     with scratch_folder(home) as scratch:
         for file in netcdf_files([path], scratch):
-            contents = contents_of(file, next(one for one in DATASETS.values() if one.grid == place.grid))
+            contents = contents_of(file, dataset)
             for problem in contents.problems:
                 if problem.kind != "nothing" and (not problem.columns or not columns.isdisjoint(problem.columns)):
                     raise BadFileError(path, problem.text, remedy=_AGAIN)
