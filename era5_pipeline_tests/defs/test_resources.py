@@ -56,7 +56,6 @@ def test_every_field_is_a_setting_and_none_is_secret() -> None:
         *("lock_timeout_seconds", "batches", "dask_scheduler", "alert_url", "ui_url"),
         *("cds_format", "cds_poll_seconds", "cds_retry_seconds", "cds_patience_hours", "arco_url"),
         "earthmover_url",
-        "dataset",
         *("zarr_token_file", "zarr_user"),
         *("available_after_days", "revise_after_months", "order"),
         *("serve_connections", "serve_waiting_requests", "serve_wait_seconds", "serve_statement_seconds"),

@@ -819,5 +819,5 @@ def test_amounts_of_hours_by_name_are_not_taken_apart_and_not_mixed_with_sums(tm
         flat_rows(flat.path).values["total_precipitation"], in_order_of_rows(1000.0 * of.fields["tp"]), rtol=1e-6
     )
     sums = write_netcdf(tmp_path / "sums.nc", summed_since_midnight(of))
-    with pytest.raises(BadFileError, match="timeseries.* has amounts of hours, .*sums.nc has sums since 00 UTC"):
+    with pytest.raises(BadFileError, match=r"timeseries.* has amounts of hours, .*sums\.nc has sums since 00 UTC"):
         flatten_month(of_land([of_series, sums], "2023-07"), tmp_path / "x", home=tmp_path, flat_format="parquet")

@@ -823,7 +823,7 @@ def test_only_era5_land_asks_over_what_amounts_run(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="amounts of ERA5 are those of hours"):
         Request.of(Settings(home=tmp_path, files_dir=str(tmp_path), accumulation="day"))
     with pytest.raises(UsageError, match="--accumulation is for your own files"):
-        Request.of(Settings(home=tmp_path, source="sample", dataset="era5-land", accumulation="day"))
+        Request.of(Settings(home=tmp_path, source="cds", dataset="era5-land", accumulation="day"))
     of_land = Settings(home=tmp_path, files_dir=str(tmp_path), dataset="era5-land", accumulation="day")
     source = source_of_settings(of_land)
     assert isinstance(source, FilesSource)
