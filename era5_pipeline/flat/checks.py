@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from era5_pipeline.model.completeness import ALLOW_INCOMPLETE, why_incomplete
 from era5_pipeline.model.grid import ERA5_GRID
+from era5_pipeline.model.times import describe_hours, hour_of
 from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.model.words import counted
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.flat.flat_month import ColumnFacts, FlatMonth
     from era5_pipeline.flat.inventory import Inventory
     from era5_pipeline.sources.source import RawMonth
 
@@ -161,12 +163,25 @@ def _no_missing(flat: FlatMonth, *, allow_incomplete: bool) -> CheckResult:
     remedy = (
         f"Download the month again (a service may list hours before their values are available), {ALLOW_INCOMPLETE}"
     )
+    if all(_lacks_first_amounts(flat, facts) for facts in flat.columns if facts.missing):
+        before = flat.month.start - timedelta(hours=1)
+        remedy = (
+            f"Add the file with {before:%Y-%m-%dT%H}:00Z, the hour before the month: files have sums since 00 UTC, so "
+            f"the amounts of the month's first hour are what is added to that; {ALLOW_INCOMPLETE}"
+        )
     return CheckResult(
         "no_missing_values",
         passed=allow_incomplete,
         description=f"{flat.month}: {'; '.join(holes)}",
         remedy=remedy,
     )
+
+
+def _lacks_first_amounts(flat: FlatMonth, facts: ColumnFacts) -> bool:
+    """Return True if only the month's first amounts are missing, for want of the sums since 00 UTC before them."""
+    is_summed = flat.raw.dataset.accumulation == "day" and BY_COLUMN[facts.column].step_type == "accum"
+    first = describe_hours([hour_of(flat.month.start)])
+    return is_summed and facts.missing == len(flat.location_ids) and facts.missing_hours == first
 
 
 def table_outcomes(

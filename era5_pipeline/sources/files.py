@@ -109,11 +109,11 @@ class FilesSource(Source):
                 raise BadFileError(problem.file, problem.text, remedy=problem.remedy)
         if not serving:
             raise self._no_data_error(month)
-        files = []
-        for done, entry in enumerate(serving):
-            progress.report("raw", done, len(serving), "files")
+        files, needed = [], (*serving, *self._with_hour_before(month, serving))
+        for done, entry in enumerate(needed):
+            progress.report("raw", done, len(needed), "files")
             files.append(self._raw_file(entry, month))
-        progress.report("raw", len(serving), len(serving), "files")
+        progress.report("raw", len(needed), len(needed), "files")
         return RawMonth(
             month=month,
             source=self.name,
@@ -134,6 +134,25 @@ class FilesSource(Source):
             accumulation=self.accumulation
             if any(wanted & set(entry.unstated.get(str(month), ())) for entry in serving)
             else None,
+        )
+
+    def _with_hour_before(self, month: Month, serving: Collection[CatalogueEntry]) -> tuple[CatalogueEntry, ...]:
+        """The other files with sums of the hour before the month, which the amounts of its first hour need."""
+        dataset = self.request.dataset
+        if dataset.accumulation == "hour" or month == dataset.first_month:
+            return ()
+        previous, last = Month.from_number(month.number - 1), hour_of(month.start) - 1
+        summed = [
+            column
+            for column in _columns_of(serving, month) & self._wanted
+            if dataset.catalogue.by_column[column].step_type == "accum"
+        ]
+        return tuple(
+            entry
+            for entry in self._entries
+            if entry not in serving
+            and self._has_wanted(entry, previous)
+            and any(last in entry.hours_of(column, previous)[-1:] for column in summed)
         )
 
     def _left_out(self, entries: Iterable[CatalogueEntry]) -> Iterator[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import psycopg
 import pytest
 
@@ -146,3 +148,26 @@ def test_sources_that_do_not_have_a_data_set_refuse_it(here: InProcess, source: 
     for command in ("load", "plan"):
         refused = here.run(command, *LAND, "--source", source, "--from", "2023-07", *place, code=2)
         assert_explained(refused, f"the source {source} has no ERA5-Land", "--source cds or ")
+
+
+def test_the_month_before_gives_the_amounts_of_the_first_hour(here: InProcess, tmp_path: Path) -> None:
+    of = weather(hours_from("2023-06-30T01", 23 + 744), [10.0, 9.9], [9.8, 9.9, 10.0], ("tp",))
+    sums = np.zeros_like(of.fields["tp"])
+    for position, of_day in enumerate(of.hours % 24):
+        sums[position] = of.fields["tp"][position] + (sums[position - 1] if position and of_day != 1 else 0.0)
+    folder = tmp_path / "land"
+    folder.mkdir()
+    june, july = (
+        replace(of, hours=of.hours[part], fields={"tp": sums[part]}) for part in (slice(0, 23), slice(23, None))
+    )
+    write_netcdf(folder / "july.nc", july)
+    load = ("load", *LAND, "--files-dir", str(folder), "--from", "2023-07")
+    refused = here.run(*load, code=4)
+    assert_explained(refused, "total_precipitation: 6 values are missing", "Add the file with 2023-06-30T23:00Z")
+    here.run(*load, "--allow-incomplete")
+    assert "2023-07 lacks total_precipitation at 2023-07-01T00" in here.run("status", *LAND).out
+    # The file of June is there: July has all hours, and is loaded again.
+    write_netcdf(folder / "june.nc", june)
+    (loaded,) = here.run(*load, "--json").json()
+    assert (loaded["state"], loaded["rows"]) == ("loaded", 744 * 6)
+    assert "lacks" not in here.run("status", *LAND).out
