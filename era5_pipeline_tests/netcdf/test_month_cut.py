@@ -27,6 +27,7 @@ INPUTS = {
     "month": ["01", "02"],
     "day": [f"{day:02d}" for day in range(1, 32)],
     "time": [f"{hour:02d}:00" for hour in range(24)],
+    "product_type": ["reanalysis"],
     "area": [-6, 106, -6.5, 106.5],
 }
 # The first month is final, except for the last hour of its last day.
