@@ -19,13 +19,14 @@ from dask.local import get_sync as get_here
 from dask.threaded import get as get_in_threads
 
 from era5_pipeline.flat import tiles
-from era5_pipeline.flat.day_accumulations import hourly_amounts
+from era5_pipeline.flat.day_accumulations import hourly_amounts, seems_accumulated
 from era5_pipeline.flat.formats import row_group_rows
 from era5_pipeline.flat.statistics import RowWeights
 from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.model.land_mask import mask_of
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import hour_of, time_of
+from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.netcdf.field_reader import open_reader
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ def fill(
         merged = tiles.merge(of_column, read, tile, hours, versions[column], grid)
         del read
         _require_none_off_land(merged, of_column, tile, inventory)
+        if inventory.is_accumulation_given:
+            _require_as_given(merged, of_column, hours)
         if before is not None:
             merged = _amounts(merged, _placed(before, tile), readers, tile, hours, grid)
         values[column] = merged
@@ -155,6 +158,25 @@ def _require_none_off_land(
         remedy=f"It is not as {inventory.dataset.short_title} was served: download it again, or move it out of the "
         "folder.",
     )
+
+
+def _require_as_given(
+    merged: npt.NDArray[np.floating[Any]], placed: Sequence[tiles.Placed], hours: npt.NDArray[np.int64]
+) -> None:
+    """Refuse amounts whose numbers contradict what the user said of them."""
+    for one in placed:
+        field = one.part.piece.field
+        if BY_COLUMN[field.column].step_type != "accum":
+            return
+        is_summed = seems_accumulated(np.moveaxis(merged, -1, 0), hours)
+        if is_summed is not None and is_summed != (field.accumulation == "day"):
+            rules = {True: ("sums since 00 UTC", "day"), False: ("amounts of hours", "hour")}
+            (found, word), (said, _) = rules[is_summed], rules[not is_summed]
+            raise BadFileError(
+                one.part.piece.file.shown,
+                f"the numbers of {field.name} are {found}, not {said}",
+                remedy=f"Say so: --accumulation {word} (ERA5_ACCUMULATION={word}).",
+            )
 
 
 def _placed(parts: Iterable[tiles.PieceHours], tile: tiles.Tile) -> list[tiles.Placed]:

@@ -54,7 +54,8 @@ class Inventory:
     `latitude_index`, `longitude_index` are those of the requested area, or of the whole grid.
     `is_series`: the files are a point series, which may miss accumulations of ERA5's first day. `shift` is that of all
     its values, if they lie between the grid points. `before` are pieces of sums since 00 UTC with the hour before the
-    month, of whose values those of the first hour are left.
+    month, of whose values those of the first hour are left. `is_accumulation_given`: the user has said over what
+    amounts of files run that do not tell.
     """
 
     month: Month
@@ -66,6 +67,7 @@ class Inventory:
     shift: Shift | None = None
     dataset: Dataset = ERA5
     before: tuple[Piece, ...] = ()
+    is_accumulation_given: bool = False
 
     @property
     def grid(self) -> Grid:
@@ -268,6 +270,7 @@ def take_inventory(raw: RawMonth, scratch: Path) -> Inventory:
     return Inventory(
         *(raw.month, tuple(pieces), tuple(problems), latitudes, longitudes, kind.is_series, shift, raw.dataset),
         tuple(before),
+        raw.accumulation is not None,
     )
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import netCDF4
 import numpy as np
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.flat.flat_month import FlatMonth
-    from era5_pipeline.model.dataset import Dataset
+    from era5_pipeline.model.dataset import Accumulation, Dataset
     from era5_pipeline.model.settings import FlatFormat
     from era5_pipeline.runtime.progress import Stage
     from era5_pipeline.sources.source import RawMonth
@@ -821,3 +821,28 @@ def test_amounts_of_hours_by_name_are_not_taken_apart_and_not_mixed_with_sums(tm
     sums = write_netcdf(tmp_path / "sums.nc", summed_since_midnight(of))
     with pytest.raises(BadFileError, match=r"timeseries.* has amounts of hours, .*sums\.nc has sums since 00 UTC"):
         flatten_month(of_land([of_series, sums], "2023-07"), tmp_path / "x", home=tmp_path, flat_format="parquet")
+
+
+def test_the_users_word_on_amounts_is_checked_against_the_numbers(tmp_path: Path) -> None:
+    # Nothing tells of which data set an old file of one place is.
+    of = weather(hours_from("2023-07-01T00", 744), [10.0], [9.9], names=("tp",))
+    of = replace(of, fields={"tp": of.fields["tp"] * (np.arange(744) % 7 < 2)[:, np.newaxis, np.newaxis]})
+    files = {
+        "hour": write_netcdf(tmp_path / "amounts.nc", of, LEGACY),
+        "day": write_netcdf(tmp_path / "sums.nc", summed_since_midnight(of), LEGACY),
+    }
+
+    def flattened(path: Path, word: Accumulation | None) -> FlatMonth:
+        raw = replace(of_land([path], "2023-07"), accumulation=word)
+        return flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet")
+
+    for word, path in files.items():
+        with pytest.raises(BadFileError, match="does not tell whether tp is the sum since 00 UTC") as caught:
+            flattened(path, None)
+        assert "--accumulation day" in caught.value.remedy
+        assert [facts.missing for facts in flattened(path, cast("Accumulation", word)).columns] == [int(word == "day")]
+    with pytest.raises(BadFileError, match="tp are amounts of hours, not sums since 00 UTC") as caught:
+        flattened(files["hour"], "day")
+    assert "--accumulation hour" in caught.value.remedy
+    with pytest.raises(BadFileError, match="tp are sums since 00 UTC, not amounts of hours"):
+        flattened(files["day"], "hour")
