@@ -22,7 +22,13 @@ class Prefetched(Generic[_T]):
     def __init__(self, items: Iterator[_T], depth: int = 1) -> None:
         self._items = items
         self._pool = ThreadPoolExecutor(max_workers=1)
-        self._ahead = deque(self._pool.submit(next, items, None) for _ in range(depth))
+        try:
+            self._ahead = deque(self._pool.submit(next, items, None) for _ in range(depth))
+        except BaseException:
+            # Interrupted while the thread starts, the pool does not know the thread yet, and Python would wait for it
+            # without end when it exits.
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
     def __iter__(self) -> Self:
         return self

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing
@@ -64,3 +66,28 @@ def test_close_ends_the_thread() -> None:
         assert [next(items) for _ in range(asked)] == list(range(asked))
         items.close()
         assert threading.active_count() == before
+
+
+# Ctrl-C arrives while the main thread waits for the new one to start.
+_INTERRUPTED = """
+import itertools, threading
+from era5_pipeline.runtime.prefetch import Prefetched
+
+start = threading.Thread.start
+
+def interrupted(thread):
+    start(thread)
+    raise KeyboardInterrupt
+
+threading.Thread.start = interrupted
+try:
+    Prefetched(itertools.count())
+except KeyboardInterrupt as error:
+    kept = error  # as a command does until it ends, and with it the pool
+    print("interrupted")
+"""
+
+
+def test_a_program_that_is_interrupted_while_the_thread_starts_ends() -> None:
+    ended = subprocess.run([sys.executable, "-c", _INTERRUPTED], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout == "interrupted\n", ended.stderr
