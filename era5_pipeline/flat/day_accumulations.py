@@ -114,7 +114,7 @@ def wrong_day_sum(
 
 
 def seems_accumulated(values: npt.NDArray[np.floating[Any]], hours: Hours) -> bool | None:
-    """Tell from the numbers alone whether values are sums since 00 UTC (True) or amounts of hours (False); or None.
+    """Guess from the numbers whether values are sums since 00 UTC (True) or amounts of hours (False); None: unclear.
 
     Sums never fall from 01 to 00 UTC, and then fall; amounts of hours rise and fall within the day. Values of both
     signs tell nothing, nor do those that hardly change.

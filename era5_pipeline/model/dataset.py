@@ -181,7 +181,7 @@ def dataset_named(name: str) -> Dataset:
 
 
 def dataset_option(dataset: Dataset) -> str:
-    """What a command in a message needs to mean this data set: ` --dataset era5-land`; nothing for ERA5."""
+    """The option that a command in a message needs: ` --dataset era5-land`; nothing for ERA5."""
     return "" if dataset == ERA5 else f" --dataset {dataset.name}"
 
 

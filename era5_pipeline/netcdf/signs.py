@@ -1,4 +1,4 @@
-"""What tells of which data set a file is, and over what its accumulations run: a table of signs.
+"""Signs in a file of its data set, and of the period that its accumulations cover.
 
 Files of ERA5-Land look like those of ERA5, and nothing in them says that their accumulations run since 00 UTC: steps of
 GRIB are written as if they were of an hour. So the data set is told first, by what each sign stands for, and its
@@ -44,7 +44,7 @@ _TYPES = {"an": "analysis", "fc": "forecast"}
 
 @dataclass(frozen=True)
 class Sign:
-    """What a text or number in a file stands for, and where it is (`evidence`)."""
+    """The data set and accumulation that a text or number in a file stands for; `evidence` names it."""
 
     dataset: Dataset
     accumulation: Accumulation
@@ -53,7 +53,7 @@ class Sign:
 
 @dataclass(frozen=True)
 class Told:
-    """What the signs of a file tell: None is not stated, or the signs contradict each other."""
+    """The data set and accumulation by all signs of a file; None: not stated, or the signs contradict each other."""
 
     dataset: Dataset | None
     accumulation: Accumulation | None
