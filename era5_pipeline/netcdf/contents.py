@@ -295,7 +295,7 @@ def describe_fields(
 
 @dataclass(frozen=True)
 class _OfFile:
-    """What all variables of a file share: its name and attributes, and what these state of the `dataset` asked for.
+    """Name and attributes of a file, which hold for all its variables, and what they state of the `dataset` asked for.
 
     `is_stated`: they show that all are of it; otherwise a variable's own attributes may.
     """
@@ -313,7 +313,7 @@ class _OfFile:
         return cls(dataset, shown, attributes, aggregates, is_stated)
 
     def told_by(self, array: xr.DataArray, variable: Variable) -> Told:
-        """What the signs of the file and of a variable in it tell; they are those of the table's data sets."""
+        """The data set and accumulation of a variable by the signs in its file; none for a data set without signs."""
         if self.dataset not in DATASETS.values():
             return Told(None, None, ())
         degrees = []
@@ -460,7 +460,7 @@ def _instead(array: xr.DataArray, of_all: _OfFile, told: Told) -> str | None:
 
 
 def _may_be_means(field: Field) -> bool:
-    """Whether it has several values, all at the same hour of the day, and does not say that these are hours."""
+    """Return True for several values, all at the same hour of the day, that are not declared to be hourly."""
     return field.hours.size > 1 and not field.states_step_type and np.unique(field.hours % 24).size == 1
 
 

@@ -80,7 +80,7 @@ def told_by(
     column: str | None = None,
     axes: Iterable[npt.NDArray[np.float64]] = (),
 ) -> Told:
-    """Tell the data set of a variable in a file, and over what its accumulations run, by all signs that they have.
+    """Recognise the data set of a variable in a file, and the period that its accumulations cover, by their signs.
 
     `attributes` are the variable's, `shown` is the name of the file and of its member, `column` that of the catalogues,
     `axes` its latitudes and longitudes in degrees.
@@ -113,7 +113,7 @@ def _of_archive(attributes: Mapping[str, Any], column: str | None) -> Iterator[S
 
 
 def _kind(dataset: Dataset, column: str) -> str:
-    """Whether the data set has the variable as an analysis or a forecast."""
+    """Return `analysis` or `forecast`, from which the data set has the variable."""
     first = dataset.catalogue.by_column[column].first_valid
     return next(kind for kind, time in dataset.first_valid.items() if time == first)
 

@@ -149,7 +149,7 @@ class FilesSource(Source):
         ]
         return tuple(
             entry
-            for entry in self._entries
+            for entry in self._by_month.get(str(previous), ())
             if entry not in serving
             and self._has_wanted(entry, previous)
             and any(last in entry.hours_of(column, previous)[-1:] for column in summed)
@@ -260,7 +260,7 @@ class FilesSource(Source):
         return own or serving
 
     def _is_of_other(self, entry: CatalogueEntry, month: Month) -> bool:
-        """Whether the month's wanted values in the file are of another data set, and can be loaded as that."""
+        """Return True if the file has the month's variables of another data set only, which could be loaded as that."""
         problem = self._refusing(entry, month)
         return problem is not None and problem.instead is not None and not self._has_wanted(entry, month)
 

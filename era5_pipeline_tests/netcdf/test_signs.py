@@ -22,7 +22,7 @@ STEP = "GRIB_iDirectionIncrementInDegrees"
 
 
 def told_of(path: Path, name: str, shown: str = "data_0.nc") -> Told:
-    """What is told of a variable of a netCDF file."""
+    """Recognise a variable of a netCDF file by its signs."""
     with netCDF4.Dataset(path) as file:
         attributes = {key: file[name].getncattr(key) for key in file[name].ncattrs()}
         of_file = {key: file.getncattr(key) for key in file.ncattrs()}

@@ -48,7 +48,7 @@ def test_the_folder_in_an_installed_package_comes_first(tmp_path: Path, monkeypa
 
 
 def test_statements_of_era5_are_the_recorded_ones() -> None:
-    """Of a statement that is changed on purpose, the digest in the file is changed, too."""
+    """Compare with recorded digests; whoever changes a statement on purpose records its new one."""
     digests = {name: hashlib.sha256(read_sql(name, ERA5).encode()).hexdigest() for name in STATEMENTS}
     assert digests == json.loads(DIGESTS.read_text())
 
