@@ -226,7 +226,11 @@ def run_flat(settings: Settings, month: Month, *, source: Source | None = None) 
     """Flatten the raw month of the manifest, unless an intact flat file with the same rows exists."""
     with closing(_inventories.claim()) as kept:
         stored = StoredMonth.of(settings, month)
-        with machine_limits(f"{month}: flattening it"), _removal(settings, stored).in_use():
+        with (
+            machine_limits(f"{month}: flattening it"),
+            _removal(settings, stored).in_use(),
+            _replaced_if_gone(settings, stored, FileNotFoundError),
+        ):
             return _run_flat(settings, stored, kept, source)
 
 
@@ -306,14 +310,9 @@ def run_load(
     """
     stored = StoredMonth.of(settings, month)
     removal = _removal(settings, stored)
-    with machine_limits(f"{month}: loading it"), removal.in_use():
-        try:
-            result = _run_load(settings, stored, warehouse, on_wait, session)
-        except InputError as error:
-            # While another command flattens the month, there are no facts of it.
-            left = stored.stored_flat()
-            _require_own(settings, month, "" if left is None else left.fingerprint, error)
-            raise
+    gone = _replaced_if_gone(settings, stored, FileNotFoundError, InputError)
+    with machine_limits(f"{month}: loading it"), removal.in_use(), gone:
+        result = _run_load(settings, stored, warehouse, on_wait, session)
     if not all(outcome.passed for outcome in result.outcomes):
         return result
     _fetched.pop((settings.files_home, month), None)
@@ -403,7 +402,22 @@ def _invalidating_damaged(source: Source | None, raw: RawMonth) -> Iterator[None
         raise BadFileError(error.path, error.problem, remedy=remedy) from error
 
 
-def _require_own(settings: Settings, month: Month, fingerprint: str, cause: InputError | None = None) -> None:
+@contextmanager
+def _replaced_if_gone(settings: Settings, stored: StoredMonth, *gone: type[Exception]) -> Iterator[None]:
+    """Report that another command has replaced the month, if an error `gone` is due to that.
+
+    A command that flattens the month removes the files of the one before it, at any moment of that one's stages.
+    """
+    try:
+        yield
+    except gone as error:
+        left = stored.stored_flat()
+        # None while another command flattens the month.
+        _require_own(settings, stored.month, "" if left is None else left.fingerprint, error)
+        raise
+
+
+def _require_own(settings: Settings, month: Month, fingerprint: str, cause: Exception | None = None) -> None:
     """Require that what a stage left is of the files that this process has fetched, if it has."""
     if _fetched.get((settings.files_home, month), fingerprint) != fingerprint:
         raise ReplacedError(

@@ -17,6 +17,7 @@ from PIL import Image
 from era5_pipeline import stages
 from era5_pipeline.draw.maps import preview_map
 from era5_pipeline.flat.checks import FLAT_CHECKS, RAW_CHECKS, TABLE_CHECKS
+from era5_pipeline.flat.flat_month import FlatFile
 from era5_pipeline.flat.storage import StoredMonth
 from era5_pipeline.maps.styles import TEXT_OF_PREVIEW
 from era5_pipeline.model.errors import (
@@ -180,10 +181,11 @@ def prepare(other: Settings) -> None:
     run_flat(other, JULY)
 
 
-@pytest.mark.parametrize("stage", ["flat", "load"])
+@pytest.mark.parametrize("stage", ["flat", "written", "load"])
 def test_what_another_command_prepared_meanwhile_is_not_loaded(
-    settings: Making, folder: Path, tmp_path: Path, stage: str
+    settings: Making, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
+    """It flattens its files before this one does, as soon as this one has written its own, or before this one loads."""
     write_july(folder, 24)
     write_july(tmp_path / "other", 24, seed=2)
     own, other = (settings(files_dir=str(one), allow_incomplete=True) for one in (folder, tmp_path / "other"))
@@ -191,11 +193,23 @@ def test_what_another_command_prepared_meanwhile_is_not_loaded(
     if stage == "load":
         run_flat(own, JULY)
     process = multiprocessing.get_context("spawn").Process(target=prepare, args=(other,))
-    process.start()
-    process.join()
-    assert process.exitcode == 0
+
+    def run_other_command() -> None:
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+
+    def described_late(path: Path) -> FlatFile:
+        if process.pid is None:
+            run_other_command()
+        return FlatFile(path, path.stat().st_size, sha256_of(path))
+
+    if stage == "written":
+        monkeypatch.setattr(FlatFile, "at", described_late)
+    else:
+        run_other_command()
     with pytest.raises(InputError, match="2023-07: another command loads this month") as raised:
-        run_flat(own, JULY) if stage == "flat" else run_load(own, Warehouse("postgresql://nobody@127.0.0.1:1/"), JULY)
+        run_load(own, Warehouse("postgresql://nobody@127.0.0.1:1/"), JULY) if stage == "load" else run_flat(own, JULY)
     assert "Run this command again" in raised.value.remedy
     stages.end_run()
     assert run_flat(own, JULY).reused  # a run of the stage alone takes what is there

@@ -41,8 +41,6 @@ class AssetKeys(NamedTuple):
 RAW, FLAT, WEATHER, LAKE = AssetKeys.of(ERA5)
 Results: TypeAlias = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
 OWNERS = ["team:era5"]
-# One group for all: with several, the UI opens the graph with each folded to a box that hides its assets.
-GROUP = "era5"
 _log = logging.getLogger(__name__)
 
 
@@ -91,7 +89,7 @@ def _raw(dataset: Dataset) -> dg.AssetsDefinition:
         specs=[
             dg.AssetSpec(
                 key,
-                group_name=GROUP,
+                group_name=dataset.schema,
                 kinds={"netcdf"},
                 owners=OWNERS,
                 description=f"The month's netCDF files as received: paths, SHA-256, hours and {dataset.short_title} "
@@ -132,7 +130,7 @@ def _flat(dataset: Dataset) -> dg.AssetsDefinition:
         key=keys.flat,
         partitions_def=months_of(dataset),
         deps=[keys.raw],
-        group_name=GROUP,
+        group_name=dataset.schema,
         kinds={"xarray", "dask", "parquet"},
         owners=OWNERS,
         description="The month as rows in one Parquet or CSV file: location-major, in the units of the table.",
@@ -161,7 +159,7 @@ def _weather(dataset: Dataset) -> dg.AssetsDefinition:
         key=keys.weather,
         partitions_def=months_of(dataset),
         deps=[keys.flat],
-        group_name=GROUP,
+        group_name=dataset.schema,
         pool=resources.WAREHOUSE,
         # TimescaleDB is detected only when a month is loaded: `server` in its metadata names it.
         kinds={"postgres"},
@@ -212,7 +210,7 @@ def lake_assets() -> tuple[dg.AssetSpec, ...]:
             LAKE,
             deps=[FLAT],
             partitions_def=MONTHS,
-            group_name=GROUP,
+            group_name=ERA5.schema,
             kinds={"iceberg"},
             owners=OWNERS,
             description="The month in the Iceberg table of the lake, replaced in the transaction that replaces it in "

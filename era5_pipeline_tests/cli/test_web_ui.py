@@ -115,8 +115,7 @@ def test_months_are_backfilled_and_seen_as_the_readme_says(home: Home, web: WebU
     files = sample_files(home.path / "inbox", "2024-01", "2024-03")
     with damaged(files[1]):
         page.goto(web.url)
-        page.get_by_text("Lineage", exact=True).click()
-        assert_graph_is_open(page)
+        open_group(page, "era5")
         launch_backfill(page)
         wait_for_months(page, web.url, "weather", materialized=2, failed=1)
         wait_until("the backfill has ended", lambda: backfill_states(web) == ["COMPLETED_FAILED"])
@@ -201,7 +200,8 @@ def assert_reason_is_read(page: Page, url: str, file: str) -> None:
 
 def run_failed_again(page: Page, url: str) -> None:
     """Select the failed months in the dialog, and launch them."""
-    page.goto(f"{url}/asset-groups")
+    page.goto(url)
+    open_group(page, "era5")
     page.get_by_role("button", name="Materialize all").click()
     page.get_by_text("Show all partitions").click()
     page.get_by_role("button", name="Failed", exact=True).click()
@@ -210,9 +210,11 @@ def run_failed_again(page: Page, url: str) -> None:
     launch(page, "Launch 1 run")
 
 
-def assert_graph_is_open(page: Page) -> None:
-    """Each asset is a box of its own with its checks: not a group, which says only how many it holds."""
-    # A folded group hides what it holds; the kinds are shown below an asset's own box only.
+def open_group(page: Page, name: str) -> None:
+    """Open the group of a data set's assets: each is a box of its own with its checks, and those of no other."""
+    page.get_by_text("Catalog", exact=True).click()
+    page.locator(f"a[href$='/asset-groups/{name}']").first.click()
+    # The kinds are shown below an asset's own box only, not in a folded group.
     expect(page.get_by_text("Asset checks")).to_have_count(3)
     for kind in ("netcdf", "Parquet", "Postgres"):
         expect(page.get_by_text(kind, exact=True).first).to_be_visible()
@@ -278,8 +280,8 @@ def assert_climate_is_plotted(page: Page, url: str) -> None:
 def draw_graph(page: Page, url: str, path: str) -> None:
     """Write the picture of the graph for docs/web-ui.md."""
     page.set_viewport_size({"width": 1440, "height": 700})
-    page.goto(f"{url}/asset-groups")
-    assert_graph_is_open(page)
+    page.goto(url)
+    open_group(page, "era5")
     page.wait_for_timeout(2000)
     found = [checks.bounding_box() for checks in page.get_by_text("Asset checks").all()]
     first = min((box for box in found if box), key=lambda box: box["x"])

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from era5_pipeline.postgres.embedded.data_folder import known_homes
-from era5_pipeline_tests.commands import Home
+from era5_pipeline_tests.commands import Home, new_home
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,14 +38,12 @@ def test_a_broken_note_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_status_elsewhere_names_the_database_that_a_command_created(tmp_path: Path) -> None:
     state = str(tmp_path / "state")
-    first, second = tmp_path / "first", tmp_path / "second"
-    for folder in (first, second):
-        folder.mkdir()
-    try:
-        Home(first).run("db", "init", XDG_STATE_HOME=state)
+    second = tmp_path / "second"
+    second.mkdir()
+    # Not below `tmp_path`: another session of pytest takes the server's user the permission to pass through it.
+    with new_home() as first:
+        first.run("db", "init", XDG_STATE_HOME=state)
         printed = Home(second).run("status", code=5, XDG_STATE_HOME=state).err
-        assert f"Others exist: ERA5_HOME={first}" in " ".join(printed.split())
-        assert json.loads((tmp_path / "state" / "era5-pipeline" / "homes.json").read_text()) == [str(first)]
+        assert f"Others exist: ERA5_HOME={first.path}" in " ".join(printed.split())
+        assert json.loads((tmp_path / "state" / "era5-pipeline" / "homes.json").read_text()) == [str(first.path)]
         assert list(second.iterdir()) == []
-    finally:
-        Home(first).run("db", "stop", "--force", XDG_STATE_HOME=state)
