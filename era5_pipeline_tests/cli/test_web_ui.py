@@ -211,10 +211,12 @@ def run_failed_again(page: Page, url: str) -> None:
 
 
 def open_group(page: Page, name: str) -> None:
-    """Open the group of a data set's assets: each is a box of its own with its checks, and those of no other."""
-    page.get_by_text("Catalog", exact=True).click()
-    page.locator(f"a[href$='/asset-groups/{name}']").first.click()
-    # The kinds are shown below an asset's own box only, not in a folded group.
+    """Show the assets of one data set: each is a box of its own with its checks."""
+    page.get_by_text("Lineage", exact=True).click()
+    page.locator(".CodeMirror").first.click()
+    page.keyboard.type(f"group:{name}")
+    page.keyboard.press("Enter")
+    # A folded group hides what it holds; the kinds are shown below an asset's own box only.
     expect(page.get_by_text("Asset checks")).to_have_count(3)
     for kind in ("netcdf", "Parquet", "Postgres"):
         expect(page.get_by_text(kind, exact=True).first).to_be_visible()
