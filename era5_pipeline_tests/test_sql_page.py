@@ -127,6 +127,7 @@ def test_both_data_sets_are_joined_at_a_place(host_url: str, flat_months: FlatMo
     land = flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet")
     own = flat_months("2018-10", points=(1, 1), north=60.5, west=5.5, names=("t2m",), hours=24)
     with fresh_database(host_url) as url:
+        postgis = has_postgis(url)
         load_month(Warehouse(url), own)
         load_month(Warehouse(url, dataset=ERA5_LAND), land)
         rows = answer(url, BESIDE)
@@ -139,6 +140,11 @@ def test_both_data_sets_are_joined_at_a_place(host_url: str, flat_months: FlatMo
         assert [round(row[2], 3) for row in held] == [5.2, 5.3, 5.4, 5.5]
         nearest = "SELECT round(nearest_longitude::numeric, 1)::float8 FROM era5_land.nearest(60.5, 4.6)"
         assert answer(url, nearest) == [(5.2,)]
+        if postgis:
+            near = "WHERE ST_DWithin(geography, ST_MakePoint(5.2, 60.5)::geography, 1000)"
+            assert answer(url, f"SELECT ST_AsText(geom) FROM era5_land.location {near}") == [("POINT(5.2 60.5)",)]
+            sizes = answer(url, "SELECT ST_Area(cell) FROM weather_land_monthly_map")
+            np.testing.assert_allclose(sizes, np.full((4, 1), 0.01), rtol=1e-5)
         described = "SELECT col_description('{}.location'::regclass, 4)"
         ((of_land,), (of_era5,)) = (answer(url, described.format(of))[0] for of in ("era5_land", "era5"))
         assert of_land == (
