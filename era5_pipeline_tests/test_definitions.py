@@ -85,16 +85,17 @@ def test_the_asset_of_the_lake_is_there_if_one_is_set(
         monkeypatch.delenv("ERA5_LAKE", raising=False)
     else:
         monkeypatch.setenv("ERA5_LAKE", str(tmp_path / lake))
-    found = dg.Definitions([assets.ASSETS[1], *assets.lake_assets()], resources=dict(defs.resources or {}))
+    found = dg.Definitions([*assets.ASSETS, *assets.lake_assets()], resources=dict(defs.resources or {}))
     with dg.DagsterInstance.ephemeral():  # otherwise Dagster asks the process's last instance, which may be gone
         graph = found.resolve_asset_graph()
     keys = {key.to_user_string() for key in graph.get_all_asset_keys()}
-    assert ("era5/lake" in keys) == (lake is not None)
-    if lake is not None:
-        node = graph.get(dg.AssetKey(["era5", "lake"]))
-        assert {parent.to_user_string() for parent in node.parent_keys} == {"era5/flat"}
-        assert not node.is_materializable
-        assert node.partitions_def == assets.MONTHS
+    for _, dataset, folder, _ in DATASETS_IN_DAGSTER:
+        assert (f"{folder}/lake" in keys) == (lake is not None)
+        if lake is not None:
+            node = graph.get(dg.AssetKey([folder, "lake"]))
+            assert {parent.to_user_string() for parent in node.parent_keys} == {f"{folder}/flat"}
+            assert not node.is_materializable
+            assert node.partitions_def == assets.months_of(dataset)
 
 
 @pytest.mark.parametrize(("suffix", "dataset", "folder", "year"), DATASETS_IN_DAGSTER)
@@ -118,11 +119,12 @@ def test_jobs_and_partitions(suffix: str, dataset: Dataset, folder: str, year: i
         assert graph.get(key).partitions_def == partitions
 
 
-def test_what_there_is_only_of_era5() -> None:
+def test_each_data_set_has_its_schedules_and_the_lake_one() -> None:
     assert set(defs.resources or {}) == {"era5"}
+    kinds = ("monthly_update", "revise_preliminary", "current_month_daily")
+    wanted = {f"{kind}{suffix}": f"load_month{suffix}" for suffix, *_ in DATASETS_IN_DAGSTER for kind in kinds}
     schedules = {schedule.name: schedule.job_name for schedule in defs.get_repository_def().schedule_defs}
-    assert schedules.pop("lake_upkeep") == "clean_lake"
-    assert set(schedules.values()) == {"load_month"}
+    assert schedules == wanted | {"lake_upkeep": "clean_lake"}
 
 
 @pytest.mark.parametrize(("dataset", "folder"), [(one, folder) for _, one, folder, _ in DATASETS_IN_DAGSTER])

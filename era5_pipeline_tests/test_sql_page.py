@@ -11,20 +11,27 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import psycopg
 import pytest
 from PIL import Image
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from era5_pipeline.flat.flatten import flatten_month
+from era5_pipeline.model.dataset import ERA5_LAND
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.roles import Roles, ensure_roles
 from era5_pipeline.postgres.urls import with_user
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
+from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline_tests.commands import ROOT
+from era5_pipeline_tests.era5_files import hours_from, raw_month, weather, write_netcdf
+from era5_pipeline_tests.flat_months import rows_of_file
 from era5_pipeline_tests.real_months import GULF
 from era5_pipeline_tests.real_months import NORWAY as NORWAY_MONTH
 from era5_pipeline_tests.servers import fresh_database
@@ -34,10 +41,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from era5_pipeline_tests.flat_months import FlatMonths
     from era5_pipeline_tests.real_months import NetcdfFile, RealMonths
 
 QUERIES = (ROOT / "docs" / "queries.md").read_text(encoding="utf-8")
-UNITS, COLUMN_UNITS, GAPS, DAYS, PERIOD = re.findall(r"```sql\n(.*?);\n```", QUERIES, re.DOTALL)[7:]
+UNITS, COLUMN_UNITS, GAPS, DAYS, PERIOD, BESIDE = re.findall(r"```sql\n(.*?);\n```", QUERIES, re.DOTALL)[7:]
 CLIENTS = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
 FOREIGN, SITES, DAY_MAP = re.findall(r"```sql\n(.*?);\n```", CLIENTS, re.DOTALL)[1:]
 QGIS = re.findall(r"```python\n(.*?)```", CLIENTS, re.DOTALL)[-1]
@@ -108,6 +116,41 @@ def test_the_page_names_every_view_that_there_is(as_reader: str) -> None:
         name = table if schema == "public" else f"{schema}.{table}"
         # Relations underlying the views are not for other programs.
         assert name in {"era5.land", "era5.catalogue"} or f"`{name}`" in QUERIES, name
+
+
+def test_both_data_sets_are_joined_at_a_place(host_url: str, flat_months: FlatMonths, tmp_path: Path) -> None:
+    """Of ERA5-Land on the coast of Norway, where the western places are at sea."""
+    places = [4.6 + 0.1 * column for column in range(10)]
+    of = weather(hours_from("2018-10-01T00", 24), [60.5], places)
+    of.fields["t2m"][:, :, :6] = np.nan
+    raw = replace(raw_month([write_netcdf(tmp_path / "land.nc", of)], "2018-10"), dataset=ERA5_LAND)
+    land = flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet")
+    own = flat_months("2018-10", points=(1, 1), north=60.5, west=5.5, names=("t2m",), hours=24)
+    with fresh_database(host_url) as url:
+        postgis = has_postgis(url)
+        load_month(Warehouse(url), own)
+        load_month(Warehouse(url, dataset=ERA5_LAND), land)
+        rows = answer(url, BESIDE)
+        assert [(time, era5) for time, era5, _ in rows] == [(row[0], row[4]) for row in rows_of_file(own)]
+        np.testing.assert_allclose([row[2] for row in rows], of.fields["t2m"][:, 0, 9] - 273.15, atol=1e-4)
+        # The places with rows; how much of their cells is land is not known.
+        located = answer(url, "SELECT * FROM era5_land.location ORDER BY location_id")
+        held = answer(url, "SELECT DISTINCT location_id, latitude, longitude FROM weather_land ORDER BY location_id")
+        assert [row[:4] for row in located] == [(*row, None) for row in held]
+        assert [round(row[2], 3) for row in held] == [5.2, 5.3, 5.4, 5.5]
+        nearest = "SELECT round(nearest_longitude::numeric, 1)::float8 FROM era5_land.nearest(60.5, 4.6)"
+        assert answer(url, nearest) == [(5.2,)]
+        if postgis:
+            near = "WHERE ST_DWithin(geography, ST_MakePoint(5.2, 60.5)::geography, 1000)"
+            assert answer(url, f"SELECT ST_AsText(geom) FROM era5_land.location {near}") == [("POINT(5.2 60.5)",)]
+            sizes = answer(url, "SELECT ST_Area(cell) FROM weather_land_monthly_map")
+            np.testing.assert_allclose(sizes, np.full((4, 1), 0.01), rtol=1e-5)
+        described = "SELECT col_description('{}.location'::regclass, 4)"
+        ((of_land,), (of_era5,)) = (answer(url, described.format(of))[0] for of in ("era5_land", "era5"))
+        assert of_land == (
+            "NULL: how much of a cell of 0.1 degrees is land is not known; ERA5-Land has values at this point"
+        )
+        assert of_era5.startswith("How much of the cell of 0.25 degrees")
 
 
 def test_units_are_rows(as_reader: str) -> None:

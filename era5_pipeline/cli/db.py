@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from era5_pipeline.cli import options
 from era5_pipeline.model.words import counted
 
 if TYPE_CHECKING:
@@ -110,10 +111,12 @@ def init(
         help="Prefix of the roles' names, for a second warehouse on the same server.",
         show_default="era5",
     ),
+    dataset: options.Dataset = None,
 ) -> None:
     """Create the table, the ledger and Dagster's database if they are missing, and upgrade those of an older version.
 
-    A load does this by itself. A database of a newer version is refused: install the newer era5-pipeline.
+    A load does this by itself, for its data set. A database of a newer version is refused: install the newer version of
+    era5-pipeline.
 
     With --roles, also create the roles era5_owner, era5_loader and era5_reader, to be granted to the roles that log in.
     No password is set or printed. Running it again only adds privileges that new objects and readers do not have.
@@ -121,6 +124,7 @@ def init(
     \b
     Examples:
       era5 db init
+      era5 db init --dataset era5-land
       ERA5_DATABASE_URL=postgresql://user:password@host:5432/era5 era5 db init
       era5 db init --roles
     """  # noqa: D301
@@ -138,7 +142,7 @@ def init(
 
     if role_prefix is not None and not roles:
         raise UsageError("--role-prefix needs --roles", remedy="Add --roles.")
-    settings = read_settings()
+    settings = read_settings(dataset=dataset)
     named = Roles.named(role_prefix or DEFAULT_PREFIX)
     with open_warehouse(settings, create=True) as warehouse:
         with warehouse.connect() as connection:
@@ -156,7 +160,7 @@ def init(
 
 
 @db.command("summaries")
-def summaries() -> None:
+def summaries(*, dataset: options.Dataset = None) -> None:
     """Fill the view weather_monthly for months that were loaded without summaries. Loads do this by themselves.
 
     The server computes them from the hours, month by month. It can be interrupted, and continues with the months that
@@ -165,6 +169,7 @@ def summaries() -> None:
     \b
     Examples:
       era5 db summaries
+      era5 db summaries --dataset era5-land
     """  # noqa: D301
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
@@ -172,7 +177,7 @@ def summaries() -> None:
     from era5_pipeline.warehouse.monthly_backfill import fill_month, months_without_summaries
     from era5_pipeline.warehouse.schema import ensure_schema
 
-    settings = read_settings()
+    settings = read_settings(dataset=dataset)
     with open_warehouse(settings) as warehouse:
         with warehouse.connect() as connection:
             ensure_schema(connection)

@@ -1,9 +1,9 @@
-"""`era5 lake`: the months as an Iceberg table for other engines: where it is, whether it is right, its upkeep."""
+"""`era5 lake`: a data set's months as an Iceberg table for other engines: where it is, if it is right, its upkeep."""
 
 import json
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,30 +12,34 @@ from era5_pipeline.cli.output import ResultsCommand, print_line, terminal
 from era5_pipeline.lake.open_lake import KEEP_DAYS, ORPHAN_HOURS, open_lake
 from era5_pipeline.model.words import counted
 
+if TYPE_CHECKING:
+    from era5_pipeline.lake.months import Lake
+    from era5_pipeline.model.errors import NoDataError
+
 lake = typer.Typer(no_args_is_help=True, help="The lake (ERA5_LAKE): the same months as an Iceberg table.")
 
 _JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @lake.command("path")
-def path() -> None:
+def path(*, dataset: options.Dataset = None) -> None:
     """Print the table's newest metadata file, which engines open without a catalog.
 
     \b
     Examples:
       era5 lake path
+      era5 lake path --dataset era5-land
       duckdb -c "LOAD iceberg; SELECT count(*) FROM iceberg_scan('$(era5 lake path)')"
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    from era5_pipeline.model.errors import NoDataError
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
 
-    settings = read_settings()
+    settings = read_settings(dataset=dataset)
     own = open_lake(settings)
     with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
         table = own.open(connection)
     if table is None or table.current_snapshot() is None:
-        raise NoDataError("the lake has no month yet", remedy="Load one, with ERA5_LAKE set: era5 load.")
+        raise _no_month_yet(own)
     print_line(table.metadata_location)
 
 
@@ -44,6 +48,7 @@ def verify(
     *,
     from_: options.FirstMonth = None,
     to: options.LastMonth = None,
+    dataset: options.Dataset = None,
     as_json: _JsonOption = False,
 ) -> None:
     """Compare the lake with the ledger, month by month: rows, and a digest of every value of every column.
@@ -56,12 +61,13 @@ def verify(
       era5 lake verify --from 2023-01 --to 2023-12
     """  # noqa: D301
     from era5_pipeline.cli.bars import stage_bars
+    from era5_pipeline.model.dataset import dataset_option
     from era5_pipeline.model.errors import RefusedError
     from era5_pipeline.model.months import months_between
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
 
-    settings = read_settings()
+    settings = read_settings(dataset=dataset)
     own = open_lake(settings)
     from era5_pipeline.lake.upkeep import LakeVerifier, read_both
 
@@ -83,17 +89,17 @@ def verify(
         print_line(json.dumps(results, indent=1))
     different = [result for result in results if result["differences"]]
     if different:
-        first = different[0]["month"]
+        first, option = different[0]["month"], dataset_option(own.place.dataset)
         raise RefusedError(
             f"the lake differs from the warehouse in {len(different)} of {len(results)} months",
-            remedy=f"Load them again: era5 load --from {first} --force."
+            remedy=f"Load them again: era5 load{option} --from {first} --force."
             if any(result["rows"] for result in different)
-            else f"The warehouse lacks them: era5 drop --from {first} takes them out of the lake, too.",
+            else f"The warehouse lacks them: era5 drop{option} --from {first} takes them out of the lake, too.",
         )
 
 
 @lake.command("snapshots", cls=ResultsCommand)
-def snapshots(*, as_json: _JsonOption = False) -> None:
+def snapshots(*, dataset: options.Dataset = None, as_json: _JsonOption = False) -> None:
     """List the snapshots, by which earlier versions of months can be read: id, time, month, and what it brought.
 
     \b
@@ -104,7 +110,7 @@ def snapshots(*, as_json: _JsonOption = False) -> None:
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
 
-    settings = read_settings()
+    settings = read_settings(dataset=dataset)
     own = open_lake(settings)
     from era5_pipeline.lake.snapshots import list_snapshots
 
@@ -128,6 +134,7 @@ def publish(
     forget: Annotated[
         bool, typer.Option("--forget", help="Forget other catalogs that were told before, for era5 lake clean.")
     ] = False,
+    dataset: options.Dataset = None,
     as_json: _JsonOption = False,
 ) -> None:
     """Send all months to the REST catalog of ERA5_LAKE_CATALOG, as each load does.
@@ -137,11 +144,11 @@ def publish(
       era5 lake publish
       era5 lake publish --forget
     """  # noqa: D301
-    from era5_pipeline.model.errors import NoDataError, UsageError
+    from era5_pipeline.model.errors import UsageError
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_connection
 
-    settings = read_settings()
+    settings = read_settings(dataset=dataset)
     own = open_lake(settings)
     if forget:
         from era5_pipeline.lake.pointer import forget_followers
@@ -158,7 +165,7 @@ def publish(
     with open_connection(settings, "reading the lake") as connection:
         done = own.publish(connection)
     if done is None:
-        raise NoDataError("the lake has no month yet", remedy="Load one, with ERA5_LAKE set: era5 load.")
+        raise _no_month_yet(own)
     if as_json:
         print_line(json.dumps(asdict(done)))
         return
@@ -181,6 +188,7 @@ def clean(
         bool, typer.Option("--remove-newer", help="Remove files that are newer than the newest load of this database.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which files would go now.")] = False,
+    dataset: options.Dataset = None,
     as_json: _JsonOption = False,
 ) -> None:
     """Expire old snapshots, and remove files that belong to none: what they had, and what killed loads left behind.
@@ -193,10 +201,11 @@ def clean(
       era5 lake clean --dry-run
       era5 lake clean --keep-days 7
     """  # noqa: D301
+    from era5_pipeline.model.dataset import dataset_option
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_connection
 
-    settings = read_settings()
+    settings = read_settings(dataset=dataset)
     own = open_lake(settings)
     from era5_pipeline.lake import upkeep
 
@@ -220,5 +229,15 @@ def clean(
         print_line(
             f"{counted(done.waiting_files, 'file')} with {done.waiting_bytes:,} bytes "
             f"{'belongs' if done.waiting_files == 1 else 'belong'} to no snapshot, but not for {orphan_hours:g} hours "
-            "yet (--orphan-hours): era5 lake clean removes them after that"
+            f"yet (--orphan-hours): era5 lake clean{dataset_option(own.place.dataset)} removes them after that"
         )
+
+
+def _no_month_yet(own: "Lake") -> "NoDataError":
+    from era5_pipeline.model.dataset import dataset_option
+    from era5_pipeline.model.errors import NoDataError
+
+    return NoDataError(
+        "the lake has no month yet",
+        remedy=f"Load one, with ERA5_LAKE set: era5 load{dataset_option(own.place.dataset)}.",
+    )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from era5_pipeline.cli import options
 from era5_pipeline.cli.output import terminal
 from era5_pipeline.model.errors import UsageError
 
@@ -27,15 +28,17 @@ def watch(
         float | None,
         typer.Option("--seconds", metavar="N", min=0.1, help="Stop after this time.", show_default="at Ctrl-C"),
     ] = None,
+    dataset: options.Dataset = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per update, on one line.")] = False,
 ) -> None:
-    """Show the sessions that load, and the bottleneck of the load. The command changes nothing.
+    """Show the sessions that load months of the data set, and the bottleneck of the load. The command changes nothing.
 
     What the sessions wait for is sampled ten times per second.
 
     \b
     Examples:
       era5 watch
+      era5 watch --dataset era5-land
       era5 watch --interval 10 > watch.log
       era5 watch --json --seconds 60 | jq .bottleneck.kind
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
@@ -47,7 +50,7 @@ def watch(
         if value is not None and math.isnan(value):
             raise UsageError(f"{name}: nan is not a number of seconds", remedy="Give a number of seconds.")
     with (
-        open_warehouse(read_settings()) as warehouse,
+        open_warehouse(read_settings(dataset=dataset)) as warehouse,
         closing(activity.watch(warehouse, interval_seconds=interval, seconds=seconds)) as seen,
     ):
         if as_json:

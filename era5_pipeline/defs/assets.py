@@ -1,6 +1,6 @@
 """The assets `era5/raw`, `era5/flat`, `era5/weather`, `era5/lake`: a month's stages, with the checks between them.
 
-Each data set has its own, by the same code; the lake is ERA5's.
+Each data set has its own, by the same code.
 """
 
 import logging
@@ -38,7 +38,7 @@ class AssetKeys(NamedTuple):
         return cls(*(dg.AssetKey([dataset.schema, name]) for name in ("raw", "flat", "weather", "lake")))
 
 
-RAW, FLAT, WEATHER, LAKE = AssetKeys.of(ERA5)
+RAW, FLAT, WEATHER, _ = AssetKeys.of(ERA5)
 Results: TypeAlias = Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]
 OWNERS = ["team:era5"]
 _log = logging.getLogger(__name__)
@@ -195,9 +195,9 @@ def _weather(dataset: Dataset) -> dg.AssetsDefinition:
 
 
 def lake_assets() -> tuple[dg.AssetSpec, ...]:
-    """The asset `era5/lake`, if ERA5_LAKE is set where the code location is loaded.
+    """The assets `era5/lake` and its like, if ERA5_LAKE is set where the code location is loaded.
 
-    No step of its own makes it: a load replaces the month in the table and in the lake by one transaction.
+    No step of their own makes them: a load replaces the month in the table and in the lake by one transaction.
     """
     try:
         settings = read_settings()
@@ -205,17 +205,18 @@ def lake_assets() -> tuple[dg.AssetSpec, ...]:
         return ()  # whoever uses a setting reports it
     if settings.lake is None:
         return ()
-    return (
+    return tuple(
         dg.AssetSpec(
-            LAKE,
-            deps=[FLAT],
-            partitions_def=MONTHS,
-            group_name=ERA5.schema,
+            AssetKeys.of(dataset).lake,
+            deps=[AssetKeys.of(dataset).flat],
+            partitions_def=months_of(dataset),
+            group_name=dataset.schema,
             kinds={"iceberg"},
             owners=OWNERS,
             description="The month in the Iceberg table of the lake, replaced in the transaction that replaces it in "
-            "the table weather.",
-        ),
+            f"the table {dataset.table}.",
+        )
+        for dataset in DATASETS.values()
     )
 
 

@@ -10,7 +10,7 @@ defs = dg.Definitions(
     assets=[*assets.ASSETS, *assets.lake_assets()],
     jobs=[*assets.LOAD_MONTH.values(), *month_range.LOAD_MONTHS.values(), schedules.clean_lake],
     schedules=schedules.SCHEDULES,
-    sensors=[*sensors.REPEATING, sensors.alert_on_failure, sensors.freshness],
+    sensors=[*sensors.REPEATING, sensors.alert_on_failure, *sensors.FRESHNESS.values()],
     resources={"era5": Era5Resource()},
     executor=dg.in_process_executor,
 )

@@ -1,21 +1,22 @@
 """Schedules: load the newest complete month, replace preliminary months by final data, load the current month daily.
 
-Defines when they run, and their run requests; which months are due is decided in `planning.updates`. All are off until
-they are switched on in the UI under Automation, because each sends requests to a service in the user's name; so is the
-lake's upkeep, which removes files.
+Defines when they run, and their run requests, for each data set; which months are due is decided in `planning.updates`.
+All are off until they are switched on in the UI under Automation, because each sends requests to a service in the
+user's name; so is the lake's upkeep, which removes files.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import dagster as dg
 
-from era5_pipeline.defs.assets import load_month
+from era5_pipeline.defs.assets import LOAD_MONTH
 from era5_pipeline.defs.failures import as_failures
 from era5_pipeline.defs.resources import Era5Resource
-from era5_pipeline.defs.run_tags import PARTITION, dataset_of_run
+from era5_pipeline.defs.run_tags import PARTITION, dataset_of_run, job_name
 from era5_pipeline.lake.open_lake import KEEP_DAYS, ORPHAN_HOURS, open_lake
-from era5_pipeline.model.dataset import ERA5
+from era5_pipeline.model.dataset import DATASETS, Dataset
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import Settings
 from era5_pipeline.planning.updates import Update, current_month, newest_months, require_updatable_source, revisions
@@ -34,66 +35,80 @@ _UNFINISHED = [
 _REASON = "era5/reason"
 
 
-@dg.schedule(
-    name="monthly_update",
-    job=load_month,
-    cron_schedule="0 6 * * *",
-    execution_timezone="UTC",
-    description="Every day at 06:00 UTC: loads the newest complete month, once the source has it.",
+@dataclass(frozen=True)
+class _Kind:
+    """A schedule that each data set has: when it runs, the months that are due then, and what it says if none is."""
+
+    name: str
+    cron: str
+    description: str
+    due: Callable[[Settings, Sequence[MonthContents], datetime], tuple[Update, ...]]
+    nothing_due: str
+
+
+_KINDS = (
+    _Kind(
+        "monthly_update",
+        "0 6 * * *",
+        "Every day at 06:00 UTC: loads the newest complete month of {dataset}, once the source has it.",
+        newest_months,
+        "the newest complete month is already in the table",
+    ),
+    _Kind(
+        "revise_preliminary",
+        "0 7 * * 1",
+        "On Mondays at 07:00 UTC: fetches months of {dataset} again that hold preliminary (expver 0005) hours and are "
+        "old enough to be final, or that an earlier one of several sources has in final form.",
+        revisions,
+        "no month with preliminary hours is old enough to be final",
+    ),
+    _Kind(
+        "current_month_daily",
+        "0 8 * * *",
+        "Every day at 08:00 UTC: loads the available part of the current month of {dataset}, which the ledger marks "
+        "as incomplete.",
+        current_month,
+        "the source has no data of the current month yet",
+    ),
 )
-def monthly_update(context: dg.ScheduleEvaluationContext, era5: Era5Resource) -> dg.SkipReason | list[dg.RunRequest]:
-    """Request the newest complete month, and the missing ones before it, as in `updates.newest_months`."""
-    return _requests(context, era5, newest_months, "the newest complete month is already in the table")
 
 
-@dg.schedule(
-    name="revise_preliminary",
-    job=load_month,
-    cron_schedule="0 7 * * 1",
-    execution_timezone="UTC",
-    description="On Mondays at 07:00 UTC: fetches months again that hold preliminary (ERA5T) hours and are old "
-    "enough to be final, or that an earlier one of several sources has in final form.",
-)
-def revise_preliminary(
-    context: dg.ScheduleEvaluationContext, era5: Era5Resource
-) -> dg.SkipReason | list[dg.RunRequest]:
-    """Request months with preliminary hours that should be final by now, as in `updates.revisions`."""
-    return _requests(context, era5, revisions, "no month with preliminary hours is old enough to be final")
+def _schedule(kind: _Kind, dataset: Dataset) -> dg.ScheduleDefinition:
+    @dg.schedule(
+        name=job_name(kind.name, dataset),
+        job=LOAD_MONTH[dataset.name],
+        cron_schedule=kind.cron,
+        execution_timezone="UTC",
+        description=dataset.sql(kind.description),
+    )
+    def request_due_months(
+        context: dg.ScheduleEvaluationContext, era5: Era5Resource
+    ) -> dg.SkipReason | list[dg.RunRequest]:
+        """Request the months of the data set that are due, unless they are queued or running."""
+        return _requests(context, era5, kind, dataset)
 
-
-@dg.schedule(
-    name="current_month_daily",
-    job=load_month,
-    cron_schedule="0 8 * * *",
-    execution_timezone="UTC",
-    description="Every day at 08:00 UTC: loads the available part of the current month, which the ledger marks as "
-    "incomplete.",
-)
-def current_month_daily(
-    context: dg.ScheduleEvaluationContext, era5: Era5Resource
-) -> dg.SkipReason | list[dg.RunRequest]:
-    """Request the available part of the month in progress, as in `updates.current_month`."""
-    return _requests(context, era5, current_month, "the source has no data of the current month yet")
+    return request_due_months
 
 
 @dg.op(description="Expires old snapshots of the lake, and removes files that belong to none.")
 def remove_old_files(context: dg.OpExecutionContext, era5: Era5Resource) -> None:
-    """Remove from the lake what is older than the stated times."""
-    with as_failures(context.retry_number):
-        settings = era5.settings()
-        lake = open_lake(settings)
-        from era5_pipeline.lake.upkeep import clean  # noqa: PLC0415  # pyiceberg, which may be missing
+    """Remove from the lake's tables of all data sets what is older than the stated times."""
+    keep, orphans_after = timedelta(days=KEEP_DAYS), timedelta(hours=ORPHAN_HOURS)
+    for dataset in DATASETS.values():
+        with as_failures(context.retry_number):
+            settings = era5.settings(dataset)
+            lake = open_lake(settings)
+            from era5_pipeline.lake.upkeep import clean  # noqa: PLC0415  # pyiceberg, which may be missing
 
-        keep, orphans_after = timedelta(days=KEEP_DAYS), timedelta(hours=ORPHAN_HOURS)
-        with (
-            open_warehouse(settings) as warehouse,
-            warehouse.connect() as connection,
-            server_errors("cleaning the lake"),
-        ):
-            done = clean(connection, lake, keep=keep, orphans_after=orphans_after)
+            with (
+                open_warehouse(settings) as warehouse,
+                warehouse.connect() as connection,
+                server_errors("cleaning the lake"),
+            ):
+                done = clean(connection, lake, keep=keep, orphans_after=orphans_after)
         context.log.info(
-            f"removed {done.snapshots} snapshots and {done.files} files with {done.bytes:,} bytes; "
-            f"{done.waiting_files} files belong to no snapshot, but not for long enough"
+            f"{dataset.short_title}: removed {done.snapshots} snapshots and {done.files} files with {done.bytes:,} "
+            f"bytes; {done.waiting_files} files belong to no snapshot, but not for long enough"
         )
 
 
@@ -116,29 +131,26 @@ def lake_upkeep(era5: Era5Resource) -> dg.SkipReason | dg.RunRequest:
     return dg.RunRequest() if era5.settings().lake is not None else dg.SkipReason("ERA5_LAKE is not set")
 
 
-SCHEDULES = [monthly_update, revise_preliminary, current_month_daily, lake_upkeep]
+SCHEDULES = [*(_schedule(kind, dataset) for dataset in DATASETS.values() for kind in _KINDS), lake_upkeep]
 
 
 def _requests(
-    context: dg.ScheduleEvaluationContext,
-    era5: Era5Resource,
-    due: Callable[[Settings, Sequence[MonthContents], datetime], tuple[Update, ...]],
-    nothing_due: str,
+    context: dg.ScheduleEvaluationContext, era5: Era5Resource, kind: _Kind, dataset: Dataset
 ) -> dg.SkipReason | list[dg.RunRequest]:
     """Run requests for the months that are due and not queued or running; without the ledger, the tick fails."""
     try:
-        settings = era5.settings()
+        settings = era5.settings(dataset)
         require_updatable_source(settings)
     except UsageError as error:
         return dg.SkipReason(str(error))
     with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
         contents = read_ledger(connection)
-    updates = due(settings, contents, context.scheduled_execution_time)
+    updates = kind.due(settings, contents, context.scheduled_execution_time)
     if not updates:
-        return dg.SkipReason(nothing_due)
+        return dg.SkipReason(kind.nothing_due)
     # Runs of any job: a backfill from the web UI uses an implicit one.
     runs = context.instance.get_runs(dg.RunsFilter(statuses=_UNFINISHED))
-    unfinished = {run.tags.get(PARTITION) for run in runs if dataset_of_run(run) == ERA5}
+    unfinished = {run.tags.get(PARTITION) for run in runs if dataset_of_run(run) == dataset}
     # A month's files share one name: its other parts follow with the next tick.
     first = {update.month: update for update in reversed(updates)}
     requests = [

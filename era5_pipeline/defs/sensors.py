@@ -10,7 +10,7 @@ from typing import Any
 
 import dagster as dg
 
-from era5_pipeline.defs.assets import LOAD_MONTH, WEATHER
+from era5_pipeline.defs.assets import LOAD_MONTH, AssetKeys
 from era5_pipeline.defs.failures import failure_of
 from era5_pipeline.defs.instance.lost_runs import is_repeated, requests_of_lost_runs
 from era5_pipeline.defs.month_range import LOAD_MONTHS
@@ -169,34 +169,42 @@ def alert_on_failure(context: dg.RunFailureSensorContext, era5: Era5Resource) ->
 # It checks the months in the ledger rather than the time of a materialization, which a backfill of 1979 would make look
 # fresh. It is not an asset check of `era5/weather`, as Dagster evaluates those with every materialization, a thousand
 # times in a backfill. Nor is it a check on a separate asset: a fourth box in the row would make the web UI open the
-# graph so small that the boxes show only their names.
+# graph so small that the boxes show only their names. Each data set has one, on its own asset.
 
 
 _FRESHNESS_SECONDS = 3600
 
 
-@dg.sensor(
-    name="freshness",
-    minimum_interval_seconds=_FRESHNESS_SECONDS,
-    description="Says every hour whether the newest complete month in the table is the newest that the service has "
-    "published, with two days to load it, in an observation of era5/weather.",
-)
-def freshness(era5: Era5Resource) -> dg.SensorResult:
-    """Compare the ledger with the calendar."""
-    settings = era5.settings()
-    with (
-        open_warehouse(settings) as warehouse,
-        warehouse.connect() as connection,
-        server_errors("reading the ledger"),
-    ):
-        newest = newest_complete_month_of(read_months(connection))
-    found = Freshness(newest, due_month(datetime.now(tz=UTC), settings.available_after_days))
-    metadata: dict[str, str | int | bool] = {
-        "fresh": found.is_fresh,
-        "newest complete month": str(newest or "none"),
-        "due": str(found.due),
-    }
-    if found.overdue_months is not None:
-        metadata["overdue months"] = found.overdue_months
-    observed = dg.AssetObservation(WEATHER, description=str(found), metadata=metadata)
-    return dg.SensorResult(asset_events=[observed], skip_reason=str(found))
+def _freshness(dataset: Dataset) -> dg.SensorDefinition:
+    key = AssetKeys.of(dataset).weather
+
+    @dg.sensor(
+        name=job_name("freshness", dataset),
+        minimum_interval_seconds=_FRESHNESS_SECONDS,
+        description="Says every hour whether the newest complete month in the table is the newest that the service has "
+        f"published, with two days to load it, in an observation of {key.to_user_string()}.",
+    )
+    def freshness(era5: Era5Resource) -> dg.SensorResult:
+        """Compare the ledger with the calendar."""
+        settings = era5.settings(dataset)
+        with (
+            open_warehouse(settings) as warehouse,
+            warehouse.connect() as connection,
+            server_errors("reading the ledger"),
+        ):
+            newest = newest_complete_month_of(read_months(connection))
+        found = Freshness(newest, due_month(datetime.now(tz=UTC), settings.available_after_days))
+        metadata: dict[str, str | int | bool] = {
+            "fresh": found.is_fresh,
+            "newest complete month": str(newest or "none"),
+            "due": str(found.due),
+        }
+        if found.overdue_months is not None:
+            metadata["overdue months"] = found.overdue_months
+        observed = dg.AssetObservation(key, description=str(found), metadata=metadata)
+        return dg.SensorResult(asset_events=[observed], skip_reason=str(found))
+
+    return freshness
+
+
+FRESHNESS = {dataset.name: _freshness(dataset) for dataset in DATASETS.values()}

@@ -1,7 +1,8 @@
 """Write a flat month for a lake: a Parquet file for each band of locations, in row groups that a point reads few of.
 
-A band is a twelfth of the grid, some 60 degrees of latitude. An engine that looks for one place opens one file a month,
-by the bounds in the lake's manifests, and in it reads one or two row groups, by theirs.
+A band is a twelfth of ERA5's grid, 60 rows of it; ERA5-Land has 75 of 24 rows, and so files of no larger size. An
+engine that looks for one place opens one file a month, by the bounds in the lake's manifests, and in it reads one or
+two row groups, by theirs.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-# Iceberg's transform `truncate[86521]` gives 12 bands: ids count from 1, so that 86,520, a twelfth of the grid, would
-# leave the last location alone in a thirteenth.
+# Iceberg's transform `truncate[86521]` gives ERA5 12 bands: ids count from 1, so that 86,520, a twelfth of its grid,
+# would leave the last location alone in a thirteenth.
 BAND_LOCATIONS = 86_521
 # A group has all hours of some locations: at most this many rows, and at least half as many, except at a file's end.
 # Statistics of a group then name few locations, and the file's footer stays below half a megabyte.
@@ -32,7 +33,7 @@ _LEAST_ROWS = GROUP_ROWS // 2
 
 
 def band_of(location_id: int) -> int:
-    """The band of a location, 0 to 11."""
+    """The band of a location, from 0."""
     return location_id // BAND_LOCATIONS
 
 

@@ -44,7 +44,7 @@ from era5_pipeline.flat.bands import BAND_LOCATIONS
 from era5_pipeline.flat.formats import KEYS, field_id
 from era5_pipeline.lake.pointer import CATALOG, address_of, ensure_namespace, metadata_file, note_unused, pointer_of
 from era5_pipeline.lake.snapshots import superfluous
-from era5_pipeline.model.dataset import ERA5
+from era5_pipeline.model.dataset import ERA5, dataset_option
 from era5_pipeline.model.errors import StoreError, TransientError, UsageError, disk_remedy
 from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.runtime.object_store import S3Address, is_s3
@@ -191,11 +191,12 @@ def _named(metadata: TableMetadata, location: str) -> set[str]:
 
 
 def _start_again(place: LakePlace) -> str:
-    others = "" if place.dataset == ERA5 else f" AND table_name = '{place.dataset.table}'"
+    option = dataset_option(place.dataset)
+    others = f" AND table_name = '{place.dataset.table}'" if option else ""
     return (
         f"Put it back from a copy of {place.address}. Without one, start the lake again: in the database, DELETE "
         f"FROM public.iceberg_tables WHERE catalog_name = '{CATALOG}'{others}; then set ERA5_LAKE to an empty folder "
-        "or prefix, and run era5 load for the months of era5 status."
+        f"or prefix, and run era5 load{option} for the months of era5 status{option}."
     )
 
 
@@ -232,7 +233,8 @@ def _bad_files(place: LakePlace) -> Iterator[None]:
             raise
         remedy = _start_again(place)
         if f"{folder}data/" in str(error):
-            remedy = "era5 lake verify names the months that lack files, and how to repair them."
+            option = dataset_option(place.dataset)
+            remedy = f"era5 lake verify{option} names the months that lack files, and how to repair them."
         raise StoreError(f"a file of the lake {address} is lost: {error}", remedy=remedy) from error
     except Exception as error:
         location = None if isinstance(error, OSError | MemoryError) else _parsed_manifest(error)

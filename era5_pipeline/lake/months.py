@@ -30,6 +30,7 @@ from era5_pipeline.lake.commits import Committed, StagedFile, commit_files
 from era5_pipeline.lake.pointer import followers, metadata_file, prepare, remember_follower, take_unused
 from era5_pipeline.lake.rest_catalog import RestFollower
 from era5_pipeline.lake.snapshots import FINGERPRINT, INTERPOLATED, ORIGIN, SOURCE, SOURCE_SNAPSHOT, VERSION
+from era5_pipeline.model.dataset import dataset_option
 from era5_pipeline.model.errors import Era5Error, StoreError, TransientError, UsageError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
@@ -168,12 +169,13 @@ class Lake:
 
         Returns notes about what failed: the month is loaded nevertheless.
         """
-        later = "the next load tells it of this month, or era5 lake publish"
+        option = dataset_option(self.place.dataset)
+        later = f"the next load tells it of this month, or era5 lake publish{option}"
         try:
             with warehouse.connect() as connection:
                 with server_errors("telling the lake's REST catalog"):
                     is_told = self.follower is None or self.publish(connection, waits=False) is not None
-                later = "era5 lake clean removes the lake's old metadata"
+                later = f"era5 lake clean{option} removes the lake's old metadata"
                 if is_told:
                     with server_errors("removing old metadata of the lake"):
                         # None if a REST catalog that is not set may still have them.
@@ -211,7 +213,8 @@ class Lake:
             if not force and self.held(connection, flat.month, flat.rows, (flat.fingerprint,)) is not None:
                 return LakeCommit(self, flat, had=True)
         if not all(file.path.is_file() for file in flat.row_files):
-            note = f"{flat.month}: the lake lacks it, and its flat file is gone: materialize era5/flat of it first"
+            asset = f"{self.place.dataset.schema}/flat"
+            note = f"{flat.month}: the lake lacks it, and its flat file is gone: materialize {asset} of it first"
             return LakeCommit(self, flat, notes=(note,))
         return LakeCommit(self, flat, self.stage(flat))
 
@@ -300,10 +303,10 @@ class LakeCommit:
         """Commit it, if there is anything to commit."""
         if self._staged is not None:
             self.committed = self._staged.commit(connection, keeps=keeps)
-            month = self._flat.month
+            month, option = self._flat.month, dataset_option(self._lake.place.dataset)
             self.notes += tuple(
                 f"{month}: the lake's file {name} was lost or damaged, and is replaced; if it had other places too, "
-                f"era5 lake verify --from {month} names them"
+                f"era5 lake verify{option} --from {month} names them"
                 for name in self.committed.lost
             )
         elif self._had:

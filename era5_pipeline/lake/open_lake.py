@@ -18,10 +18,6 @@ KEEP_DAYS, ORPHAN_HOURS = 30.0, 24.0
 
 def wants_lake(settings: Settings) -> bool:
     """Return True if the settings name a lake."""
-    if settings.lake is not None:
-        from era5_pipeline.model.dataset import require_era5  # noqa: PLC0415  # imports numpy, which is slow
-
-        require_era5(settings.wanted_dataset, "a lake (ERA5_LAKE)")
     if settings.lake is not None and settings.format != "parquet":
         raise UsageError("a lake has Parquet files, and ERA5_FORMAT is csv", remedy="Unset ERA5_FORMAT, or ERA5_LAKE.")
     return settings.lake is not None

@@ -37,7 +37,7 @@ from requests.adapters import HTTPAdapter
 from typing_extensions import override
 
 from era5_pipeline.lake.pointer import CATALOG, pointer_of
-from era5_pipeline.model.dataset import ERA5
+from era5_pipeline.model.dataset import ERA5, dataset_option
 from era5_pipeline.model.errors import Era5Error, StoreError, TransientError, UsageError
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class RestFollower:
                 return published
         raise TransientError(
             f"the catalog {self.shown} was changed {_ATTEMPTS} times while the lake's snapshots were sent to it",
-            remedy="Run era5 lake publish again.",
+            remedy=f"Run era5 lake publish{dataset_option(self.dataset)} again.",
         )
 
     def own_files(self) -> set[str]:
@@ -196,7 +196,8 @@ class RestFollower:
         except (RESTError, RequestException, CommitFailedException) as error:
             raise TransientError(
                 f"the catalog {self.shown} does not answer as it should: {_first_line(error)}",
-                remedy="Check ERA5_LAKE_CATALOG, and that it runs; then run era5 lake publish, or load again.",
+                remedy="Check ERA5_LAKE_CATALOG, and that it runs; then run era5 lake "
+                f"publish{dataset_option(self.dataset)}, or load again.",
             ) from error
 
 

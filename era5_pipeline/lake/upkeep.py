@@ -17,6 +17,7 @@ from era5_pipeline.lake.catalog import METADATA, WarehouseCatalog, lake_errors, 
 from era5_pipeline.lake.months import file_name, files_by_month, what_is_wrong
 from era5_pipeline.lake.pointer import followers, forget_unused, seconds_unused
 from era5_pipeline.lake.snapshots import superseded_before
+from era5_pipeline.model.dataset import dataset_option
 from era5_pipeline.model.errors import RefusedError, UsageError
 from era5_pipeline.runtime import progress
 from era5_pipeline.warehouse.ledger import read_ledger
@@ -184,13 +185,13 @@ def _path(lake: Lake, found: StoredObject) -> str:
 
 def _require_followers(connection: psycopg.Connection[Any], lake: Lake) -> None:
     """Refuse to clean if a REST catalog that is not set has metadata here: it would be taken for left behind."""
-    own = None if lake.follower is None else lake.follower.shown
+    own, option = None if lake.follower is None else lake.follower.shown, dataset_option(lake.place.dataset)
     others = [address for address in followers(connection) if address != own]
     if others:
         raise UsageError(
             f"the catalog {others[0]} follows this lake, and ERA5_LAKE_CATALOG is {own or 'unset'}",
             remedy=f"Set ERA5_LAKE_CATALOG={others[0]}; or, if nobody uses that catalog any more, drop the table there "
-            "without purging its files, and run era5 lake publish --forget. Nothing was removed.",
+            f"without purging its files, and run era5 lake publish{option} --forget. Nothing was removed.",
         )
 
 

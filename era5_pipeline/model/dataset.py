@@ -110,7 +110,8 @@ class Dataset:
             "schema": self.schema,
             "weather": self.table,
             "dataset": self.short_title,
-            "application": self.name,
+            # Not the name: patterns of words would find `era5` in `era5-land`.
+            "application": self.schema,
             "step": f"{step:g}",
             "half_step": f"{step / 2:g}",
             "per_degree": str(round(1 / step)),

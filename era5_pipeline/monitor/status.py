@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.filesize import decimal
 
+from era5_pipeline.model.dataset import ERA5, dataset_option
 from era5_pipeline.model.errors import Era5Error, WarehouseError
 from era5_pipeline.model.months import spans
 from era5_pipeline.model.source_kinds import ORIGIN_TEXTS, VERSION_TEXTS
 from era5_pipeline.model.times import describe_hours
 from era5_pipeline.model.variables import named_columns
 from era5_pipeline.model.words import counted
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.server_version import describe_server
 from era5_pipeline.read.held import newest_hours
 from era5_pipeline.warehouse.layouts.partitions import MonthPartitions
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.postgres.server_version import Server
     from era5_pipeline.warehouse.ledger_entry import MonthContents
@@ -47,6 +50,7 @@ class StatusAnswer:
     problem: WarehouseError | None
     lake: str | None
     newest_hours: Mapping[str, datetime]
+    dataset: Dataset = ERA5
 
     @property
     def rows(self) -> int:
@@ -76,7 +80,8 @@ class StatusAnswer:
         if lacking := len(months_without_summaries(self.months)):
             have = "has" if lacking == 1 else "have"
             found.append(
-                f"{counted(lacking, 'month')} {have} no rows in weather_monthly: era5 db summaries computes them"
+                f"{counted(lacking, 'month')} {have} no rows in {self.dataset.table}_monthly: era5 db "
+                f"summaries{dataset_option(self.dataset)} computes them"
             )
         found += [*(_space_lines(self.space) if self.space else ()), *([self.lake] if self.lake else ())]
         return found
@@ -125,7 +130,7 @@ def read_status(settings: Settings, connection: psycopg.Connection[Any], *, with
     except WarehouseError as error:
         problem = error
     lake = _lake_line(settings, connection) if with_lake and settings.lake is not None else None
-    return StatusAnswer(months, server, space, problem, lake, newest_hours(connection))
+    return StatusAnswer(months, server, space, problem, lake, newest_hours(connection), dataset_of(connection))
 
 
 def _since(month: MonthContents) -> str:

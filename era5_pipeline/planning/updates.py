@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from era5_pipeline.model.errors import Era5Error, UsageError
 from era5_pipeline.model.grid import points_text
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.source_kinds import YOUNG_MONTHS, names_of, source_kind
+from era5_pipeline.model.source_kinds import YOUNG_MONTHS, names_of, require_dataset, source_kind
 from era5_pipeline.sources.open_source import source_of
 
 if TYPE_CHECKING:
@@ -70,12 +70,14 @@ class Freshness:
 
 
 def require_updatable_source(settings: Settings) -> None:
-    """Require a source that publishes and revises months."""
+    """Require a source that publishes and revises months, and those of the data set."""
     if not source_kind(settings.source_name).is_service:
         raise UsageError(
             f"the source {settings.source_name} does not publish new months",
             remedy=f"Set ERA5_SOURCE to {names_of(services=True)}, or load what you have: era5 load.",
         )
+    for name in settings.source_names:
+        require_dataset(name, settings.wanted_dataset)
 
 
 def newest_months(settings: Settings, contents: Sequence[MonthContents], now: datetime) -> tuple[Update, ...]:

@@ -124,7 +124,7 @@ class Warehouse:
                 self.url,
                 autocommit=True,
                 connect_timeout=_CONNECT_SECONDS,
-                application_name=self.dataset.name,
+                application_name=self.dataset.schema,
                 # Without an encoding (SQL_ASCII databases), text would arrive as bytes.
                 client_encoding="UTF8",
                 # In local time, months would begin and end at different instants.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
+from era5_pipeline.model.dataset import dataset_option
 from era5_pipeline.model.errors import SchemaVersionError
 from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.runtime.project_files import read_sql
@@ -84,10 +85,10 @@ def require_usable(
             remedy="Install the newer era5-pipeline that made it. Nothing was read or changed.",
         )
     if 0 < version < known and not upgrades:
+        dataset = dataset_of(connection)
         raise SchemaVersionError(
             f"the database {connection.info.dbname} has schema version {version}, and this era5-pipeline needs "
             f"version {known}",
-            remedy=f"Let the owner of the schema {dataset_of(connection).schema} run era5 db init, which brings it to "
-            "that version. Nothing was "
-            "read or changed.",
+            remedy=f"Let the owner of the schema {dataset.schema} run era5 db init{dataset_option(dataset)}, which "
+            "brings it to that version. Nothing was read or changed.",
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import psycopg
 
 from era5_pipeline.flat.monthly import has_wind
+from era5_pipeline.model.dataset import dataset_option
 from era5_pipeline.model.errors import (
     Era5Error,
     MonthLockedError,
@@ -361,7 +362,8 @@ class _Load:
                 has_wind(columns) for columns in (self.kept, self.flat.column_names)
             )
             if not self.before.has_summaries or has_wind_apart:
-                self.summaries.leave_out("some are for columns loaded before: era5 db summaries adds them")
+                option = dataset_option(dataset_of(self.connection))
+                self.summaries.leave_out(f"some are for columns loaded before: era5 db summaries{option} adds them")
 
     @contextmanager
     def _attempt(self) -> Iterator[int]:
@@ -420,7 +422,7 @@ def _connect(warehouse: Warehouse, month: Month, lock_timeout_seconds: int, name
         remedy = LOST_REMEDY if isinstance(error, ServerUnreachableError) else error.remedy
         raise TransientError(f"loading {month}: {error.message}", remedy=f"{_WHOLE} {remedy}") from error
     connection.execute(
-        "SELECT set_config('application_name', %s, false)", (f"{warehouse.dataset.name} {month} {name}",)
+        "SELECT set_config('application_name', %s, false)", (f"{warehouse.dataset.schema} {month} {name}",)
     )
     prepare_session(connection, lock_timeout_seconds)
     return connection

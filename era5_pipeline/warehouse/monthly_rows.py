@@ -17,7 +17,9 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from era5_pipeline.flat.monthly import summaries_schema, summary_columns
+from era5_pipeline.model.dataset import dataset_option
 from era5_pipeline.model.errors import BadFileError
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.warehouse.binary_copy import binary_copy
 from era5_pipeline.warehouse.layouts.layout import index_new_pages, locations_where
 from era5_pipeline.warehouse.monthly_tables import (
@@ -233,12 +235,15 @@ class MonthlyLoad:
 
     def prepare(self) -> bool:
         """Create the partition and columns for the summaries; return whether they can be written."""
+        option = dataset_option(dataset_of(self.connection))
         if self.flat.summaries is None:
-            self._note("its flat file has none: era5 db summaries adds them")
+            self._note(f"its flat file has none: era5 db summaries{option} adds them")
         elif is_ready(self.connection, self.flat.month, self.flat.column_names):
             self.is_ready = True
         elif not has_summaries_table(self.connection):
-            self._note("their table is missing, and this user may not create it: let its owner run era5 db init")
+            self._note(
+                f"their table is missing, and this user may not create it: let its owner run era5 db init{option}"
+            )
         else:
             try:
                 make_ready(
@@ -251,7 +256,8 @@ class MonthlyLoad:
             except pg.InsufficientPrivilege as error:
                 reason = str(error).splitlines()[0]
                 self._note(
-                    f"{reason}: let the table's owner run era5 db init --roles, then load the month with --force"
+                    f"{reason}: let the table's owner run era5 db init{option} --roles, then load the month with "
+                    "--force"
                 )
             else:
                 self.is_ready = True

@@ -11,6 +11,7 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from era5_pipeline.flat.formats import KEYS
+from era5_pipeline.model.dataset import dataset_option
 from era5_pipeline.model.errors import SchemaVersionError, ServerUnsuitableError
 from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.roles import require_own_code
@@ -105,7 +106,8 @@ def _take_steps(connection: psycopg.Connection[Any], steps: Sequence[Step]) -> N
                 raise SchemaVersionError(
                     f"the database {connection.info.dbname} has schema version {number - 1}, this era5-pipeline needs "
                     f"version {len(steps)}, and the user {connection.info.user} may not upgrade it",
-                    remedy=f"Let the owner of the schema {schema} run era5 db init. {unchanged}",
+                    remedy=f"Let the owner of the schema {schema} run era5 db "
+                    f"init{dataset_option(dataset_of(connection))}. {unchanged}",
                 ) from error
 
 

@@ -381,7 +381,7 @@ def brief_attempt(connection: psycopg.Connection[Any], *also: type[pg.Error]) ->
         yield
 
 
-# --- The view `era5.location`, with the land share of each cell; with PostGIS, also geometries ---
+# --- The view `era5.location`, with the land share of each cell if it is known; with PostGIS, also geometries ---
 #
 # The statements are in `sql/locations.sql`.
 
@@ -399,8 +399,7 @@ def ensure_locations(connection: psycopg.Connection[Any]) -> None:
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (f"{_LOCK_MS}ms",))
         dataset = dataset_of(connection)
         connection.execute(_statements(dataset, postgis))
-        if dataset.grid == ERA5_GRID:  # the land shares are of its cells
-            _fill_land(connection)
+        _fill_land(connection)
 
 
 def _statements(dataset: Dataset, postgis: str | None) -> sql.Composed:
@@ -431,17 +430,30 @@ def _statements(dataset: Dataset, postgis: str | None) -> sql.Composed:
     )
 
 
+# The rows of the table are needed all the same: the view has the latitudes from there.
+_SHARES_UNKNOWN = (
+    "ALTER TABLE {schema}.land ALTER percent DROP NOT NULL; "
+    "COMMENT ON COLUMN {schema}.land.percent IS 'NULL: not known of cells of {step} degrees'; "
+    "COMMENT ON COLUMN {schema}.location.land_share IS "
+    "'NULL: how much of a cell of {step} degrees is land is not known; {dataset} has values at this point'"
+)
+
+
 def _fill_land(connection: psycopg.Connection[Any]) -> None:
-    """Write the land percentages, one row per latitude."""
+    """Write the land percentages, one row per latitude; NULL of a grid whose cells' shares are not known."""
     # numpy and the 1 MB file are needed only once in a database's life.
     from era5_pipeline.model.cells import land_percent  # noqa: PLC0415
 
+    dataset = dataset_of(connection)
+    is_known = dataset.grid == ERA5_GRID
+    if not is_known:
+        connection.execute(dataset.sql(_SHARES_UNKNOWN))
     connection.execute(
-        dataset_of(connection).sql(
+        dataset.sql(
             "INSERT INTO {schema}.land "
             "SELECT row, substring(%b::bytea FROM row * {grid_columns} + 1 FOR {grid_columns}) "
             "FROM generate_series(0, {last_row}) AS row "
             "ON CONFLICT (latitude_index) DO UPDATE SET percent = excluded.percent"
         ),
-        (land_percent().tobytes(),),
+        (land_percent().tobytes() if is_known else None,),
     )

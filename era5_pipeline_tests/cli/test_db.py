@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import psutil as _psutil
 import psycopg
 import pytest
@@ -19,6 +20,7 @@ from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.embedded.server import EmbeddedServer
 from era5_pipeline.postgres.urls import database_of
 from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline_tests.cli.test_load_dataset import LAND, land_files
 from era5_pipeline_tests.commands import Home, InProcess, assert_explained
 from era5_pipeline_tests.monthly import assert_monthly
 from era5_pipeline_tests.pipelines import dagster_dropped
@@ -26,6 +28,8 @@ from era5_pipeline_tests.stores import free_port
 from era5_pipeline_tests.warehouse.loads import wait_until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from era5_pipeline_tests.flat_months import FlatMonths
 
 psutil: Any = _psutil  # it comes without types
@@ -209,6 +213,26 @@ def test_a_port_is_of_the_embedded_server_only(here: InProcess, database_url: st
     here.set(ERA5_DATABASE_URL=database_url)
     for arguments in (("start", "--port", "5433"), ("url", "--tcp")):
         assert_explained(here.run("db", *arguments, code=2), "a server that era5 does not manage")
+
+
+def test_tables_and_summaries_of_another_data_set(on_server: InProcess, tmp_path: Path) -> None:
+    def counted(query: str) -> Any:
+        with Warehouse(os.environ["ERA5_DATABASE_URL"]).connect() as connection:
+            return connection.execute(query.encode()).fetchall()
+
+    assert on_server.run("db", "init", *LAND).out.endswith("layout: partitions\n")
+    assert counted("SELECT count(*) FROM weather_land") == [(0,)]
+    folder = land_files(tmp_path / "land", hours=24).parent
+    on_server.run("load", *LAND, "--files-dir", str(folder), "--allow-incomplete")
+    summaries = "SELECT location_id, temperature_2m_mean, temperature_2m_hours FROM weather_land_monthly ORDER BY 1"
+    before = counted(summaries)
+    counted("DELETE FROM era5_land.monthly_summary RETURNING 1")
+    counted("UPDATE era5_land.ledger SET has_summaries = false RETURNING 1")
+    assert on_server.run("db", "summaries").out == "every month in the table has its summaries\n"
+    filled = on_server.run("db", "summaries", *LAND).out
+    assert filled == "2023-07: summaries of 6 places (1 of 1 months)\n"
+    np.testing.assert_allclose(counted(summaries), before, rtol=1e-6)
+    assert len(before) == 6
 
 
 def test_summaries_fills_months_of_an_earlier_version(

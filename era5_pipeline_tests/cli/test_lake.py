@@ -7,10 +7,15 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from psycopg.sql import SQL, Identifier
 from pyiceberg.table import StaticTable
 from rich.filesize import decimal
 
+from era5_pipeline.defs.assets import AssetKeys
+from era5_pipeline.defs.instance.open_instance import open_instance
+from era5_pipeline.model.dataset import ERA5, ERA5_LAND
 from era5_pipeline.model.errors import NoDataError, RefusedError, StoreError, UsageError
+from era5_pipeline_tests.cli.test_load_dataset import LAND, land_files
 from era5_pipeline_tests.commands import InProcess, assert_explained
 from era5_pipeline_tests.warehouse.loads import ask
 
@@ -124,3 +129,47 @@ def test_a_lake_that_is_missing_is_explained(here: InProcess, tmp_path: Path) ->
     assert_explained(load(here, code=StoreError.exit_code), "nowhere does not exist", "ERA5_LAKE")
     here.set(ERA5_LAKE="")
     assert_explained(here.run("lake", "verify", code=UsageError.exit_code), "there is no lake", "ERA5_LAKE")
+
+
+def test_two_data_sets_are_two_tables_of_one_lake(
+    here: InProcess, embedded_warehouse: Warehouse, tmp_path: Path
+) -> None:
+    folder, url = land_files(tmp_path / "land", seed=1).parent, embedded_warehouse.url
+    missing = here.run("lake", "path", *LAND, code=NoDataError.exit_code)
+    assert_explained(missing, "the lake has no month yet", "era5 load --dataset era5-land")
+    here.run("load", *LAND, "--files-dir", str(folder))
+    load(here)
+    own, land = (here.run("lake", "path", *of).out.strip() for of in ((), LAND))
+    named = "SELECT string_agg(table_namespace || '.' || table_name, ' ' ORDER BY table_name) FROM iceberg_tables"
+    assert ask(url, named) == "era5.weather era5_land.weather_land"
+    table = StaticTable.from_metadata(land)
+    assert "1 to 6,483,600" in (table.schema().find_field("location_id").doc or "")
+    ordered = table.scan().to_arrow().sort_by([("location_id", "ascending"), ("time", "ascending")])
+    columns = ("time", "location_id", "latitude", "longitude", "temperature_2m", "zonal_wind_10m")
+    rows = list(zip(*(ordered.column(name).to_pylist() for name in columns), strict=True))
+    with embedded_warehouse.connect() as connection:
+        query = SQL("SELECT {} FROM weather_land ORDER BY location_id, time").format(
+            SQL(", ").join(map(Identifier, columns))
+        )
+        assert rows == connection.execute(query, binary=True).fetchall()
+    # A month of one is replaced and cleaned without the other.
+    land_files(tmp_path / "land", seed=2)
+    here.run("load", *LAND, "--files-dir", str(folder))
+    assert here.run("lake", "verify", *LAND).out == "2023-07: 4,464 rows are equal\n"
+    assert [len(here.run("lake", "snapshots", *of, "--json").json()) for of in (LAND, ())] == [2, 1]
+    left = here.run("lake", "clean", *LAND, "--keep-days", "0", "--orphan-hours", "0", "--json").json()
+    assert left["snapshots"] == 1
+    assert here.run("lake", "path").out.strip() == own
+    assert here.run("lake", "verify").out == "2023-07: 6,696 rows are equal\n"
+    with open_instance(here.home) as instance:
+        for one in (ERA5, ERA5_LAND):
+            assert instance.get_materialized_partitions(AssetKeys.of(one).lake) == {"2023-07-01"}
+    # Dropped in both; what the lake alone has is found by data set.
+    here.set(ERA5_LAKE="")
+    here.run("drop", *LAND, "--from", "2023-07", "--yes", "--force")
+    here.set(ERA5_LAKE=str(tmp_path / "lake"))
+    differing = here.run("lake", "verify", *LAND, code=RefusedError.exit_code)
+    assert_explained(differing, "1 of 1 months", "era5 drop --dataset era5-land --from 2023-07")
+    here.run("drop", *LAND, "--from", "2023-07", "--yes")
+    assert here.run("lake", "verify", *LAND).out == ""
+    assert here.run("lake", "verify").out == "2023-07: 6,696 rows are equal\n"

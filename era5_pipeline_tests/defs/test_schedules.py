@@ -11,11 +11,13 @@ import pytest
 import time_machine
 
 from era5_pipeline.definitions import defs
-from era5_pipeline.defs.assets import load_month
+from era5_pipeline.defs.assets import LOAD_MONTH
 from era5_pipeline.defs.resources import Era5Resource
 from era5_pipeline.defs.schedules import SCHEDULES
+from era5_pipeline.model.dataset import ERA5, ERA5_LAND
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline_tests.cds_store import CdsServer
 from era5_pipeline_tests.lake.test_months import a_day_passes, assert_same, lake_at, load, snapshots
 from era5_pipeline_tests.pipelines import Pipeline, new_pipeline
@@ -66,11 +68,11 @@ class World:
             ) as context:
                 data = schedule.evaluate_tick(context)
             requests = list(data.run_requests or [])
-            results = [self._run(request) for request in requests] if run else []
+            results = [self._run(schedule.job_name, request) for request in requests] if run else []
         return Ticked(data.skip_message, requests, results)
 
-    def _run(self, request: dg.RunRequest) -> Any:
-        return defs.resolve_job_def(load_month.name).execute_in_process(
+    def _run(self, job: str, request: dg.RunRequest) -> Any:
+        return defs.resolve_job_def(job).execute_in_process(
             partition_key=request.partition_key,
             instance=self.pipeline.instance,
             run_config=request.run_config,
@@ -158,6 +160,36 @@ def test_preliminary_month_is_loaded_and_later_revised(world: World) -> None:
     assert world.temperature("2026-08") == pytest.approx(preliminary - 0.5 * 744 * LOCATIONS, rel=1e-6)
     assert world.pipeline.rows("2026-08") == 744 * LOCATIONS
     assert "old enough" in str(world.tick("revise_preliminary", "2026-12-21T07:00").skipped)
+
+
+def test_each_data_set_is_updated_by_its_own_schedules(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A month of one that runs, or is loaded, is none of the other."""
+    monkeypatch.setenv("ERA5_AREA", "10/9.9/9.9/10")
+    monkeypatch.setenv("ERA5_VARIABLES", "t2m")
+    world.server.final_until = datetime(2026, 7, 31, 23, tzinfo=UTC)
+    running = world.pipeline.instance.create_run_for_job(
+        defs.resolve_job_def(LOAD_MONTH[ERA5.name].name),
+        status=dg.DagsterRunStatus.STARTED,
+        tags={"dagster/partition": "2026-08-01"},
+    )
+    ticked = world.tick("monthly_update_era5_land", "2026-09-07T06:00")
+    world.pipeline.instance.delete_run(running.run_id)
+    assert (ticked.months, [result.success for result in ticked.results]) == (["2026-08"], [True])
+    assert world.tick("monthly_update_era5_land", "2026-09-08T06:00").months == []
+    assert world.tick("monthly_update", "2026-09-08T06:00", run=False).months == ["2026-08"]
+    world.server.final_until = datetime(2026, 8, 31, 23, tzinfo=UTC)
+    assert world.tick("revise_preliminary", "2026-12-07T07:00").months == []
+    held = {}
+    for version in ("preliminary", "final"):
+        with Warehouse(world.pipeline.url, dataset=ERA5_LAND).connect() as connection:
+            ((entry,),) = (month.parts for month in read_ledger(connection))
+        held[version] = (entry.version, entry.rows)
+        if version == "preliminary":
+            assert world.tick("revise_preliminary_era5_land", "2026-12-07T07:00").months == ["2026-08"]
+    assert held == {version: (version, 744 * 4) for version in held}
+    assert world.pipeline.entry("2026-08") is None
+    monkeypatch.setenv("ERA5_SOURCE", "arco")
+    assert "the source arco has no ERA5-Land" in str(world.tick("monthly_update_era5_land", "2026-10-07T06:00").skipped)
 
 
 @NEEDS_ICECHUNK

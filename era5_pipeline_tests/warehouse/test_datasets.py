@@ -137,7 +137,11 @@ def test_a_month_of_one_data_set_does_not_lock_that_of_the_other(
     warehouse: Warehouse, second: Warehouse, flat_months: FlatMonths
 ) -> None:
     own = flat_months()
-    with second.connect() as connection, month_lock(connection, JULY, timeout_seconds=0, on_wait=pytest.fail):
+    with (
+        second.connect() as connection,
+        month_lock(connection, JULY, timeout_seconds=0, on_wait=pytest.fail),
+        connection.cursor().copy("COPY weather_test FROM STDIN"),
+    ):
         load_month(warehouse, own, lock_timeout_seconds=0)
         shown = [
             [loader.month for loader in next(iter(watch(each, interval_seconds=0.1, seconds=0.1))).loaders]
