@@ -225,7 +225,7 @@ def _print_for_terminal(answer: "ClimateAnswer", table: str | None) -> None:
         records = _new_table("", "value", "unit", f"when ({answer.days.offset_name})")
         for record in answer.records:
             others = f" and {record.others:,} more" if record.others else ""
-            records.add_row(record.what, f"{record.value:,.{record.decimals}f}", record.unit, f"{record.when}{others}")
+            records.add_row(record.what, record.rounded, record.unit, f"{record.when}{others}")
         _print_wide(console, "Records", records)
         _print_wide(console, *_years_for_terminal(answer))
     lines = (*answer.notes, *(line for line in answer.provenance.lines if line not in answer.provenance.gaps))
@@ -306,7 +306,9 @@ def _seasons_for_terminal(answer: "ClimateAnswer") -> "tuple[str, Table]":
 
 
 def _cell(value: float, unit: str) -> str:
-    return "-" if isnan(value) else f"{value:z.{_DECIMALS[unit]}f}"
+    from era5_pipeline.climate.answer import as_shown
+
+    return "-" if isnan(value) else f"{as_shown(value, unit):z.{_DECIMALS[unit]}f}"
 
 
 def _change_cell(change: float, high: float, unit: str) -> str:
@@ -343,12 +345,14 @@ def _years_for_terminal(answer: "ClimateAnswer") -> "tuple[str, Table]":
 
 def _plain_table(answer: "ClimateAnswer", name: str) -> "Table":
     """All rows and columns of one of the tables."""
-    from era5_pipeline.climate.tables import json_rows, tables_of
+    from era5_pipeline.climate.answer import as_shown
+    from era5_pipeline.climate.tables import json_rows, tables_of, unit_of
 
     frame = tables_of(answer)[name]
     table = _new_table(str(frame.index.name), *(str(column).replace("_", "\n") for column in frame.columns))
     for row in json_rows(frame):
-        texts = (f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values())
+        values = ((value, row.get("unit", unit_of(column))) for column, value in row.items())
+        texts = (f"{as_shown(value, unit):z.3f}" if isinstance(value, float) else str(value) for value, unit in values)
         table.add_row(*("-" if text == "None" else text for text in texts))
     return table
 

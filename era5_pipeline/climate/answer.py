@@ -49,7 +49,14 @@ class YearlyQuantity:
 
     def rounded(self, value: float) -> str:
         """Write a value without its unit; `-` for NaN."""
-        return "-" if value != value else f"{value:,.{self.decimals}f}"  # noqa: PLR0124  # only NaN differs from itself
+        if value != value:  # noqa: PLR0124  # only NaN differs from itself
+            return "-"
+        return f"{as_shown(value, self.unit):z,.{self.decimals}f}"
+
+
+def as_shown(value: float, unit: str) -> float:
+    """A value of an answer as people are shown it: amounts in mm are of precipitation, and never below zero."""
+    return max(value, 0.0) if unit == "mm" else value
 
 
 _T: Element = "temperature"
@@ -325,6 +332,11 @@ class Record:
     decimals: int
     when: str
     others: int = 0
+
+    @property
+    def rounded(self) -> str:
+        """The value without its unit."""
+        return f"{as_shown(self.value, self.unit):z,.{self.decimals}f}"
 
 
 @dataclass(frozen=True, eq=False)

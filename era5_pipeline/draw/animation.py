@@ -17,7 +17,7 @@ from era5_pipeline.draw.colour_scales import NO_LIMITS, Limits
 from era5_pipeline.draw.file_formats import MP4, USUAL_FPS
 from era5_pipeline.draw.maps import draw_map
 from era5_pipeline.draw.projections import NearestCells
-from era5_pipeline.maps.fields import FieldMap, main_part
+from era5_pipeline.maps.fields import FieldMap, as_shown, main_part
 from era5_pipeline.maps.styles import FAINT, INK, NO_DATA, NO_DATA_ON_LAND
 from era5_pipeline.model.errors import UsageError, disk_errors
 from era5_pipeline.model.location_set import LocationSet
@@ -133,7 +133,7 @@ def read_hour_frames(
         hours=tuple(kept),
         window=window,
         values=values,
-        scale_values=scale_values,
+        scale_values=as_shown(variable, scale_values),
         is_empty=is_empty,
         notes=tuple(notes),
         credit=credit,

@@ -65,7 +65,7 @@ def report_page(answer: ClimateAnswer, title: str | None = None) -> str:
             records=[
                 (
                     words.capital(record.what),
-                    words.value_with_unit(record.value, record.unit, record.decimals),
+                    words.value_with_unit(record.rounded, record.unit),
                     _when(record),
                 )
                 for record in answer.records
