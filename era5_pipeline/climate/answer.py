@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from era5_pipeline.model.cells import land_words
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import offset_text
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Area, Location
-    from era5_pipeline.model.months import Month
     from era5_pipeline.model.places import AskedPlace
     from era5_pipeline.model.source_kinds import Version
 
@@ -141,6 +142,11 @@ class YearSpan:
     def __len__(self) -> int:
         return self.last - self.first + 1
 
+    @property
+    def starts(self) -> tuple[Month, Month]:
+        """The first month of the first year, and that of the last."""
+        return Month(self.first, 1), Month(self.last, 1)
+
     def __contains__(self, year: int) -> bool:
         return self.first <= year <= self.last
 
@@ -199,7 +205,7 @@ class ClimatePlace:
             return ""
         land = "" if self.land_share is None else f", {land_words(self.land_share)}"
         at = degrees(self.location.latitude, self.location.longitude)
-        return f"the cell of ERA5 at {at} (location_id {self.location.location_id}{land})"
+        return f"the cell of {self.location.grid.name} at {at} (location_id {self.location.location_id}{land})"
 
 
 @dataclass(frozen=True)
@@ -433,7 +439,7 @@ class ClimateAnswer:
     sentence: str
     is_significant: bool | None
     notes: tuple[str, ...]
-    what_era5_is: str
+    dataset: Dataset
 
     @property
     def whole_days(self) -> tuple[datetime, datetime]:

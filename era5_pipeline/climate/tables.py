@@ -78,7 +78,7 @@ def answer_as_json(answer: ClimateAnswer, *, with_days: bool = False) -> dict[st
         "versions": dict(provenance.versions),
         "sources": dict(provenance.sources),
         "notes": [*answer.notes, *provenance.lines],
-        "what_era5_is": answer.what_era5_is,
+        "what_era5_is": answer.dataset.what_it_is,
         "credit": provenance.credit,
     }
 

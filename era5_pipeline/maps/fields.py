@@ -11,9 +11,11 @@ import numpy.typing as npt
 
 from era5_pipeline.maps.styles import unit_of_hour, variable_title
 from era5_pipeline.model.grid import Area
+from era5_pipeline.model.land_mask import mask_of
 from era5_pipeline.read.fields import Field
 
 if TYPE_CHECKING:
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.location_set import GridWindow
     from era5_pipeline.model.variables import Variable
 
@@ -66,6 +68,18 @@ class FieldMap(Field):
             title=variable_title(field.variable),
             when=f"{field.time.astimezone(UTC):%a %d %b %Y, %H:%M} UTC",
         )
+
+
+def sea_line(dataset: Dataset, window: GridWindow) -> str | None:
+    """Say that a data set of land alone has no values at the sea of a window; None if it has no sea."""
+    mask = mask_of(dataset)
+    if mask is None:
+        return None
+    south, west = window.north_index - window.rows + 1, window.west_index
+    rows = mask[south : window.north_index + 1]
+    if rows[:, np.arange(west, west + window.columns) % window.grid.columns].all():
+        return None
+    return f"at sea, {dataset.short_title} has no values"
 
 
 # A map that is filled more than this shows its places. July of the demonstration fills 0.4 %: a field of 64 cells in
