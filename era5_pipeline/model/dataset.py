@@ -68,6 +68,11 @@ class Dataset:
         return self.title.partition(" ")[0]
 
     @property
+    def short_subject(self) -> str:
+        """The title without its years, such as ERA5 hourly data on single levels: the title of files."""
+        return self.title.partition(" from ")[0]
+
+    @property
     def catalogue(self) -> Catalogue:
         """Its variables, and how each is found."""
         return CATALOGUES[self.variables]
@@ -206,6 +211,11 @@ def dataset_named(name: str) -> Dataset:
 def dataset_option(dataset: Dataset) -> str:
     """The option that a command in a message needs: ` --dataset era5-land`; nothing for ERA5."""
     return "" if dataset == ERA5 else f" --dataset {dataset.name}"
+
+
+def load_command(dataset: Dataset) -> str:
+    """The command that loads the data set, for messages: `era5 load --dataset era5-land`."""
+    return f"era5 load{dataset_option(dataset)}"
 
 
 def require_era5(dataset: Dataset, what: str) -> None:
