@@ -311,8 +311,8 @@ def map_(
     from era5_pipeline.draw.figures import save_figure
     from era5_pipeline.draw.file_formats import USUAL_FPS, is_animation
     from era5_pipeline.draw.maps import draw_map
-    from era5_pipeline.maps.read import read_map
     from era5_pipeline.maps.question import months_asked
+    from era5_pipeline.maps.read import read_map
     from era5_pipeline.model.question import asked_area, asked_column
     from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_connection

@@ -35,12 +35,13 @@ class Dataset:
     """One data set of the warehouse.
 
     `name` is what users write; `table` and `schema` are its own in the database, the latter for ledger, views and
-    functions. `variables` is the name of its catalogue, so that a data set is small where it is copied, written or sent
-    to another process. `is_land_only`: at sea it has no values, and the table no rows. `lock_class` is the first number
-    of its advisory locks. `what_it_is` describes it to those who read its numbers; `authors` are those to cite with
-    title and `doi`, and `paper_doi` is their paper about it. `cds_name` and `cds_series_name` are its data sets of hours and of point series at the
-    Climate Data Store, each with its DOI. `cds_product_type` is what requests there name, if they name one;
-    `cds_max_fields` the most fields (one variable at one hour) that this project asks for in a request.
+    functions. `variables` is the name of its catalogue, so that a data set is small where it is copied, written or
+    sent to another process. `is_land_only`: at sea it has no values, and the table no rows. `lock_class` is the
+    first number of its advisory locks. `what_it_is` describes it to those who read its numbers; `authors` are those
+    to cite with title and `doi`, and `paper_doi` is their paper about it. `cds_name` and `cds_series_name` are its
+    data sets of hours and of point series at the Climate Data Store, each with its DOI. `cds_product_type` is what
+    requests there name, if they name one; `cds_max_fields` the most fields (one variable at one hour) that this
+    project asks for in a request.
     """
 
     name: str

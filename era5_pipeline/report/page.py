@@ -249,8 +249,7 @@ def _select_hours(answer: ClimateAnswer, column: str, hours_after: int = 0) -> s
     if answer.place.location is not None:
         query = f"SELECT time, {column} AS hour\nFROM {table}\nWHERE {where}\n  AND {column} IS NOT NULL"
     else:
-        # The area of a location's cell, as in `climate.reading.cell_weights`: at a pole, where the cosine is 0, that of a
-        # cap.
+        # The area of a cell, as in `climate.reading.cell_weights`: at a pole, where the cosine is 0, that of a cap.
         weight = f"greatest(cosd(latitude), tand({answer.dataset.grid.step_degrees / 4:g}) / 2)"
         query = (
             f"SELECT time, sum({column} * {weight}) / sum({weight}) AS hour\nFROM {table}\nWHERE {where}\n"
