@@ -68,7 +68,7 @@ def series(
     strict: options.Strict = False,
     dataset: options.Dataset = None,
 ) -> None:
-    """Print the hours of one location: the point of ERA5's 0.25 degree grid nearest to a place or to coordinates.
+    """Print the hours of one location: the grid point nearest to a place or to coordinates.
 
     Of a long series the table shows the first and last 24 hours; CSV and JSON have every row. Missing months and hours
     are named on standard error, in JSON, and below a plot.
@@ -86,8 +86,10 @@ def series(
     from era5_pipeline.read.series import read_series_answer
 
     options.require_limits(vmin, vmax)
-    where = asked_place(COMMAND, place, lat, lon, cell)
-    (start, end), asked = asked_range(from_, to or from_), asked_columns(column or None)
+    settings = options.dataset_settings(dataset)
+    source = settings.wanted_dataset
+    where = asked_place(COMMAND, place, lat, lon, cell, source.grid)
+    (start, end), asked = asked_range(from_, to or from_), asked_columns(column or None, source.catalogue)
     if plot:
         from era5_pipeline.draw.figures import save_figure
 
@@ -98,7 +100,6 @@ def series(
         raise UsageError(
             "--title, --vmin and --vmax are options of a plot", remedy="Add --plot FILE, or leave them out."
         )
-    settings = options.era5_settings("era5 series", dataset)
     if fetch:
         fetch_if_absent(settings, where.cell.location)
     with open_connection(settings, "reading the series") as connection:

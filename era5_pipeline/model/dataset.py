@@ -69,6 +69,11 @@ class Dataset:
         return self.title.partition(" ")[0]
 
     @property
+    def preliminary_title(self) -> str:
+        """The name of its preliminary hours: ERA5T, ERA5-Land-T."""
+        return f"{self.short_title}{'-' if '-' in self.short_title else ''}T"
+
+    @property
     def short_subject(self) -> str:
         """The title without its years, such as ERA5 hourly data on single levels: the title of files."""
         return self.title.partition(" from ")[0]
