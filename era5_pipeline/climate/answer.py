@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, Self
 
 from era5_pipeline.model.cells import land_words
+from era5_pipeline.model.dataset import ERA5, Dataset
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import offset_text
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Area, Location
     from era5_pipeline.model.places import AskedPlace
     from era5_pipeline.model.source_kinds import Version
@@ -366,7 +366,7 @@ class Provenance:
 
     `missing_months` are, by element, the months within the period without a value in the table; `missing_hours` counts
     the other missing hours, by element. `months` were read. `preliminary_share` is the share of the hours read that are
-    known to be preliminary (ERA5T), 0 to 1, and `unknown_share` the share whose version is unknown: their files do not
+    known to be preliminary (`preliminary_title`), 0 to 1, and `unknown_share` the share whose version is unknown: their files do not
     state it, or there is no ledger. If no version is known, `preliminary_share` is None. `versions` and `sources` count
     months; a month with parts of several counts once for each. `lines` say all of this in words, `gaps` only what is
     missing. `notice` says that data are generated, even if only those of the baseline (None: none are): it comes first,
@@ -385,13 +385,14 @@ class Provenance:
     gaps: tuple[str, ...] = ()
     unknown_share: float = 0.0
     notice: str | None = None
+    preliminary_title: str = ERA5.preliminary_title
 
     @property
     def version_words(self) -> str:
         """The share of preliminary hours, and of hours whose version is unknown: unknown does not mean final."""
         words = []
         if self.preliminary_share is not None:
-            words.append(f"{100 * self.preliminary_share:.1f} % of the hours preliminary (ERA5T)")
+            words.append(f"{100 * self.preliminary_share:.1f} % of the hours preliminary ({self.preliminary_title})")
         if self.unknown_share:
             words.append(f"version unknown for {100 * self.unknown_share:.1f} % of the hours")
         return ", ".join(words)

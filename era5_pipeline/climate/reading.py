@@ -29,6 +29,7 @@ from era5_pipeline.model.cells import last_full_year, standard_offset
 from era5_pipeline.model.dataset import ERA5, load_command
 from era5_pipeline.model.derived_variables import stored_columns
 from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.model.land_mask import has_values_at
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import from_datetime64
@@ -299,7 +300,8 @@ def read_provenance(
     is_known = unknown < 1.0 and versions.keys() != {"generated"}
     share = len(preliminary) / len(hours) if is_known else None
     missing = gap_lines(gaps)
-    lines = _version_lines(versions, share, unknown, parts)
+    dataset = dataset_of(connection)
+    lines = _version_lines(dataset, versions, share, unknown, parts)
     if absent:
         lines.append(f"no {', '.join(absent)} at this place: NULL in every row")
     return Provenance(
@@ -314,10 +316,11 @@ def read_provenance(
         versions=dict(versions),
         sources=dict(sources),
         lines=(*lines, *missing),
-        credit=origin_of(parts, first, last + timedelta(hours=1), dataset_of(connection)).credit,
+        credit=origin_of(parts, first, last + timedelta(hours=1), dataset).credit,
         gaps=tuple(missing),
         unknown_share=unknown,
         notice=sample_notice(_all_sources(connection, locations, sources, beside)),
+        preliminary_title=dataset.preliminary_title,
     )
 
 
@@ -379,13 +382,13 @@ def _by_element(of_columns: Mapping[str, tuple[Any, ...]]) -> dict[Element, tupl
 
 
 def _version_lines(
-    versions: Mapping[Version, int], share: float | None, unknown: float, parts: Iterable[PartVersion]
+    dataset: Dataset, versions: Mapping[Version, int], share: float | None, unknown: float, parts: Iterable[PartVersion]
 ) -> list[str]:
     lines = []
     if share:
         months = sorted({part.month for part in parts if part.version in ("preliminary", "mixed")})
         lines.append(
-            f"{share * 100:.2f} % of the hours are preliminary (ERA5T), in {describe_months(months)}: they may change"
+            f"{share * 100:.2f} % of the hours are preliminary ({dataset.preliminary_title}), in {describe_months(months)}: they may change"
         )
     if by_age := versions.get("final by age"):
         lines.append(f"final by age alone for {by_age:,} months: their store states no version")
@@ -418,6 +421,8 @@ def read_climate(connection: Connection, question: ClimateQuestion) -> ClimateAn
         try:
             hours = hours_of_cell(connection, place.location, start, end)
         except NoDataError as error:
+            if not has_values_at(dataset_of(connection), place.location):
+                raise
             raise type(error)(error.message, remedy=_how_to_load(connection, place)) from None
     asked = within_period(hours, period, timedelta(0))
     if asked.empty:

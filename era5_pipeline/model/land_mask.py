@@ -43,6 +43,12 @@ def mask_of(dataset: Dataset) -> npt.NDArray[np.bool_] | None:
     return land_mask()
 
 
+def has_values_at(dataset: Dataset, location: Location) -> bool:
+    """Return True if a data set has values at a point of its grid."""
+    mask = mask_of(dataset)
+    return mask is None or bool(mask.flat[location.location_id - 1])
+
+
 def points_of(dataset: Dataset, area: Area) -> LocationSet:
     """The grid points of an area at which a data set has values."""
     points, mask = LocationSet.of_area(area), mask_of(dataset)

@@ -15,7 +15,7 @@ from era5_pipeline.model.dataset import ERA5, Dataset, load_command
 from era5_pipeline.model.derived_variables import holds, stored_columns
 from era5_pipeline.model.errors import NoDataError, NotLoadedError
 from era5_pipeline.model.grid import distances_km
-from era5_pipeline.model.land_mask import mask_of, nearest_land, points_of
+from era5_pipeline.model.land_mask import has_values_at, nearest_land, points_of
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import FIRST_YEAR, Month, month_range, spans
 from era5_pipeline.model.times import as_datetime64, describe_hours, from_datetime64, hour_of, hours_of_month
@@ -457,8 +457,7 @@ def no_series(
 ) -> NoDataError:
     """The error for a location without a row in the range: what the table holds there, or the nearest location."""
     place, dataset = f"location {location.location_id} ({point_name(location)})", dataset_of(connection)
-    mask = mask_of(dataset)
-    if mask is not None and not mask.flat[location.location_id - 1]:
+    if not has_values_at(dataset, location):
         return no_values_at_sea(dataset, location)
     months = months_held(connection, LocationSet.of_location(location))
     if months:
