@@ -364,13 +364,13 @@ class SeasonalCycle:
 class Provenance:
     """The data behind the numbers, from the ledger and the rows that were read.
 
-    `missing_months` are, by element, the months within the period without a value in the table; `missing_hours` counts
-    the other missing hours, by element. `months` were read. `preliminary_share` is the share of the hours read that are
-    known to be preliminary (`preliminary_title`), 0 to 1, and `unknown_share` the share whose version is unknown: their files do not
-    state it, or there is no ledger. If no version is known, `preliminary_share` is None. `versions` and `sources` count
-    months; a month with parts of several counts once for each. `lines` say all of this in words, `gaps` only what is
-    missing. `notice` says that data are generated, even if only those of the baseline (None: none are): it comes first,
-    and no conclusion is drawn.
+    `missing_months` are, by element, the months within the period without a value in the table; `missing_hours`
+    counts the other missing hours, by element. `months` were read. `preliminary_share` is the share of the hours
+    read that are known to be preliminary (`preliminary_title`), 0 to 1, and `unknown_share` the share whose version
+    is unknown: their files do not state it, or there is no ledger. If no version is known, `preliminary_share` is
+    None. `versions` and `sources` count months; a month with parts of several counts once for each. `lines` say all
+    of this in words, `gaps` only what is missing. `notice` says that data are generated, even if only those of the
+    baseline (None: none are): it comes first, and no conclusion is drawn.
     """
 
     months: int

@@ -388,7 +388,8 @@ def _version_lines(
     if share:
         months = sorted({part.month for part in parts if part.version in ("preliminary", "mixed")})
         lines.append(
-            f"{share * 100:.2f} % of the hours are preliminary ({dataset.preliminary_title}), in {describe_months(months)}: they may change"
+            f"{share * 100:.2f} % of the hours are preliminary ({dataset.preliminary_title}), in "
+            f"{describe_months(months)}: they may change"
         )
     if by_age := versions.get("final by age"):
         lines.append(f"final by age alone for {by_age:,} months: their store states no version")
