@@ -78,6 +78,7 @@ def test_the_commands_say_what_is_drawn(here: InProcess, tmp_path: Path) -> None
     assert of_hour.err == "at sea, ERA5-Land has no values\n"
     moving = tmp_path / "day.gif"
     of_day = here.run("map", *LAND, "--day", "2023-07-02", "--column", "tp", "--every", "6h", "--out", str(moving))
+    assert f"{IS_LAND.sum()} grid points" in of_day.out
     assert "data ERA5-Land, C3S/ECMWF" in of_day.out
     assert of_day.err == "at sea, ERA5-Land has no values\n"
     with Image.open(moving) as image:

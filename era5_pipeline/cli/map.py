@@ -165,7 +165,7 @@ def animate(
     typer.echo(
         f"wrote {out}: {variable.column}, {counted(len(frames.hours), 'frame')}"
         f"{f' every {step} hours' if step > 1 else ''}, {frames.field(0).when} to {frames.field(-1).when}, "
-        f"{counted(frames.window.rows * frames.window.columns, 'grid point')}, {size / 1e6:,.1f} MB ({frames.credit})"
+        f"{counted(frames.points, 'grid point')}, {size / 1e6:,.1f} MB ({frames.credit})"
     )
     for line in frames.asides:
         typer.echo(line, err=True)

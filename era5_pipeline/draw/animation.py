@@ -69,13 +69,14 @@ _FEWEST_SAMPLED = 64
 class HourFrames:
     """One variable at k hours, ascending, in a window of the grid.
 
-    `values` (k, n, m) are those of `Field`s. `scale_values` are a sample of them, with the extremes. `notes`
-    say what is missing, `left_out` which distant places are not shown, and `sea` that the sea is blank.
+    `values` (k, n, m) are those of `Field`s, and `scale_values` a sample of them, with the extremes. `points` counts
+    the grid points of the window at which the data set has values. `notes` say what is missing, `left_out` which distant places are not shown, and `sea` that the sea is blank.
     """
 
     variable: Variable
     hours: tuple[int, ...]
     window: GridWindow
+    points: int
     values: FloatArray
     scale_values: FloatArray
     is_empty: npt.NDArray[np.bool_]  # (k,) whether no place has a value
@@ -138,6 +139,7 @@ def read_hour_frames(
         variable=variable,
         hours=tuple(kept),
         window=window,
+        points=held.points,
         values=values,
         scale_values=as_shown(variable, scale_values),
         is_empty=is_empty,
