@@ -70,7 +70,8 @@ class HourFrames:
     """One variable at k hours, ascending, in a window of the grid.
 
     `values` (k, n, m) are those of `Field`s, and `scale_values` a sample of them, with the extremes. `points` counts
-    the grid points of the window at which the data set has values. `notes` say what is missing, `left_out` which distant places are not shown, and `sea` that the sea is blank.
+    the grid points of the window at which the data set has values. `notes` say what is missing, `left_out` which
+    distant places are not shown, and `sea` that the sea is blank.
     """
 
     variable: Variable
