@@ -15,6 +15,7 @@ from era5_pipeline.model.cf_names import CONVENTIONS, cf_attributes
 from era5_pipeline.model.location_set import GridWindow
 from era5_pipeline.model.package_version import __version__
 from era5_pipeline.model.times import as_datetime64, hour_of, hours_of_month
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.boxes import hour_range, read_box, read_box_contents, read_field
 from era5_pipeline.read.credit import SAMPLE_CREDIT, read_origin
 from era5_pipeline.read.held import require_columns
@@ -138,12 +139,13 @@ def coordinates_of(hours: range, window: GridWindow) -> dict[str, xr.Variable]:
 def dataset_attributes(
     connection: psycopg.Connection[Any], start: datetime, end: datetime, window: GridWindow, columns: Iterable[str]
 ) -> dict[str, str]:
-    """Attributes of a dataset: conventions, the program that made it, versions of ERA5, and the credit."""
+    """Attributes of a dataset: conventions, the program that made it, versions of its hours, and the credit."""
+    source = dataset_of(connection)
     origin = read_origin(connection, start, end, window.locations, columns)
     return {
         "Conventions": CONVENTIONS,
-        "title": SAMPLE_CREDIT if origin.credit == SAMPLE_CREDIT else "ERA5 hourly data on single levels",
-        "source": f"table weather of era5-pipeline {__version__}",
+        "title": SAMPLE_CREDIT if origin.credit == SAMPLE_CREDIT else source.short_subject,
+        "source": f"table {source.table} of era5-pipeline {__version__}",
         **origin.attributes,
     }
 

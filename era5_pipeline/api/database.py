@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from era5_pipeline.model import question
-from era5_pipeline.model.dataset import require_era5
+from era5_pipeline.model.dataset import DATASETS, dataset_named
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.settings import read_settings
 from era5_pipeline.model.times import NORMAL_PERIOD
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from era5_pipeline.climate.answer import ClimateAnswer
     from era5_pipeline.model.cells import CellChoice
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.question import AskedArea, AskedTime
+    from era5_pipeline.model.variables import Variable
     from era5_pipeline.postgres.connect import Warehouse
 
 
@@ -40,7 +42,8 @@ class Database:
 
     The questions take places, times and columns alike: `place` is a city by its name, `"Jakarta"` or `"Paris, US"`,
     found offline, in place of `latitude` (-90 to 90) and `longitude` (-180 to 360) in degrees; the answer is of the
-    nearest point of ERA5's 0.25 degree grid, with `cell="land"` of the nearest whose cell is at least half land. An
+    nearest point of the data set's grid, with `cell="land"` of the nearest whose cell is at least half land (of
+    ERA5-Land, of the nearest with values: at sea it has none). An
     `area` is `"NORTH/WEST/SOUTH/EAST"` in degrees, or a tuple of the four. `start` and `end` are the first time and the
     last, in UTC unless they have an offset: text (`"2023"`, `"2023-07"`, `"2023-07-15T12:00"`) or an object of
     datetime, numpy or pandas; as an end, a year, month or day is included whole, an instant with its hour. `columns`
@@ -78,6 +81,14 @@ class Database:
             raise UsageError("the database is closed", remedy="Open it again with era5.open().")
         return self._warehouse
 
+    @property
+    def _source(self) -> Dataset:
+        """The data set that is read."""
+        return self.warehouse.dataset
+
+    def _columns(self, columns: str | Iterable[str] | None) -> tuple[Variable, ...] | None:
+        return question.asked_columns(columns, self._source.catalogue)
+
     def series(
         self,
         place: str | None = None,
@@ -103,8 +114,8 @@ class Database:
         """
         from era5_pipeline.api.frames import read_series_frame  # noqa: PLC0415
 
-        asked = question.asked_place(question.PYTHON, place, latitude, longitude, cell)
-        variables, (first, after) = question.asked_columns(columns), question.asked_range(start, end)
+        asked = question.asked_place(question.PYTHON, place, latitude, longitude, cell, self._source.grid)
+        variables, (first, after) = self._columns(columns), question.asked_range(start, end)
         with self._connected("reading the series") as connection:
             return read_series_frame(connection, asked, variables, first, after, local_time=local_time)
 
@@ -129,7 +140,8 @@ class Database:
         """
         from era5_pipeline.api.arrays import read_hour, read_month  # noqa: PLC0415
 
-        variable, rectangle = question.asked_column(column), question.asked_area(area)
+        variable = question.asked_column(column, self._source.catalogue)
+        rectangle = question.asked_area(area, self._source.grid)
         if (time is None) == (month is None):
             raise UsageError(
                 "a field covers one hour or one month", remedy='Give time="2023-07-15T12:00", or month="2023-07".'
@@ -164,8 +176,8 @@ class Database:
         """
         from era5_pipeline.api import arrays  # noqa: PLC0415
 
-        (first, after), variables = question.asked_range(start, end), question.asked_columns(columns)
-        rectangle = question.asked_area(area)
+        (first, after), variables = question.asked_range(start, end), self._columns(columns)
+        rectangle = question.asked_area(area, self._source.grid)
         with self._connected("reading the ledger") as connection:
             found = arrays.make_dataset(connection, self.warehouse, rectangle, variables, first, after, keep_open=self)
         return arrays.chunked(found) if chunked else found
@@ -195,8 +207,9 @@ class Database:
 
         path = Path(path)
         format_ = export_format(path, None)
-        asked = question.find_place_or_area(question.PYTHON, place, latitude, longitude, cell, area)
-        (first, after), variables = question.asked_range(start, end), question.asked_columns(columns)
+        grid = self._source.grid
+        asked = question.find_place_or_area(question.PYTHON, place, latitude, longitude, cell, area, grid)
+        (first, after), variables = question.asked_range(start, end), self._columns(columns)
         done = export(self.warehouse, path, format_, asked, columns=variables, start=first, end=after)
         warn_of_missing(f"{path}", list(done.missing))
 
@@ -235,7 +248,7 @@ class Database:
             Tables of pandas (`yearly`, `monthly`, `daily`, `seasons.table`), `trends`, `records`, and `sentence`, the
             answer in words; what is missing is in `provenance`.
         """
-        asked = question.asked_place(question.PYTHON, place, latitude, longitude, cell)
+        asked = question.asked_place(question.PYTHON, place, latitude, longitude, cell, self._source.grid)
         # These import pandas, which takes half a second.
         from era5_pipeline.api.frames import warn_of_missing  # noqa: PLC0415
         from era5_pipeline.climate.question import climate_question  # noqa: PLC0415
@@ -248,7 +261,7 @@ class Database:
         return answer
 
 
-def open_database(url: str | None = None) -> Database:
+def open_database(url: str | None = None, *, dataset: str | None = None) -> Database:
     """Open the warehouse to read from it; nothing is ever created or changed.
 
     Without a URL, it is that of the settings, as for the commands (ERA5_DATABASE_URL, ERA5_HOME, .env): the embedded
@@ -256,6 +269,8 @@ def open_database(url: str | None = None) -> Database:
 
     Args:
         url: `postgresql://user@host:port/database`, instead of that of the settings.
+        dataset: `"era5"` or `"era5-land"`, instead of that of the settings (ERA5_DATASET, else ERA5): whose table is
+            read. Both may be open at the same time.
 
     Returns:
         The database; use it in `with`, or call its `close`. It is also closed when Python ends.
@@ -265,13 +280,16 @@ def open_database(url: str | None = None) -> Database:
         NoDatabaseError: if there is no database yet.
         WarehouseError: if the server cannot be reached, or is unsuitable.
     """
+    if dataset is not None and not isinstance(dataset, str):
+        raise UsageError(
+            f"a data set must be a name, not {type(dataset).__name__}", remedy=f"Names are {' and '.join(DATASETS)}."
+        )
     if url is not None and not isinstance(url, str):
         raise UsageError(
             f"a URL must be text, not {type(url).__name__}", remedy="Give one such as postgresql://user@host:5432/era5."
         )
     with ExitStack() as stack:
-        settings = read_settings(database_url=url)
-        require_era5(settings.wanted_dataset, "era5.open()")
+        settings = read_settings(database_url=url, dataset=dataset if dataset is None else dataset_named(dataset).name)
         warehouse = stack.enter_context(open_warehouse(settings))
         warehouse.connect().close()  # report problems now, not at the first question
         return Database(warehouse, stack.pop_all())

@@ -21,7 +21,7 @@ class Era5Backend(BackendEntrypoint):
     """
 
     description = "Open the warehouse of era5-pipeline by its URL; None: that of the settings"
-    open_dataset_parameters = ("filename_or_obj", "drop_variables", "area", "start", "end", "columns")
+    open_dataset_parameters = ("filename_or_obj", "drop_variables", "area", "start", "end", "columns", "dataset")
 
     def open_dataset(  # type: ignore[override]  # like every backend, it has its own parameters
         self,
@@ -32,17 +32,21 @@ class Era5Backend(BackendEntrypoint):
         start: AskedTime | None = None,
         end: AskedTime | None = None,
         columns: str | Iterable[str] | None = None,
+        dataset: str | None = None,
     ) -> xr.Dataset:
-        """Open the dataset that `Database.dataset` documents; closing it closes the database."""
+        """Open the dataset that `Database.dataset` documents; closing it closes the database.
+
+        `dataset` is the data set by name, as for `era5.open`.
+        """
         from era5_pipeline.api.database import open_database  # noqa: PLC0415  # xarray imports this module
 
-        database = open_database(filename_or_obj)
+        database = open_database(filename_or_obj, dataset=dataset)
         try:
-            dataset = database.dataset(area=area, start=start, end=end, columns=columns, chunked=False)
+            opened = database.dataset(area=area, start=start, end=end, columns=columns, chunked=False)
         except BaseException:
             database.close()
             raise
         dropped = [drop_variables] if isinstance(drop_variables, str) else list(drop_variables or ())
-        dataset = dataset.drop_vars(dropped, errors="ignore")
-        dataset.set_close(database.close)
-        return dataset
+        opened = opened.drop_vars(dropped, errors="ignore")
+        opened.set_close(database.close)
+        return opened

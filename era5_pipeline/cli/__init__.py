@@ -15,6 +15,7 @@ import typer
 
 from era5_pipeline.cli.bench import bench
 from era5_pipeline.cli.climate import climate
+from era5_pipeline.cli.compare import compare
 from era5_pipeline.cli.db import db
 from era5_pipeline.cli.demo import demo
 from era5_pipeline.cli.doctor import doctor
@@ -66,6 +67,7 @@ app.command("metrics")(metrics)
 app.command("variables", cls=ResultsCommand)(variables)
 app.command("places", cls=ResultsCommand)(places)
 app.command("series", cls=ResultsCommand)(series)
+app.command("compare", cls=ResultsCommand)(compare)
 app.command("map", cls=ResultsCommand)(map_)
 app.command("export", cls=ResultsCommand)(export)
 app.command("report", cls=ResultsCommand)(report)

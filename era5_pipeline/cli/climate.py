@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from era5_pipeline.climate.answer import ClimateAnswer, NoTrend, Trend
     from era5_pipeline.climate.everywhere import Engine, EverywhereQuestion
     from era5_pipeline.climate.question import YearPart
+    from era5_pipeline.model.dataset import Dataset
+    from era5_pipeline.model.settings import Settings
 
 
 Format = Literal["table", "csv", "json"]
@@ -106,7 +108,10 @@ def climate(
         ),
     ] = "warehouse",
     save: Annotated[
-        bool, typer.Option("--save", help="Write the table weather_trend.", rich_help_panel=EVERYWHERE)
+        bool,
+        typer.Option(
+            "--save", help="Write the table weather_trend, of ERA5-Land weather_land_trend.", rich_help_panel=EVERYWHERE
+        ),
     ] = False,
 ) -> None:
     """Print how the weather of a place has changed: warmer or not, by how much, how certain.
@@ -124,16 +129,19 @@ def climate(
       era5 climate --everywhere --area 72/-12/34/40 --out europe.png --save
       era5 climate --everywhere --engine dask --column tp --season JJA --out rain.parquet
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
-    settings = options.era5_settings("era5 climate", dataset)
+    from era5_pipeline.model.settings import read_settings
+
+    settings = read_settings(dataset=dataset)
     if everywhere:
         of_places = {"--place": place, "--lat": lat, "--lon": lon, "--days": days, "--utc-offset": utc_offset}
         for name, value in {**of_places, "--table": table, "--format": format_, "--strict": strict or None}.items():
             if value is not None:
                 raise UsageError(f"{name} does not go with --everywhere", remedy="Leave one of them out.")
         climate_everywhere(
+            settings,
             EverywhereOptions(
                 column, area, from_, to, baseline, season, calendar_month, all_parts, engine, out, title, save
-            )
+            ),
         )
         return
     for name, is_given in {
@@ -155,7 +163,9 @@ def climate(
         title = options.require_title(title)
     elif title is not None:
         raise UsageError("--title needs a picture", remedy="Add --out FILE, or leave --title out.")
-    question = climate_options.asked_climate(place, lat, lon, cell, area, from_, to, baseline, days, utc_offset)
+    question = climate_options.asked_climate(
+        *(place, lat, lon, cell, area, from_, to, baseline, days, utc_offset), settings.wanted_dataset
+    )
     if fetch and question.place.location is not None:
         fetch_if_absent(settings, question.place.location)
     with open_connection(settings, "reading the climate") as connection:
@@ -203,7 +213,7 @@ def print_answer(answer: "ClimateAnswer", format_: Literal["table", "csv", "json
 
 def _print_for_terminal(answer: "ClimateAnswer", table: str | None) -> None:
     from era5_pipeline.climate.answer import Trend
-    from era5_pipeline.climate.words import ERA5_UNCERTAINTY
+    from era5_pipeline.climate.words import uncertainty_of
 
     console = terminal(highlight=False, soft_wrap=True)
     console.print(answer.sentence, markup=False, style="bold")
@@ -225,12 +235,12 @@ def _print_for_terminal(answer: "ClimateAnswer", table: str | None) -> None:
         records = _new_table("", "value", "unit", f"when ({answer.days.offset_name})")
         for record in answer.records:
             others = f" and {record.others:,} more" if record.others else ""
-            records.add_row(record.what, f"{record.value:,.{record.decimals}f}", record.unit, f"{record.when}{others}")
+            records.add_row(record.what, record.rounded, record.unit, f"{record.when}{others}")
         _print_wide(console, "Records", records)
         _print_wide(console, *_years_for_terminal(answer))
     lines = (*answer.notes, *(line for line in answer.provenance.lines if line not in answer.provenance.gaps))
     console.print()
-    about = () if answer.provenance.notice else (answer.what_era5_is, ERA5_UNCERTAINTY)
+    about = () if answer.provenance.notice else (answer.dataset.what_it_is, uncertainty_of(answer.dataset))
     for line in (*lines, *about, answer.provenance.credit):
         console.print(f"{line[0].upper()}{line[1:]}", markup=False)
 
@@ -306,7 +316,9 @@ def _seasons_for_terminal(answer: "ClimateAnswer") -> "tuple[str, Table]":
 
 
 def _cell(value: float, unit: str) -> str:
-    return "-" if isnan(value) else f"{value:z.{_DECIMALS[unit]}f}"
+    from era5_pipeline.climate.answer import as_shown
+
+    return "-" if isnan(value) else f"{as_shown(value, unit):z.{_DECIMALS[unit]}f}"
 
 
 def _change_cell(change: float, high: float, unit: str) -> str:
@@ -343,12 +355,14 @@ def _years_for_terminal(answer: "ClimateAnswer") -> "tuple[str, Table]":
 
 def _plain_table(answer: "ClimateAnswer", name: str) -> "Table":
     """All rows and columns of one of the tables."""
-    from era5_pipeline.climate.tables import json_rows, tables_of
+    from era5_pipeline.climate.answer import as_shown
+    from era5_pipeline.climate.tables import json_rows, tables_of, unit_of
 
     frame = tables_of(answer)[name]
     table = _new_table(str(frame.index.name), *(str(column).replace("_", "\n") for column in frame.columns))
     for row in json_rows(frame):
-        texts = (f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values())
+        values = ((value, row.get("unit", unit_of(column))) for column, value in row.items())
+        texts = (f"{as_shown(value, unit):z.3f}" if isinstance(value, float) else str(value) for value, unit in values)
         table.add_row(*("-" if text == "None" else text for text in texts))
     return table
 
@@ -377,12 +391,11 @@ class EverywhereOptions:
     save: bool
 
 
-def climate_everywhere(asked: EverywhereOptions) -> None:
+def climate_everywhere(settings: "Settings", asked: EverywhereOptions) -> None:
     """Compute, show the progress, write what was asked for, and say what it is."""
     from era5_pipeline.cli.bars import stage_bars
     from era5_pipeline.climate.everywhere import csv_of, save
     from era5_pipeline.maps.everywhere import read_everywhere
-    from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
     from era5_pipeline.runtime.files import replacing
@@ -395,10 +408,9 @@ def climate_everywhere(asked: EverywhereOptions) -> None:
         )
     if out is not None and out.suffix.lower() not in _TABLES:
         options.require_picture(out, "--out")
-    settings = read_settings()
     with open_warehouse(settings) as warehouse, warehouse.connect() as connection:
         with server_errors("reading which months there are"):
-            question = _question(connection, asked)
+            question = _question(connection, settings.wanted_dataset, asked)
         with server_errors("computing trends"), stage_bars(terminal(stderr=True), question.variable.column, "read"):
             answer = read_everywhere(connection, settings, question, asked.engine)
             if asked.save:
@@ -420,27 +432,29 @@ def climate_everywhere(asked: EverywhereOptions) -> None:
     for line in answer.lines:
         typer.echo(line)
     if asked.save:
-        typer.echo(f"wrote {answer.rows.num_rows:,} rows into the table weather_trend")
+        typer.echo(f"wrote {answer.rows.num_rows:,} rows into the table {question.table}")
     if out is not None:
         typer.echo(f"wrote {out}")
 
 
-def _question(connection: "psycopg.Connection", asked: EverywhereOptions) -> "EverywhereQuestion":
+def _question(connection: "psycopg.Connection", dataset: "Dataset", asked: EverywhereOptions) -> "EverywhereQuestion":
     from era5_pipeline.climate.anomalies import parse_baseline
     from era5_pipeline.climate.everywhere import EverywhereQuestion
     from era5_pipeline.maps.everywhere import years_between
     from era5_pipeline.maps.question import require_summaries, statistic_for
     from era5_pipeline.model.question import asked_area, asked_column
 
-    variable = asked_column(asked.column)
+    variable, baseline = asked_column(asked.column, dataset.catalogue), parse_baseline(asked.baseline)
     require_summaries(variable)
+    dataset.require_months(baseline.starts)
     return EverywhereQuestion(
         variable=variable,
         statistic=statistic_for(variable),
         parts=_parts(asked),
         years=years_between(connection, asked.first, asked.last),
-        baseline=parse_baseline(asked.baseline),
-        area=asked_area(asked.area),
+        baseline=baseline,
+        area=asked_area(asked.area, dataset.grid),
+        dataset=dataset,
     )
 
 

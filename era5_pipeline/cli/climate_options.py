@@ -11,6 +11,7 @@ from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
     from era5_pipeline.climate.question import ClimateQuestion, YearPart
+    from era5_pipeline.model.dataset import Dataset
 
 Area = Annotated[
     str | None,
@@ -69,9 +70,11 @@ def asked_climate(
     baseline: str,
     days: Literal["utc", "local"] | None,
     utc_offset: str | None,
+    dataset: "Dataset",
 ) -> "ClimateQuestion":
-    """The question given by the options."""
+    """The question given by the options, to a data set that has begun by then."""
     from era5_pipeline.climate.question import climate_question
+    from era5_pipeline.model.months import Month
     from era5_pipeline.model.question import COMMAND, asked_place_or_area
 
     if days is not None and utc_offset is not None:
@@ -81,5 +84,8 @@ def asked_climate(
             "an area has no time zone of its own",
             remedy="Give the offset of its days, such as --utc-offset +07:00.",
         )
-    asked = asked_place_or_area(COMMAND, place, lat, lon, cell, area)
-    return climate_question(asked, from_, to, baseline, local_time=days == "local", utc_offset=utc_offset)
+    asked = asked_place_or_area(COMMAND, place, lat, lon, cell, area, dataset.grid)
+    question = climate_question(asked, from_, to, baseline, local_time=days == "local", utc_offset=utc_offset)
+    ends = (day for day in (question.period.first, question.period.last) if day is not None)
+    dataset.require_months((*question.baseline.starts, *(Month(day.year, day.month) for day in ends)))
+    return question

@@ -59,14 +59,14 @@ def export(
     from era5_pipeline.export.formats import export_format
     from era5_pipeline.model.places import AskedPlace
     from era5_pipeline.model.question import COMMAND, asked_columns, asked_range, find_place_or_area
-    from era5_pipeline.model.variables import named_columns
     from era5_pipeline.model.words import counted
     from era5_pipeline.postgres.connect import open_warehouse
 
-    settings = options.era5_settings("era5 export", dataset)
+    settings = options.dataset_settings(dataset)
+    source = settings.wanted_dataset
     chosen = export_format(out, format_)
-    asked = find_place_or_area(COMMAND, place, lat, lon, cell, area)
-    (start, end), columns = asked_range(from_, to or from_), asked_columns(column or None)
+    asked = find_place_or_area(COMMAND, place, lat, lon, cell, area, source.grid)
+    (start, end), columns = asked_range(from_, to or from_), asked_columns(column or None, source.catalogue)
     from era5_pipeline.export.run import export as export_to
 
     def say(line: str) -> None:
@@ -80,7 +80,7 @@ def export(
     if chosen not in ("csv", "parquet"):
         size = f"{counted(len(done.contents.hours), 'hour')} x {counted(window.rows * window.columns, 'point')}"
     typer.echo(
-        f"wrote {out}: {named_columns(done.contents.columns)}, {size}, {done.bytes / 1e6:,.1f} MB, "
+        f"wrote {out}: {source.catalogue.named_columns(done.contents.columns)}, {size}, {done.bytes / 1e6:,.1f} MB, "
         f"{done.seconds:,.1f} s ({done.contents.origin.credit})"
     )
     options.warn_of_gaps(list(done.missing), strict=strict)

@@ -41,9 +41,10 @@ def fetch_if_absent(settings: "Settings", location: "Location") -> None:
             return
         fetch = folder.find(location) or PlaceFetch(location.location_id, time.time(), grid=location.grid)
         folder.write(replace(fetch, state="loading"))
+        environment = {**fetch_environment(settings), "ERA5_DATASET": settings.dataset}
         # Standard output is for the answer.
         done = subprocess.run(  # noqa: S603  # our own command
-            fetch_command(location), env=fetch_environment(settings), stdout=2, check=False
+            fetch_command(location), env=environment, stdout=2, check=False
         )
         folder.end(fetch, done.returncode)
     if done.returncode:

@@ -7,7 +7,6 @@ import typer
 
 from era5_pipeline.cli.options import (
     Dataset,
-    era5_settings,
     require_limits,
     require_picture,
     require_title,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from era5_pipeline.draw.animation import MapLook
     from era5_pipeline.maps.question import MapQuestion
     from era5_pipeline.model.grid import Area
+    from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import Variable
 
 
@@ -86,8 +86,6 @@ def asked_map(variable: "Variable", options: MapOptions) -> "MapQuestion":
         part, number = calendar_month(asked.month), asked.year
     else:
         number = parse_year(options.year or "")
-    if not part.months(number):
-        raise UsageError(f"{part.in_year(number)} is before ERA5 begins", remedy="ERA5 begins with 1940-01.")
     if options.anomaly:
         years = parse_baseline(options.baseline) if options.baseline is not None else DEFAULT_BASELINE
         return questions.AnomalyQuestion(part, number, years, chosen)
@@ -132,6 +130,7 @@ def asked_hours(options: MapOptions) -> tuple["datetime", "datetime"]:
 
 
 def animate(
+    settings: "Settings",
     variable: "Variable",
     span: tuple["datetime", "datetime"],
     area: "Area | None",
@@ -145,15 +144,16 @@ def animate(
     from era5_pipeline.cli.bars import stage_bars
     from era5_pipeline.draw.animation import read_hour_frames, write_animation
     from era5_pipeline.draw.file_formats import parse_every, require_animation
-    from era5_pipeline.model.settings import read_settings
+    from era5_pipeline.model.months import Month
     from era5_pipeline.postgres.connect import open_warehouse
     from era5_pipeline.postgres.server_errors import server_errors
     from era5_pipeline.runtime.files import replacing
 
     step = parse_every(every or "1h")
     require_animation(out, look.fps)
+    settings.wanted_dataset.require_months((Month.of(span[0]),))
     with (
-        open_warehouse(read_settings()) as warehouse,
+        open_warehouse(settings) as warehouse,
         warehouse.connect() as connection,
         replacing(out) as temporary,
         stage_bars(terminal(stderr=True), out.name, "read"),
@@ -165,10 +165,10 @@ def animate(
     typer.echo(
         f"wrote {out}: {variable.column}, {counted(len(frames.hours), 'frame')}"
         f"{f' every {step} hours' if step > 1 else ''}, {frames.field(0).when} to {frames.field(-1).when}, "
-        f"{counted(frames.window.rows * frames.window.columns, 'grid point')}, {size / 1e6:,.1f} MB ({frames.credit})"
+        f"{counted(frames.points, 'grid point')}, {size / 1e6:,.1f} MB ({frames.credit})"
     )
-    if frames.left_out:
-        typer.echo(frames.left_out, err=True)
+    for line in frames.asides:
+        typer.echo(line, err=True)
     warn_of_gaps(list(frames.notes), strict=strict)
 
 
@@ -293,7 +293,8 @@ def map_(
 ) -> None:
     """Draw a map of an hour, a day, a month, an anomaly or a trend, with coastlines, borders and a colour bar.
 
-    An area whose west is greater than its east crosses the antimeridian. Places without a value are grey, and said.
+    An area whose west is greater than its east crosses the antimeridian. Places without a value are grey, and said;
+    ERA5-Land has none at sea.
 
     \b
     Examples:
@@ -310,12 +311,15 @@ def map_(
     from era5_pipeline.draw.figures import save_figure
     from era5_pipeline.draw.file_formats import USUAL_FPS, is_animation
     from era5_pipeline.draw.maps import draw_map
+    from era5_pipeline.maps.question import months_asked
     from era5_pipeline.maps.read import read_map
     from era5_pipeline.model.question import asked_area, asked_column
+    from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_connection
 
-    settings = era5_settings("era5 map", dataset)
-    variable, rectangle = asked_column(column), asked_area(area)
+    settings = read_settings(dataset=dataset)
+    of = settings.wanted_dataset
+    variable, rectangle = asked_column(column, of.catalogue), asked_area(area, of.grid)
     require_limits(vmin, vmax)
     if centre_longitude is not None and not -180.0 <= centre_longitude <= 360.0:
         raise UsageError(
@@ -326,7 +330,7 @@ def map_(
     options = MapOptions(time, day, month, year, trend, season, calendar_month, statistic, anomaly, baseline)
     if is_animation(out):
         look = MapLook(title, (vmin, vmax), projection, centre_longitude, USUAL_FPS if fps is None else fps)
-        animate(variable, asked_hours(options), rectangle, out, look, every=every, strict=strict)
+        animate(settings, variable, asked_hours(options), rectangle, out, look, every=every, strict=strict)
         return
     for name, value in (("--every", every), ("--fps", fps)):
         if value is not None:
@@ -334,6 +338,7 @@ def map_(
                 f"{name} is an option of an animation", remedy="Give --out a name that ends with .gif or .mp4."
             )
     question = asked_map(variable, options)
+    of.require_months(months_asked(question))
     require_picture(out, "--out")
     with open_connection(settings, "reading the map") as connection:
         answer = read_map(connection, question, variable, rectangle)
@@ -351,6 +356,6 @@ def map_(
         out,
     )
     typer.echo(f"wrote {out}: {variable.column} {answer.summary}, {answer.counted} ({credit})")
-    if answer.left_out:
-        typer.echo(answer.left_out, err=True)
+    for line in answer.asides:
+        typer.echo(line, err=True)
     warn_of_gaps(answer.lines, strict=strict)

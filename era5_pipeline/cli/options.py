@@ -86,6 +86,13 @@ Dataset = Annotated[
 ]
 
 
+def dataset_settings(dataset: str | None) -> "Settings":
+    """The settings of a command that reads the table of the data set."""
+    from era5_pipeline.model.settings import read_settings
+
+    return read_settings(dataset=dataset)
+
+
 def era5_settings(command: str, dataset: str | None) -> "Settings":
     """The settings of a command that does not know other data sets than ERA5 yet, and refuses them."""
     from era5_pipeline.model.dataset import require_era5

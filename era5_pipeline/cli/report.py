@@ -57,11 +57,14 @@ def report(
       era5 report --area -5.5/106/-7/108 --baseline 1961-1990 --out java.html
     """  # noqa: D301  # \b is meant: it keeps the examples on their own lines
     from era5_pipeline.climate.reading import read_climate
+    from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_connection
 
     require_page(out, "--out")
-    question = climate_options.asked_climate(place, lat, lon, cell, area, from_, to, baseline, days, utc_offset)
-    settings = options.era5_settings("era5 report", dataset)
+    settings = read_settings(dataset=dataset)
+    question = climate_options.asked_climate(
+        *(place, lat, lon, cell, area, from_, to, baseline, days, utc_offset), settings.wanted_dataset
+    )
     if fetch and question.place.location is not None:
         fetch_if_absent(settings, question.place.location)
     with open_connection(settings, "reading the climate") as connection:

@@ -5,7 +5,7 @@ Options, and the output of rows; the answer is in `era5_pipeline.read.series`, t
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from math import isnan
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from era5_pipeline.model.variables import Variable
+    from era5_pipeline.read.comparison import Comparison
     from era5_pipeline.read.fields import Series
     from era5_pipeline.read.series import SeriesAnswer
 
@@ -68,7 +69,7 @@ def series(
     strict: options.Strict = False,
     dataset: options.Dataset = None,
 ) -> None:
-    """Print the hours of one location: the point of ERA5's 0.25 degree grid nearest to a place or to coordinates.
+    """Print the hours of one location: the grid point nearest to a place or to coordinates.
 
     Of a long series the table shows the first and last 24 hours; CSV and JSON have every row. Missing months and hours
     are named on standard error, in JSON, and below a plot.
@@ -86,8 +87,10 @@ def series(
     from era5_pipeline.read.series import read_series_answer
 
     options.require_limits(vmin, vmax)
-    where = asked_place(COMMAND, place, lat, lon, cell)
-    (start, end), asked = asked_range(from_, to or from_), asked_columns(column or None)
+    settings = options.dataset_settings(dataset)
+    source = settings.wanted_dataset
+    where = asked_place(COMMAND, place, lat, lon, cell, source.grid)
+    (start, end), asked = asked_range(from_, to or from_), asked_columns(column or None, source.catalogue)
     if plot:
         from era5_pipeline.draw.figures import save_figure
 
@@ -98,7 +101,6 @@ def series(
         raise UsageError(
             "--title, --vmin and --vmax are options of a plot", remedy="Add --plot FILE, or leave them out."
         )
-    settings = options.era5_settings("era5 series", dataset)
     if fetch:
         fetch_if_absent(settings, where.cell.location)
     with open_connection(settings, "reading the series") as connection:
@@ -149,13 +151,13 @@ def _print(answer: "SeriesAnswer", format_: Format) -> None:
     """
     place, credit = answer.place, answer.origin.credit
     if format_ == "table":
-        _print_table(answer.rows, answer.variables, place.description, credit)
+        print_series(answer.rows, answer.variables, place.description, credit)
         return
     if place.name is not None or not place.is_on_grid or place.cell.land_share not in (None, 1.0):
         typer.echo(place.description, err=True)
     if format_ == "csv":
         typer.echo(credit, err=True)
-    for chunk in _csv(answer) if format_ == "csv" else _json(answer):
+    for chunk in csv_of(answer) if format_ == "csv" else json_of(answer):
         sys.stdout.write(chunk)
 
 
@@ -170,16 +172,17 @@ def surviving_closed_pipe() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def _csv(answer: "SeriesAnswer") -> Iterator[str]:
+def csv_of(answer: "SeriesAnswer | Comparison") -> Iterator[str]:
+    """A header, and the rows."""
     yield ",".join(["time", *(variable.column for variable in answer.variables)]) + "\n"
     for times, columns in _texts(answer, null=""):
         yield "".join(",".join(row) + "\n" for row in zip(times, *columns, strict=True))
 
 
-def _json(answer: "SeriesAnswer") -> Iterator[str]:
-    """An object with the place, the gaps by column, versions and credit, and the rows, one per line."""
-    for name, value in answer.facts.items():
-        yield f"{'{' if name == 'place' else ','}\n{json.dumps(name)}: {json.dumps(value)}"
+def json_of(answer: "SeriesAnswer | Comparison") -> Iterator[str]:
+    """An object with the facts (place, gaps by column, versions and credit), and the rows, one per line."""
+    for number, (name, value) in enumerate(answer.facts.items()):
+        yield f"{',' if number else '{'}\n{json.dumps(name)}: {json.dumps(value)}"
     before = ',\n"rows": [\n'
     for times, columns in _texts(answer, null="null"):
         named = [[f'"time": "{time}"' for time in times]]
@@ -190,7 +193,7 @@ def _json(answer: "SeriesAnswer") -> Iterator[str]:
     yield "\n]}\n"
 
 
-def _texts(answer: "SeriesAnswer", *, null: str) -> Iterator[tuple[list[str], list[list[str]]]]:
+def _texts(answer: "SeriesAnswer | Comparison", *, null: str) -> Iterator[tuple[list[str], list[list[str]]]]:
     """Times, and the values of each column: the shortest texts that read back as the same float32 values."""
     rows = answer.rows
     for first in range(0, len(rows.times), _CHUNK_ROWS):
@@ -200,8 +203,10 @@ def _texts(answer: "SeriesAnswer", *, null: str) -> Iterator[tuple[list[str], li
         yield times, [[null if text == "nan" else text for text in column] for column in texts]
 
 
-def _print_table(rows: "Series", variables: tuple["Variable", ...], heading: str, credit: str) -> None:
-
+def print_series(
+    rows: "Series", variables: tuple["Variable", ...], heading: str, credit: str, notes: Iterable[str] = ()
+) -> None:
+    """Print the rows as a table, between a heading and their number, notes and the credit."""
     console = terminal()
     table = _table(rows, variables, header=str)
     needed = console.measure(table, options=console.options.update(width=1000)).maximum
@@ -217,7 +222,7 @@ def _print_table(rows: "Series", variables: tuple["Variable", ...], heading: str
     summary = counted(len(rows.times), "hour")
     if left_out > 0:
         summary += f"; {left_out:,} in the middle are not shown: --format csv or --format json prints all"
-    for line in (summary, credit):
+    for line in (summary, *notes, credit):
         console.print(line, markup=False, soft_wrap=True)
 
 

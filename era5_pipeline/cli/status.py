@@ -33,6 +33,7 @@ _MONTHS = ("complete", "incomplete", "preliminary", "not loaded in between")
 
 def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: Path | None) -> None:
     """Print the coverage of the table, and draw it to `out`."""
+    from era5_pipeline.postgres.dataset_connection import dataset_of
     from era5_pipeline.read.credit import read_credit
     from era5_pipeline.read.held import read_coverage
 
@@ -41,7 +42,9 @@ def show_coverage(connection: "psycopg.Connection[Any]", *, as_json: bool, out: 
         from era5_pipeline.draw.coverage import coverage_figure
         from era5_pipeline.draw.figures import save_figure
 
-        save_figure(coverage_figure(areas, credit=read_credit(connection, None, None)), out)
+        save_figure(
+            coverage_figure(areas, credit=read_credit(connection, None, None), dataset=dataset_of(connection)), out
+        )
     if as_json:
         typer.echo(json.dumps([area.to_json() for area in areas], indent=1))
     elif not areas:

@@ -8,7 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, Self
 
 from era5_pipeline.model.cells import land_words
+from era5_pipeline.model.dataset import ERA5, Dataset
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import offset_text
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from era5_pipeline.model.grid import Area, Location
-    from era5_pipeline.model.months import Month
     from era5_pipeline.model.places import AskedPlace
     from era5_pipeline.model.source_kinds import Version
 
@@ -49,7 +50,14 @@ class YearlyQuantity:
 
     def rounded(self, value: float) -> str:
         """Write a value without its unit; `-` for NaN."""
-        return "-" if value != value else f"{value:,.{self.decimals}f}"  # noqa: PLR0124  # only NaN differs from itself
+        if value != value:  # noqa: PLR0124  # only NaN differs from itself
+            return "-"
+        return f"{as_shown(value, self.unit):z,.{self.decimals}f}"
+
+
+def as_shown(value: float, unit: str) -> float:
+    """A value of an answer as people are shown it: amounts in mm are of precipitation, and never below zero."""
+    return max(value, 0.0) if unit == "mm" else value
 
 
 _T: Element = "temperature"
@@ -134,6 +142,11 @@ class YearSpan:
     def __len__(self) -> int:
         return self.last - self.first + 1
 
+    @property
+    def starts(self) -> tuple[Month, Month]:
+        """The first month of the first year, and that of the last."""
+        return Month(self.first, 1), Month(self.last, 1)
+
     def __contains__(self, year: int) -> bool:
         return self.first <= year <= self.last
 
@@ -192,7 +205,7 @@ class ClimatePlace:
             return ""
         land = "" if self.land_share is None else f", {land_words(self.land_share)}"
         at = degrees(self.location.latitude, self.location.longitude)
-        return f"the cell of ERA5 at {at} (location_id {self.location.location_id}{land})"
+        return f"the cell of {self.location.grid.name} at {at} (location_id {self.location.location_id}{land})"
 
 
 @dataclass(frozen=True)
@@ -326,6 +339,11 @@ class Record:
     when: str
     others: int = 0
 
+    @property
+    def rounded(self) -> str:
+        """The value without its unit."""
+        return f"{as_shown(self.value, self.unit):z,.{self.decimals}f}"
+
 
 @dataclass(frozen=True, eq=False)
 class SeasonalCycle:
@@ -346,13 +364,13 @@ class SeasonalCycle:
 class Provenance:
     """The data behind the numbers, from the ledger and the rows that were read.
 
-    `missing_months` are, by element, the months within the period without a value in the table; `missing_hours` counts
-    the other missing hours, by element. `months` were read. `preliminary_share` is the share of the hours read that are
-    known to be preliminary (ERA5T), 0 to 1, and `unknown_share` the share whose version is unknown: their files do not
-    state it, or there is no ledger. If no version is known, `preliminary_share` is None. `versions` and `sources` count
-    months; a month with parts of several counts once for each. `lines` say all of this in words, `gaps` only what is
-    missing. `notice` says that data are generated, even if only those of the baseline (None: none are): it comes first,
-    and no conclusion is drawn.
+    `missing_months` are, by element, the months within the period without a value in the table; `missing_hours`
+    counts the other missing hours, by element. `months` were read. `preliminary_share` is the share of the hours
+    read that are known to be preliminary (`preliminary_title`), 0 to 1, and `unknown_share` the share whose version
+    is unknown: their files do not state it, or there is no ledger. If no version is known, `preliminary_share` is
+    None. `versions` and `sources` count months; a month with parts of several counts once for each. `lines` say all
+    of this in words, `gaps` only what is missing. `notice` says that data are generated, even if only those of the
+    baseline (None: none are): it comes first, and no conclusion is drawn.
     """
 
     months: int
@@ -367,13 +385,14 @@ class Provenance:
     gaps: tuple[str, ...] = ()
     unknown_share: float = 0.0
     notice: str | None = None
+    preliminary_title: str = ERA5.preliminary_title
 
     @property
     def version_words(self) -> str:
         """The share of preliminary hours, and of hours whose version is unknown: unknown does not mean final."""
         words = []
         if self.preliminary_share is not None:
-            words.append(f"{100 * self.preliminary_share:.1f} % of the hours preliminary (ERA5T)")
+            words.append(f"{100 * self.preliminary_share:.1f} % of the hours preliminary ({self.preliminary_title})")
         if self.unknown_share:
             words.append(f"version unknown for {100 * self.unknown_share:.1f} % of the hours")
         return ", ".join(words)
@@ -421,7 +440,7 @@ class ClimateAnswer:
     sentence: str
     is_significant: bool | None
     notes: tuple[str, ...]
-    what_era5_is: str
+    dataset: Dataset
 
     @property
     def whole_days(self) -> tuple[datetime, datetime]:

@@ -18,7 +18,7 @@ from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import GridWindow
 from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.fetch import fetch_packed, table_required, value_of
-from era5_pipeline.read.held import EVERYWHERE
+from era5_pipeline.read.held import everywhere
 from era5_pipeline.read.missing import SUMMARIES_REMEDY
 from era5_pipeline.runtime.project_files import read_sql
 
@@ -92,7 +92,7 @@ def read_day(
     query = sql.SQL(read_sql("cells_of_hours", dataset_of(connection))).format(
         aggregate=sql.SQL(_AGGREGATES[statistic]), column=value_of(variable.column)
     )
-    with table_required():
+    with table_required(dataset_of(connection)):
         return _read(connection, query, {"start": start, "end": end}, area)
 
 
@@ -106,7 +106,7 @@ def read_part(
 ) -> CellValues:
     """A statistic of a part of a year, from monthly summaries, at each location of an area."""
     months = (_read_month(connection, variable, start, statistic, area) for start in part.starts(year))
-    return _together(months, statistic, (area or EVERYWHERE).grid)
+    return _together(months, statistic, (area or everywhere(connection)).grid)
 
 
 def _read_month(
@@ -181,7 +181,7 @@ def _read(
     connection: psycopg.Connection[Any], cells: sql.Composed, parameters: dict[str, Any], area: Area | None
 ) -> CellValues:
     query = sql.SQL(read_sql("packed_cells")).format(cells=cells)
-    window = GridWindow.of_area(area or EVERYWHERE)
+    window = GridWindow.of_area(area or everywhere(connection))
     parameters = {**parameters, **window.parameters}
     found = fetch_packed(connection, query, parameters, ("i4", "f8", "i4"))
     ids, values, hours = (one.astype(one.dtype.newbyteorder("=")) for one in found)
@@ -241,7 +241,7 @@ def read_years(
                 rows = [spread(row, ids, found, np.nan) for row in rows]
                 ids = found
         rows.append(spread(cells.values.astype(np.float32), cells.location_ids, ids, np.nan))
-    return YearlyCells(numbers, ids, tuple(rows), has_values, (area or EVERYWHERE).grid)
+    return YearlyCells(numbers, ids, tuple(rows), has_values, (area or everywhere(connection)).grid)
 
 
 # Locations per block: 30 years of them are 16 MB.

@@ -26,6 +26,7 @@ from era5_pipeline.climate.reading import cell_weights
 from era5_pipeline.climate.regression import METHOD
 from era5_pipeline.climate.trends import trends_of_years
 from era5_pipeline.climate.years import MOST_MISSING_HOURS
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import Era5Error, NoDataError, ServerUnsuitableError, TransientError, UsageError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.package_version import __version__
@@ -34,7 +35,7 @@ from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.roles import grant_to_table_readers, transfer_to_table_owner, weather_schema
 from era5_pipeline.read.credit import UNKNOWN_ORIGIN, read_origin
 from era5_pipeline.read.fetch import fetch_packed, nothing_loaded
-from era5_pipeline.read.held import EVERYWHERE, places_held
+from era5_pipeline.read.held import places_held
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.project_files import read_sql
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from era5_pipeline.lake.catalog import LakePlace
     from era5_pipeline.lake.months import Lake
     from era5_pipeline.lake.read import LakeFile
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Area, Grid
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.read.credit import DataOrigin
@@ -84,11 +86,17 @@ class EverywhereQuestion:
     years: YearSpan
     baseline: YearSpan
     area: Area | None = None
+    dataset: Dataset = ERA5
 
     @property
     def grid(self) -> Grid:
         """The grid of the places."""
-        return (self.area or EVERYWHERE).grid
+        return self.dataset.grid
+
+    @property
+    def table(self) -> str:
+        """The table of the answers that are saved."""
+        return trend_table(self.dataset)
 
     @property
     def months(self) -> range:
@@ -172,7 +180,7 @@ def asked_locations(connection: psycopg.Connection[Any], area: Area | None) -> L
     """The locations that the warehouse holds, within the area."""
     held = places_held(connection)
     if not held:
-        raise nothing_loaded()
+        raise nothing_loaded(dataset_of(connection))
     asked = held & LocationSet.of_area(area) if area else held
     if not asked:
         raise NoDataError("no place in the area is loaded", remedy="Ask for another area, or leave --area out.")
@@ -450,12 +458,17 @@ COLUMNS = (
 _CONCLUSIONS = ("low", "high", "p")
 
 
+def trend_table(dataset: Dataset) -> str:
+    """The name of the table of a data set's saved answers."""
+    return f"{dataset.table}_trend"
+
+
 def ensure_table(connection: psycopg.Connection[Any], *, creates: bool = False) -> sql.Composed:
     """Add the columns that the table `weather_trend` of an earlier version lacks; return its name.
 
     With `creates`, create it if it is missing. To be called in a transaction.
     """
-    name = f"{dataset_of(connection).table}_trend"
+    name = trend_table(dataset_of(connection))
     table = sql.SQL("{}.{}").format(sql.Identifier(weather_schema(connection)), sql.Identifier(name))
     held = connection.execute(
         "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",

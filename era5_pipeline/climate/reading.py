@@ -23,11 +23,13 @@ from era5_pipeline.climate.days import (
     hours_by_day,
 )
 from era5_pipeline.climate.trends import describe_years, trends_of
-from era5_pipeline.climate.words import WHAT_ERA5_IS, notes_of, sentence_of
+from era5_pipeline.climate.words import notes_of, sentence_of
 from era5_pipeline.climate.years import monthly_values, records_of, seasonal_cycle, yearly_values
 from era5_pipeline.model.cells import last_full_year, standard_offset
+from era5_pipeline.model.dataset import ERA5, load_command
 from era5_pipeline.model.derived_variables import stored_columns
 from era5_pipeline.model.errors import NoDataError
+from era5_pipeline.model.land_mask import has_values_at
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import from_datetime64
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.climate.answer import ClimatePlace, Element, YearSpan
     from era5_pipeline.climate.question import ClimateQuestion, DayChoice, Period
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Area, Grid, Location
     from era5_pipeline.model.source_kinds import Version
     from era5_pipeline.model.variables import Variable
@@ -76,6 +79,7 @@ def make_answer(
     *,
     first_day: date | None = None,
     last_day: date | None = None,
+    dataset: Dataset = ERA5,
 ) -> ClimateAnswer | None:
     """The answer for the days from `first_day` to `last_day` (None: no limit); None without a whole day.
 
@@ -117,7 +121,7 @@ def make_answer(
         sentence=sentence_of(place, trends, days.elements, provenance.notice),
         is_significant=headline.is_significant if isinstance(headline, Trend) and not provenance.notice else None,
         notes=notes_of(yearly, baseline, rule, days.elements),
-        what_era5_is=WHAT_ERA5_IS,
+        dataset=dataset,
     )
 
 
@@ -149,14 +153,14 @@ _WANTED = (TEMPERATURE, PRECIPITATION, ZONAL, MERIDIONAL)
 
 def columns_for_climate(connection: Connection) -> tuple[Variable, ...]:
     """The variables that answers use, of those with a column in the table."""
-    there = variables_in_table(connection)
+    there, dataset = variables_in_table(connection), dataset_of(connection)
     if not there:
-        raise nothing_loaded()
+        raise nothing_loaded(dataset)
     found = tuple(variable for variable in there if variable.column in _WANTED)
     if not {TEMPERATURE, PRECIPITATION} & {variable.column for variable in found}:
         raise NoDataError(
             f"the table has neither {TEMPERATURE} nor {PRECIPITATION}: no month was loaded with them",
-            remedy="Load months with them: era5 load --from YYYY-MM --variables t2m,tp,u10,v10.",
+            remedy=f"Load months with them: {load_command(dataset)} --from YYYY-MM --variables t2m,tp,u10,v10.",
         )
     return found
 
@@ -296,7 +300,8 @@ def read_provenance(
     is_known = unknown < 1.0 and versions.keys() != {"generated"}
     share = len(preliminary) / len(hours) if is_known else None
     missing = gap_lines(gaps)
-    lines = _version_lines(versions, share, unknown, parts)
+    dataset = dataset_of(connection)
+    lines = _version_lines(dataset, versions, share, unknown, parts)
     if absent:
         lines.append(f"no {', '.join(absent)} at this place: NULL in every row")
     return Provenance(
@@ -311,10 +316,11 @@ def read_provenance(
         versions=dict(versions),
         sources=dict(sources),
         lines=(*lines, *missing),
-        credit=origin_of(parts, first, last + timedelta(hours=1)).credit,
+        credit=origin_of(parts, first, last + timedelta(hours=1), dataset).credit,
         gaps=tuple(missing),
         unknown_share=unknown,
         notice=sample_notice(_all_sources(connection, locations, sources, beside)),
+        preliminary_title=dataset.preliminary_title,
     )
 
 
@@ -376,13 +382,14 @@ def _by_element(of_columns: Mapping[str, tuple[Any, ...]]) -> dict[Element, tupl
 
 
 def _version_lines(
-    versions: Mapping[Version, int], share: float | None, unknown: float, parts: Iterable[PartVersion]
+    dataset: Dataset, versions: Mapping[Version, int], share: float | None, unknown: float, parts: Iterable[PartVersion]
 ) -> list[str]:
     lines = []
     if share:
         months = sorted({part.month for part in parts if part.version in ("preliminary", "mixed")})
         lines.append(
-            f"{share * 100:.2f} % of the hours are preliminary (ERA5T), in {describe_months(months)}: they may change"
+            f"{share * 100:.2f} % of the hours are preliminary ({dataset.preliminary_title}), in "
+            f"{describe_months(months)}: they may change"
         )
     if by_age := versions.get("final by age"):
         lines.append(f"final by age alone for {by_age:,} months: their store states no version")
@@ -415,7 +422,9 @@ def read_climate(connection: Connection, question: ClimateQuestion) -> ClimateAn
         try:
             hours = hours_of_cell(connection, place.location, start, end)
         except NoDataError as error:
-            raise type(error)(error.message, remedy=_how_to_load(place)) from None
+            if not has_values_at(dataset_of(connection), place.location):
+                raise
+            raise type(error)(error.message, remedy=_how_to_load(connection, place)) from None
     asked = within_period(hours, period, timedelta(0))
     if asked.empty:
         raise _no_whole_day(connection, place, locations, period)
@@ -425,7 +434,12 @@ def read_climate(connection: Connection, question: ClimateQuestion) -> ClimateAn
     asked = asked if len(asked) else hours
     beside = hours if len(asked) < len(hours) else None
     provenance = read_provenance(connection, locations, asked, *_bounds(period, offset), beside=beside)
-    answer = make_answer(hours, place, rule, baseline, provenance, first_day=period.first, last_day=period.last)
+    answer = make_answer(
+        *(hours, place, rule, baseline, provenance),
+        first_day=period.first,
+        last_day=period.last,
+        dataset=dataset_of(connection),
+    )
     if answer is None:
         raise _no_whole_day(connection, place, locations, period)
     return answer
@@ -488,21 +502,26 @@ def _require_months(connection: Connection, place: ClimatePlace, locations: Loca
         (start is None or month.end > start) and (end is None or month.start < end) for month in months
     ):
         return
-    why = explain_absence(months, start, end)
-    raise NoDataError(f"{place.title}: the table has no hour in the period; {why.instead}", remedy=_how_to_load(place))
+    why = explain_absence(months, start, end, dataset_of(connection))
+    raise NoDataError(
+        f"{place.title}: the table has no hour in the period; {why.instead}", remedy=_how_to_load(connection, place)
+    )
 
 
 def _no_whole_day(connection: Connection, place: ClimatePlace, locations: LocationSet, period: Period) -> NoDataError:
     months = tuple(months_held(connection, locations))
     instead = f"; it holds hours of {describe_months(months)}" if months else ""
     return NoDataError(
-        f"{place.title}: the table has no day in the period with all its hours{instead}", remedy=_how_to_load(place)
+        f"{place.title}: the table has no day in the period with all its hours{instead}",
+        remedy=_how_to_load(connection, place),
     )
 
 
-def _how_to_load(place: ClimatePlace) -> str:
+def _how_to_load(connection: Connection, place: ClimatePlace) -> str:
+    dataset = dataset_of(connection)
     if place.area is not None:
-        return f"Load its months: era5 load --from 1940-01 --to YYYY-MM --area {place.area}."
+        load = load_command(dataset)
+        return f"Load its months: {load} --from {dataset.first_month} --to YYYY-MM --area {place.area}."
     assert place.location is not None  # noqa: S101
     is_nearest = place.asked is not None and place.location.grid.nearest_location(*place.asked) == place.location
-    return how_to_load(place.location, place.name if is_nearest else None)
+    return how_to_load(place.location, place.name if is_nearest else None, dataset)

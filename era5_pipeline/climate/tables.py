@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from era5_pipeline.climate.answer import NoTrend
+from era5_pipeline.climate.answer import BY_QUANTITY, NoTrend
 from era5_pipeline.climate.regression import METHOD
 from era5_pipeline.climate.years import MOST_MISSING_DAYS
 
@@ -78,7 +78,7 @@ def answer_as_json(answer: ClimateAnswer, *, with_days: bool = False) -> dict[st
         "versions": dict(provenance.versions),
         "sources": dict(provenance.sources),
         "notes": [*answer.notes, *provenance.lines],
-        "what_era5_is": answer.what_era5_is,
+        "what_era5_is": answer.dataset.what_it_is,
         "credit": provenance.credit,
     }
 
@@ -94,6 +94,12 @@ def tables_of(answer: ClimateAnswer) -> dict[str, pd.DataFrame]:
         "trends": _trends_table(answer),
         "records": pd.DataFrame(records, columns=["record", "value", "unit", "when", "others"]).set_index("record"),
     }
+
+
+def unit_of(column: str) -> str:
+    """The unit of a column of the tables of days, months, years and seasons; empty for a change, and for others."""
+    known = BY_QUANTITY.get(column.removesuffix("_then").removesuffix("_now"))
+    return known.unit if known is not None else ""
 
 
 def _trends_table(answer: ClimateAnswer) -> pd.DataFrame:

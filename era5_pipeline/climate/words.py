@@ -1,4 +1,4 @@
-"""The words of a climate answer: the sentence that answers, the notes, and a description of ERA5."""
+"""The words of a climate answer: the sentence that answers, the notes, and where uncertainty is described."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from era5_pipeline.climate.answer import NoTrend, Trend
 from era5_pipeline.climate.trends import describe_years
 from era5_pipeline.climate.years import MOST_MISSING_DAYS, lacks_days
-from era5_pipeline.model.grid import ERA5_GRID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -16,15 +15,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from era5_pipeline.climate.answer import Baseline, ClimatePlace, DayRule, Element, QuantityTrends
+    from era5_pipeline.model.dataset import Dataset
 
 _MOST_DECIMALS = 6
-WHAT_ERA5_IS = (
-    "ERA5 is a reanalysis: a weather model held to the observations of its time. A value is the mean of a cell of "
-    f"about 28 km ({ERA5_GRID.step_degrees:g} degrees), not the reading of a station: a city's heat, a valley or a "
-    "shore smaller than the cell is not in it. The observations have changed since 1940, most of all before 1979, and "
-    "so trends may show their changes, too."
-)
-ERA5_UNCERTAINTY = "What ERA5 itself is uncertain of: docs/climate.md#what-era5-itself-is-uncertain-of"
+
+
+def uncertainty_of(dataset: Dataset) -> str:
+    """Where to read what the data set itself is uncertain of."""
+    return f"What {dataset.short_title} itself is uncertain of: docs/climate.md#what-era5-itself-is-uncertain-of"
 
 
 def sentence_of(

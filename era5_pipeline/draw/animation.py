@@ -17,12 +17,13 @@ from era5_pipeline.draw.colour_scales import NO_LIMITS, Limits
 from era5_pipeline.draw.file_formats import MP4, USUAL_FPS
 from era5_pipeline.draw.maps import draw_map
 from era5_pipeline.draw.projections import NearestCells
-from era5_pipeline.maps.fields import FieldMap, main_part
+from era5_pipeline.maps.fields import FieldMap, as_shown, main_part, sea_line
 from era5_pipeline.maps.styles import FAINT, INK, NO_DATA, NO_DATA_ON_LAND
 from era5_pipeline.model.errors import UsageError, disk_errors
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import describe_hours, time_of
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.boxes import hour_range, read_box, read_box_contents
 from era5_pipeline.read.credit import read_credit
 from era5_pipeline.read.fields import Field, placed
@@ -68,19 +69,27 @@ _FEWEST_SAMPLED = 64
 class HourFrames:
     """One variable at k hours, ascending, in a window of the grid.
 
-    `values` (k, n, m) are those of `Field`s. `scale_values` are a sample of them, with the extremes. `notes`
-    say what is missing, `left_out` which distant places are not shown.
+    `values` (k, n, m) are those of `Field`s, and `scale_values` a sample of them, with the extremes. `points` counts
+    the grid points of the window at which the data set has values. `notes` say what is missing, `left_out` which
+    distant places are not shown, and `sea` that the sea is blank.
     """
 
     variable: Variable
     hours: tuple[int, ...]
     window: GridWindow
+    points: int
     values: FloatArray
     scale_values: FloatArray
     is_empty: npt.NDArray[np.bool_]  # (k,) whether no place has a value
     notes: tuple[str, ...]
     credit: str
     left_out: str | None = None
+    sea: str | None = None
+
+    @property
+    def asides(self) -> list[str]:
+        """Lines of what is not on the map and not missing: its sea, and distant places."""
+        return [line for line in (self.sea, self.left_out) if line]
 
     def field(self, number: int) -> FieldMap:
         """The map of one of the hours."""
@@ -124,20 +133,21 @@ def read_hour_frames(
         when = f"from {time_of(hours.start):%Y-%m-%d %H:%M} to {time_of(hours.stop - 1):%Y-%m-%d %H:%M} UTC"
         raise only_null_in(held.area, variable, when, "time")
     notes = []
-    there = window.rows * window.columns
-    if area and held.points_held < there:
-        notes.append(f"no data at {there - held.points_held:,} of {there:,} grid points of {area}")
+    if area and held.points_held < held.points:
+        notes.append(f"no data at {held.points - held.points_held:,} of {held.points:,} grid points of {area}")
     notes += _describe_absent(variable, np.array(kept), counts)
     return HourFrames(
         variable=variable,
         hours=tuple(kept),
         window=window,
+        points=held.points,
         values=values,
-        scale_values=scale_values,
+        scale_values=as_shown(variable, scale_values),
         is_empty=is_empty,
         notes=tuple(notes),
         credit=credit,
         left_out=part.line if part else None,
+        sea=sea_line(dataset_of(connection), window),
     )
 
 
@@ -382,7 +392,7 @@ def write_animation(frames: HourFrames, path: Path, look: MapLook, *, shown_path
         credit=frames.credit,
         notes=[
             *(f"Grey: no data; {note}" for note in frames.notes),
-            *([f"{frames.left_out[0].upper()}{frames.left_out[1:]}"] if frames.left_out else []),
+            *(f"{line[0].upper()}{line[1:]}" for line in frames.asides),
         ],
         title=look.title,
         limits=look.limits,

@@ -198,7 +198,7 @@ def precipitation_figure(answer: ClimateAnswer, width: float) -> Figure | None:
     figure, axes = panels.new_panel(width, 2.5 if panels.is_wide(width) else 2.3)
     panels.draw_bars(axes, drawn.pairs(), panels.RAIN)
     if drawn.count > 1:
-        label = f"mean {drawn.mean:,.0f} mm"
+        label = f"mean {BY_QUANTITY['precipitation'].rounded(drawn.mean)} mm"
         axes.axhline(drawn.mean, color=FAINT, linewidth=1.0, linestyle="--", zorder=3, label=label)
     trend = answer.trend_of("precipitation")
     if isinstance(trend, Trend) and trend.is_significant:

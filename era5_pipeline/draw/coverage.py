@@ -10,6 +10,7 @@ from matplotlib.patches import Patch
 
 from era5_pipeline.draw import figures
 from era5_pipeline.maps.styles import FAINT, INK
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.model.words import counted
 from era5_pipeline.read.fetch import nothing_loaded
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.read.held import AreaCoverage
 
 # From Okabe and Ito's palette: distinct for all kinds of colour blindness, and in lightness.
@@ -31,7 +33,6 @@ COLOURS = {
     "not loaded": "#EDEDED",
 }
 _NUMBERS = {state: number for number, state in enumerate(COLOURS)}  # in the image
-_WORDS = {"incomplete": "incomplete: some place lacks an hour", "preliminary": "preliminary (ERA5T)"}
 
 # Inches.
 _LEFT, _RIGHT, _TOP, _BOTTOM = 1.95, 1.0, 1.0, 0.75
@@ -44,14 +45,14 @@ _FEW_MONTHS = 72
 _MOST_LABELS = 14
 
 
-def coverage_figure(areas: Sequence[AreaCoverage], *, credit: str = "") -> Figure:
-    """Draw the months of each area and variable: complete, incomplete, preliminary or not loaded.
+def coverage_figure(areas: Sequence[AreaCoverage], *, credit: str = "", dataset: Dataset = ERA5) -> Figure:
+    """Draw the months of each area and variable of a data set: complete, incomplete, preliminary or not loaded.
 
     All panels share the time axis; right of each row is its number of complete months, out of the months of all
     areas. `credit` is printed small at the bottom.
     """
     if not areas:
-        raise nothing_loaded()
+        raise nothing_loaded(dataset)
     months = tuple(month_range(min(area.first for area in areas), max(area.last for area in areas)))
     # As many areas as fit, at least one.
     rows = np.cumsum([len(area.columns) for area in areas])
@@ -79,7 +80,7 @@ def coverage_figure(areas: Sequence[AreaCoverage], *, credit: str = "") -> Figur
         f"{months[0]} to {months[-1]}: {counted(len(months), 'month')}, {counted(len(areas), 'area')}, "
         f"{counted(len(variables), 'variable')}",
     )
-    _legend(figure)
+    _legend(figure, dataset)
     figures.print_notes(figure, 0.3, notes)
     figures.print_credit(figure, 0.3, credit)
     return figure
@@ -135,10 +136,14 @@ def _month_axis(axes: Axes, months: tuple[Month, ...], *, is_lowest: bool) -> No
         axes.tick_params(axis="x", labelsize=6.5)
 
 
-def _legend(figure: Figure) -> None:
+def _legend(figure: Figure, dataset: Dataset) -> None:
     height = figure.get_size_inches()[1]
+    words = {
+        "incomplete": "incomplete: some place lacks an hour",
+        "preliminary": f"preliminary ({dataset.preliminary_title})",
+    }
     figure.legend(
-        handles=[Patch(facecolor=colour, label=_WORDS.get(state, state)) for state, colour in COLOURS.items()],
+        handles=[Patch(facecolor=colour, label=words.get(state, state)) for state, colour in COLOURS.items()],
         loc="upper left",
         bbox_to_anchor=(0.3 / figure.get_size_inches()[0], 1 - 0.78 / height),
         bbox_transform=figure.transFigure,

@@ -12,6 +12,7 @@ from matplotlib import dates, ticker
 from era5_pipeline.draw import figures
 from era5_pipeline.draw.colour_scales import NO_LIMITS, Limits
 from era5_pipeline.maps import styles
+from era5_pipeline.maps.fields import as_shown
 from era5_pipeline.model.errors import NoDataError, UsageError
 from era5_pipeline.model.times import from_datetime64
 from era5_pipeline.model.words import counted
@@ -229,7 +230,7 @@ def _pieces(count: int) -> Iterator[slice]:
         yield slice(start, start + 20_001)
 
 
-def draw_totals(axes: Axes, values: Values, colour: str, period: Period) -> bool:
+def draw_totals(axes: Axes, values: Values, colour: str, period: Period, variable: Variable) -> bool:
     """Draw the totals of periods as bars as wide as the periods; False if no period has enough hours.
 
     A line at zero shows which periods have a total: dry ones would otherwise look like missing ones.
@@ -238,7 +239,7 @@ def draw_totals(axes: Axes, values: Values, colour: str, period: Period) -> bool
     starts, means = period_means(replace(values, times=values.times - np.timedelta64(1, "h")), period)
     if not np.isfinite(means).any():
         return False
-    totals = np.nan_to_num(means) * hours_per_period(starts)
+    totals = as_shown(variable, np.nan_to_num(means) * hours_per_period(starts))
     begin, end = as_seconds(starts), as_seconds(_next_periods(starts))
     # A thin line separates bars, unless they are too many and too thin.
     seam = 0.3 if len(starts) < 200 else 0.0
@@ -426,25 +427,26 @@ def _draw_series(
 ) -> str:
     """Draw the values of one variable; return the period of its bars, if they are totals."""
     is_amount = variable.step_type == "accum"
+    single = replace(values, values=as_shown(variable, values.values))
     if not values.values.size:
         axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", va="center", color=styles.FAINT)
-    elif is_amount and values.is_hourly and draw_totals(axes, values, colour, coarse):
+    elif is_amount and values.is_hourly and draw_totals(axes, values, colour, coarse, variable):
         return _LABELS[coarse][1]
     elif is_amount:
-        draw_amounts(axes, values, colour)
+        draw_amounts(axes, single, colour)
     elif fine == coarse:
-        draw_values(axes, values, colour, width=1.4)
+        draw_values(axes, single, colour, width=1.4)
     else:
         label = "as stored" if not values.is_hourly else _LABELS["h"][0]
         finer, coarser = (label if fine == "h" else _LABELS[fine][0], _LABELS[coarse][0]) if is_labelled else ("", "")
         if fine == "h":
-            draw_values(axes, values, colour, width=0.5, alpha=0.45, label=finer)
+            draw_values(axes, single, colour, width=0.5, alpha=0.45, label=finer)
         else:
             draw_means(axes, values, fine, colour, width=0.5, alpha=0.45, label=finer)
             # Values too few for a mean are drawn individually.
             starts, means = period_means(values, fine)
             alone = np.isnan(means)[(values.times.astype(starts.dtype) - starts[0]).astype(np.int64)]
-            axes.plot(values.times[alone], values.values[alone], ".", color=colour, alpha=0.45, markersize=2.5)
+            axes.plot(values.times[alone], single.values[alone], ".", color=colour, alpha=0.45, markersize=2.5)
         draw_means(axes, values, coarse, colour, width=1.5, label=coarser)
     return ""
 

@@ -17,7 +17,6 @@ from era5_pipeline.model.location_set import GridWindow, LocationSet
 from era5_pipeline.model.months import Month, month_range
 from era5_pipeline.model.source_kinds import FINAL, PRELIMINARY
 from era5_pipeline.model.times import as_datetime64, hours_of_month, time_of
-from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.boxes import hour_range, read_box_contents
 from era5_pipeline.read.credit import origin_of
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from era5_pipeline.export.pieces import ExportPiece, Values
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.places import AskedPlace
     from era5_pipeline.model.variables import Variable
     from era5_pipeline.read.credit import DataOrigin
@@ -45,13 +45,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ExportContents:
-    """The contents of an export.
+    """The contents of an export of a data set.
 
     `hours` are since 1970. `held` are all locations in the table. `missing_months` and `incomplete_months` are those of
     `BoxContents`, and `lines` describe them; for a place, the hours are more precise. Without a ledger, `held` and
     `state` are None.
     """
 
+    dataset: Dataset
     place: AskedPlace | None
     window: GridWindow
     variables: tuple[Variable, ...]
@@ -66,7 +67,7 @@ class ExportContents:
     @cached_property
     def origin(self) -> DataOrigin:
         """The sources and versions of its hours, and their credit."""
-        return origin_of(self.parts, time_of(self.hours.start), time_of(self.hours.stop))
+        return origin_of(self.parts, time_of(self.hours.start), time_of(self.hours.stop), self.dataset)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -149,13 +150,13 @@ class HeldHours:
         return gap_lines(gaps)
 
 
-def _full_hours(start: datetime, end: datetime) -> range:
+def _full_hours(start: datetime, end: datetime, dataset: Dataset) -> range:
     """The full hours with `start <= hour < end`; refuse a range without any."""
     hours = hour_range(start, end)
     if not hours:
         raise UsageError(
             f"there is no full hour from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC",
-            remedy="ERA5 is hourly: ask for a longer time.",
+            remedy=f"{dataset.short_title} is hourly: ask for a longer time.",
         )
     return hours
 
@@ -195,11 +196,12 @@ def _box_contents(
 ) -> ExportContents:
     held = places_held(connection)
     box = read_box_contents(connection, area, columns, start, end)
-    hours = _full_hours(box.start, box.end)
+    hours = _full_hours(box.start, box.end, dataset_of(connection))
     # Locations that the table does not hold are part of the state, too: they may be loaded.
     wanted = LocationSet.of_area(box.area)
     months = first_and_last_month(hours)
     return ExportContents(
+        dataset=dataset_of(connection),
         place=None,
         window=box.window,
         variables=box.variables,
@@ -237,9 +239,9 @@ def _place_contents(
     if end is not None:  # hours in the future are not missing
         end = min(end, max(datetime.now(UTC).replace(minute=0, second=0, microsecond=0), after))
     start, end = start or first, end or after
-    hours = _full_hours(start, end)
+    hours = _full_hours(start, end, dataset_of(connection))
     spanned = first_and_last_month(hours)
-    variables = columns or in_table_order(names)
+    variables = columns or dataset_of(connection).catalogue.in_table_order(names)
     lacking = {
         variable.column: tuple(
             month for month in month_range(*spanned) if held and not holds(within.get(month, ()), variable)
@@ -247,6 +249,7 @@ def _place_contents(
         for variable in variables
     }
     return ExportContents(
+        dataset=dataset_of(connection),
         place=asked,
         window=GridWindow.of_location(location),
         variables=variables,

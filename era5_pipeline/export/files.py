@@ -33,16 +33,20 @@ if TYPE_CHECKING:
 
     from era5_pipeline.export.contents import ExportContents
     from era5_pipeline.export.pieces import Cut, ExportPiece, Values
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.variables import Variable
 
-EXPVER_ATTRIBUTES = {
-    "long_name": "version of ERA5",
-    "comment": "0001: final; 0005: preliminary (ERA5T), at some place or of some variable; "
-    "empty: no data, generated data, or the files that were loaded do not say",
-}
-_DATASET = "ERA5 hourly data on single levels from 1940 to present, doi:10.24381/cds.adbb2d47"
 _LICENCE = "CC BY 4.0, https://creativecommons.org/licenses/by/4.0/"
+
+
+def expver_attributes(dataset: Dataset) -> dict[str, str]:
+    """Attributes of the version of each hour."""
+    return {
+        "long_name": f"version of {dataset.short_title}",
+        "comment": f"0001: final; 0005: preliminary ({dataset.preliminary_title}), at some place or of some variable; "
+        "empty: no data, generated data, or the files that were loaded do not say",
+    }
 
 
 class ExportSink(Protocol):
@@ -65,12 +69,13 @@ class ExportSink(Protocol):
 
 def file_attributes(contents: ExportContents) -> dict[str, str]:
     """Attributes that describe a file: conventions, origin, history, versions, credit, place, what is missing."""
-    sources = contents.origin.sources
+    dataset, sources = contents.dataset, contents.origin.sources
     is_real = any(not source_kind(source).is_generated for source in sources)
     found = {
         "Conventions": CONVENTIONS,
-        "title": "ERA5 hourly data on single levels" if is_real or not sources else "Generated sample data, not ERA5",
-        "source": f"{f'{_DATASET}; ' if is_real else ''}table weather of era5-pipeline {__version__}"
+        "title": dataset.short_subject if is_real or not sources else "Generated sample data, not ERA5",
+        "source": f"{f'{dataset.title}, doi:{dataset.doi}; ' if is_real else ''}"
+        f"table {dataset.table} of era5-pipeline {__version__}"
         f"{', loaded from ' if sources else ''}{', '.join(sources)}",
         "history": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} exported by era5-pipeline {__version__}",
         "credit": contents.origin.credit,
@@ -285,7 +290,7 @@ class NetcdfExport:
             cut.chunk,
             file_attributes(contents),
             contents.expver(),
-            EXPVER_ATTRIBUTES,
+            expver_attributes(contents.dataset),
         )
 
     def write(self, piece: ExportPiece, values: Values) -> int:
@@ -324,7 +329,7 @@ class ZarrExport:
         self._coordinate("time", hours, COORDINATE_ATTRIBUTES["time"] | {"units": TIME_UNITS, "calendar": CALENDAR})
         self._coordinate("latitude", contents.window.latitudes, COORDINATE_ATTRIBUTES["latitude"])
         self._coordinate("longitude", contents.window.longitudes, COORDINATE_ATTRIBUTES["longitude"])
-        self._coordinate("expver", contents.expver(), EXPVER_ATTRIBUTES, dimension="time")
+        self._coordinate("expver", contents.expver(), expver_attributes(contents.dataset), dimension="time")
         shape = (hours.size, cut.rows, cut.columns)
         for variable in contents.variables:
             array = self._group.create_array(

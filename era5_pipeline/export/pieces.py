@@ -173,7 +173,7 @@ def _fill(
     query = sql.SQL(read_sql("export_rows", dataset_of(connection))).format(
         columns=sql.SQL(", ").join(map(packed, values))
     )
-    with table_required():
+    with table_required(dataset_of(connection)):
         ids, times, *found = fetch_packed(connection, query, parameters, ("i4", "i8", *["f4"] * len(values)))
     rows, columns = window.positions(ids)
     at = since_1970(times, SECONDS_PER_HOUR)

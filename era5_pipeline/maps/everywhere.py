@@ -19,6 +19,7 @@ from era5_pipeline.maps.question import TrendQuestion
 from era5_pipeline.maps.read import NO_SIGNIFICANCE, significance_words, trend_field
 from era5_pipeline.model.errors import NoDataError, UsageError
 from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.fetch import nothing_loaded
 from era5_pipeline.read.held import months_held
 
@@ -107,9 +108,11 @@ def _blocks(
 def years_between(connection: psycopg.Connection[Any], first: str | None, last: str | None) -> YearSpan:
     """The years asked for; by default from the first to the last of the table."""
     held = sorted(months_held(connection))
+    dataset = dataset_of(connection)
     if not held:
-        raise nothing_loaded()
+        raise nothing_loaded(dataset)
     span = YearSpan(parse_year(first) if first else held[0].year, parse_year(last) if last else held[-1].year)
     if span.first > span.last:
         raise UsageError(f"the years {span} are empty", remedy="Give the earlier year first.")
+    dataset.require_months(span.starts)
     return span

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from era5_pipeline.maps.styles import unit_of_hour, variable_title
 from era5_pipeline.model.grid import Area
+from era5_pipeline.model.land_mask import mask_of
 from era5_pipeline.read.fields import Field
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.location_set import GridWindow
+    from era5_pipeline.model.variables import Variable
 
 FieldKind = Literal["hour", "day", "month", "season", "year", "anomaly", "trend"]
 # The time over which totals are summed: it decides the colour steps of amounts.
 Period = Literal["hour", "day", "month", "season", "year"]
+
+
+Values = TypeVar("Values", npt.NDArray[np.float32], npt.NDArray[np.float64])
+
+
+def as_shown(variable: Variable, values: Values) -> Values:
+    """Values, of any shape, as pictures show them: of rain and the like, none below zero; NaN stays."""
+    return np.maximum(values, 0.0) if variable.is_never_negative else values
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -28,8 +38,8 @@ class FieldMap(Field):
 
     `unit` is a text for the colour bar ("mm in the day", "°C per decade"), `title` names what is drawn ("2 m
     temperature, mean of the day"), `when` its time or period in UTC. `is_difference`: the values are differences or
-    changes, drawn around zero. `period`: over which totals are summed. `stippled` (n, m): where a trend is significant,
-    and marked; None for other kinds.
+    changes, drawn around zero; others are as pictures show them. `period`: over which totals are summed. `stippled`
+    (n, m): where a trend is significant, and marked; None for other kinds.
     """
 
     kind: FieldKind
@@ -38,6 +48,10 @@ class FieldMap(Field):
     is_difference: bool = False
     period: Period = "hour"
     stippled: npt.NDArray[np.bool_] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.is_difference:
+            object.__setattr__(self, "values", as_shown(self.variable, self.values))
 
     @classmethod
     def of_hour(cls, field: Field) -> Self:
@@ -54,6 +68,18 @@ class FieldMap(Field):
             title=variable_title(field.variable),
             when=f"{field.time.astimezone(UTC):%a %d %b %Y, %H:%M} UTC",
         )
+
+
+def sea_line(dataset: Dataset, window: GridWindow) -> str | None:
+    """Say that a data set of land alone has no values at the sea of a window; None if it has no sea."""
+    mask = mask_of(dataset)
+    if mask is None:
+        return None
+    south, west = window.north_index - window.rows + 1, window.west_index
+    rows = mask[south : window.north_index + 1]
+    if rows[:, np.arange(west, west + window.columns) % window.grid.columns].all():
+        return None
+    return f"at sea, {dataset.short_title} has no values"
 
 
 # A map that is filled more than this shows its places. July of the demonstration fills 0.4 %: a field of 64 cells in

@@ -10,6 +10,7 @@ from era5_pipeline.climate.trends import FEWEST_YEARS
 from era5_pipeline.flat.monthly import is_total
 from era5_pipeline.model.derived_variables import DERIVED, is_direction
 from era5_pipeline.model.errors import UsageError
+from era5_pipeline.model.months import Month
 
 if TYPE_CHECKING:
     from datetime import date, datetime
@@ -77,6 +78,21 @@ class TrendQuestion:
 
 
 MapQuestion = HourQuestion | DayQuestion | PeriodQuestion | AnomalyQuestion | TrendQuestion
+
+
+def months_asked(question: MapQuestion) -> tuple[Month, ...]:
+    """Months that a data set must have for the question: those before it begins are an error of the user."""
+    match question:
+        case HourQuestion():
+            return (Month.of(question.time),)
+        case DayQuestion():
+            return (Month(question.day.year, question.day.month),)
+        case TrendQuestion():
+            return question.years.starts
+        case _:
+            # Of a season, the months before the data set begins are missing like others.
+            last = question.part.months(question.year)[-1]
+            return (last, *question.baseline.starts) if isinstance(question, AnomalyQuestion) else (last,)
 
 
 def require_summaries(variable: Variable) -> None:

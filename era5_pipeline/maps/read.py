@@ -21,9 +21,10 @@ from era5_pipeline.climate.cells import (
 from era5_pipeline.climate.days import HOURS_PER_DAY
 from era5_pipeline.climate.regression import CONFIDENCE
 from era5_pipeline.climate.trends import FALSE_DISCOVERY_RATE, FEWEST_YEARS, describe_years, significant_in_field
-from era5_pipeline.maps.fields import FieldMap, main_part
+from era5_pipeline.maps.fields import FieldMap, main_part, sea_line
 from era5_pipeline.maps.question import AnomalyQuestion, DayQuestion, HourQuestion, PeriodQuestion
 from era5_pipeline.maps.styles import unit_text, variable_title
+from era5_pipeline.model.dataset import load_command
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
@@ -63,6 +64,7 @@ class MapAnswer:
     `absent` says which locations are grey, and why; `remarks` what else to know about the values. `summary` says what
     was read, in the words of a terminal: `mean of 2023-07-15 (UTC)`. `months` are those between `start` and `end` that
     were read, None for all. `left_out` names distant locations that are not on the map. `origin` is that of the others.
+    `sea` says of a data set of land alone that the map's sea is blank.
     """
 
     field: FieldMap
@@ -74,6 +76,7 @@ class MapAnswer:
     months: frozenset[Month] | None = None
     left_out: str | None = None
     origin: DataOrigin = UNKNOWN_ORIGIN
+    sea: str | None = None
 
     @property
     def locations(self) -> LocationSet:
@@ -86,11 +89,16 @@ class MapAnswer:
         return [*self.absent, *self.remarks]
 
     @property
+    def asides(self) -> list[str]:
+        """Lines of what is not on the map and not missing: its sea, and distant locations."""
+        return [line for line in (self.sea, self.left_out) if line]
+
+    @property
     def notes(self) -> list[str]:
         """The same lines, worded for a figure."""
         return [
             *(f"Grey: no data; {line}" for line in self.absent),
-            *(f"{line[0].upper()}{line[1:]}" for line in (*self.remarks, *([self.left_out] if self.left_out else []))),
+            *(f"{line[0].upper()}{line[1:]}" for line in (*self.remarks, *self.asides)),
         ]
 
     @property
@@ -129,7 +137,7 @@ def _read_day_map(
         held = found.where(is_whole)
         month = Month.of(hours_of_day(variable, day)[0])
         wanted, kind = places_held(connection, month), f"places that the table holds in {month}"
-        absent = describe_missing(variable, _places_of(found), area, wanted, kind)
+        absent = describe_missing(connection, variable, _places_of(found), area, wanted, kind)
         absent += describe_incomplete_locations(found, is_whole, HOURS_PER_DAY, f"{day} (UTC)")
     window, values = placed(held.location_ids, held.values, held.grid)
     field = FieldMap(
@@ -173,7 +181,8 @@ def _require_hours(
         if most == HOURS_PER_DAY - 1 and last != Month.of(start):
             remedy = f"The day's last total ends at 00:00 of {last}, and comes with that month: load it, too."
         else:
-            remedy = f"Ask for one hour with --time, or load the whole month: era5 load --from {Month.of(start)}."
+            load = load_command(dataset_of(connection))
+            remedy = f"Ask for one hour with --time, or load the whole month: {load} --from {Month.of(start)}."
         raise NoDataError(
             f"{variable.column}: no location has all {HOURS_PER_DAY} hours of {day} (UTC); at most {most} are there",
             remedy=remedy,
@@ -231,7 +240,8 @@ def _read_anomaly_map(
             raise NoDataError(
                 f"{when} is incomplete: at most {int(cells.hours.max()):,} of {expected:,} hours are there, and an "
                 "anomaly needs a complete one",
-                remedy=f"Load the rest of it: era5 load --from {months[0]} --to {months[-1]}.",
+                remedy=f"Load the rest of it: {load_command(dataset_of(connection))} --from {months[0]} "
+                f"--to {months[-1]}.",
             )
         normals = read_years(connection, variable, part, years, statistic, area)
         baseline = baseline_of(years, normals.complete_years)
@@ -328,7 +338,7 @@ def _describe_absent(
     for month in months[1:]:
         wanted = wanted | places_held(connection, month)
     held = f"{months[0]}" if len(months) == 1 else f"{months[0]} to {months[-1]}"
-    return describe_missing(variable, drawn, area, wanted, f"places that the table holds in {held}")
+    return describe_missing(connection, variable, drawn, area, wanted, f"places that the table holds in {held}")
 
 
 # --- The map of a trend: the change per decade of the year, a season or a month, and where it is significant ---
@@ -364,7 +374,7 @@ def _read_trend_map(
             )
         absent, fewer = describe_short_records(trends.counts, FEWEST_YEARS, len(complete), f"complete years of {name}")
         absent += describe_missing(
-            variable, _places_of(cells), area, places_held(connection), "places that the table holds"
+            *(connection, variable, _places_of(cells), area), places_held(connection), "places that the table holds"
         )
         remarks += [*fewer, *without]
         drawn = LocationSet.of_ids(cells.location_ids[is_drawn], cells.grid)
@@ -459,7 +469,8 @@ def read_map(
         )
         answer = replace(answer, field=shown, left_out=part.line)
     read, columns = (answer.start, answer.end, answer.locations), [variable.column]
-    return replace(answer, origin=read_origin(connection, *read, columns, months=answer.months))
+    origin = read_origin(connection, *read, columns, months=answer.months)
+    return replace(answer, origin=origin, sea=sea_line(dataset_of(connection), answer.field.window))
 
 
 def _read(
@@ -501,12 +512,17 @@ def _places_of(cells: CellValues | YearlyCells) -> LocationSet:
 
 
 def describe_missing(
-    variable: Variable, drawn: LocationSet, area: Area | None, wanted: LocationSet, kind: str
+    connection: psycopg.Connection[Any],
+    variable: Variable,
+    drawn: LocationSet,
+    area: Area | None,
+    wanted: LocationSet,
+    kind: str,
 ) -> list[str]:
     """Describe which locations of the area (without one: of `wanted`) are not drawn; empty if all are."""
-    if variable.extent != "everywhere":
+    if variable.extent not in {"everywhere", "land"}:
         return []  # undefined over land, or where there is no cloud, ice or the like: no gap
-    return describe_absent_locations(variable, drawn, area, wanted, kind)
+    return describe_absent_locations(variable, drawn, area, wanted, kind, dataset_of(connection))
 
 
 def describe_incomplete_locations(

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import EARTH_RADIUS_KM, ERA5_GRID, distances_km
+from era5_pipeline.model.grid import EARTH_RADIUS_KM, ERA5_GRID, ERA5_LAND_GRID, distances_km
 
 if TYPE_CHECKING:
     from datetime import date
@@ -64,12 +64,12 @@ def cell_of(latitude: float, longitude: float, choice: CellChoice = "nearest", g
     """Return the cell of a point in degrees; longitude in [-180, 360].
 
     `nearest` picks the nearest grid point; `land` picks the nearest one, by great-circle distance, whose cell is at
-    least half land.
+    least half land; of ERA5-Land's grid, the nearest one with values.
     """
     nearest = cell_at(grid.nearest_location(latitude, longitude))
-    if choice == "nearest" or (nearest.land_share is not None and nearest.land_share >= LAND_ENOUGH):
+    if choice == "nearest" or (land := _land_of(grid)).flat[nearest.location.location_id - 1]:
         return nearest
-    found = _nearest_of(_known_percent(grid) >= 100 * LAND_ENOUGH, latitude, longitude, grid)
+    found = _nearest_of(land, latitude, longitude, grid)
     if found is None:
         raise UsageError(
             f"no cell within {_FURTHEST_KM:.0f} km of {latitude:g}, {longitude:g} is at least half land",
@@ -80,7 +80,7 @@ def cell_of(latitude: float, longitude: float, choice: CellChoice = "nearest", g
 
 def sea_cell_of(latitude: float, longitude: float, grid: Grid = ERA5_GRID) -> Cell | None:
     """The nearest cell to a point (degrees) that is more than half water; None if none is within reach."""
-    return _nearest_of(_known_percent(grid) < 100 * LAND_ENOUGH, latitude, longitude, grid)
+    return _nearest_of(~_land_of(grid), latitude, longitude, grid)
 
 
 def cell_at(location: Location) -> Cell:
@@ -90,12 +90,17 @@ def cell_at(location: Location) -> Cell:
     return Cell(location, int(land_percent().reshape(-1)[location.location_id - 1]) / 100)
 
 
-def _known_percent(grid: Grid) -> npt.NDArray[np.uint8]:
+def _land_of(grid: Grid) -> npt.NDArray[np.bool_]:
+    """Which cells of a grid are land, (rows, columns): by their share of it, or, of ERA5-Land, those with values."""
+    if grid == ERA5_LAND_GRID:
+        from era5_pipeline.model.land_mask import land_mask  # noqa: PLC0415  # which imports all data sets
+
+        return land_mask()
     if grid != ERA5_GRID:
         raise UsageError(
             f"which cells of {grid} are land is not known", remedy="Ask for the nearest cell, or for another place."
         )
-    return land_percent()
+    return land_percent() >= 100 * LAND_ENOUGH
 
 
 @cache

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from math import radians
 from typing import TYPE_CHECKING, Literal
 
 from era5_pipeline.model.errors import UsageError
-from era5_pipeline.model.grid import ERA5_GRID, ERA5_LAND_GRID, Grid
+from era5_pipeline.model.grid import EARTH_RADIUS_KM, ERA5_GRID, ERA5_LAND_GRID, Grid
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import CATALOGUES, ERA5_CATALOGUE, ERA5_LAND_CATALOGUE
 
@@ -34,11 +35,13 @@ class Dataset:
     """One data set of the warehouse.
 
     `name` is what users write; `table` and `schema` are its own in the database, the latter for ledger, views and
-    functions. `variables` is the name of its catalogue, so that a data set is small where it is copied, written or sent
-    to another process. `is_land_only`: at sea it has no values, and the table no rows. `lock_class` is the first number
-    of its advisory locks. `cds_name` and `cds_series_name` are its data sets of hours and of point series at the
-    Climate Data Store, each with its DOI. `cds_product_type` is what requests there name, if they name one;
-    `cds_max_fields` the most fields (one variable at one hour) that this project asks for in a request.
+    functions. `variables` is the name of its catalogue, so that a data set is small where it is copied, written or
+    sent to another process. `is_land_only`: at sea it has no values, and the table no rows. `lock_class` is the
+    first number of its advisory locks. `what_it_is` describes it to those who read its numbers; `authors` are those
+    to cite with title and `doi`, and `paper_doi` is their paper about it. `cds_name` and `cds_series_name` are its
+    data sets of hours and of point series at the Climate Data Store, each with its DOI. `cds_product_type` is what
+    requests there name, if they name one; `cds_max_fields` the most fields (one variable at one hour) that this
+    project asks for in a request.
     """
 
     name: str
@@ -53,6 +56,9 @@ class Dataset:
     doi: str
     series_doi: str
     lock_class: int
+    authors: str
+    paper_doi: str
+    what_it_is: str
     cds_max_fields: int
     cds_product_type: str | None = None
     is_land_only: bool = False
@@ -61,6 +67,16 @@ class Dataset:
     def short_title(self) -> str:
         """The title's first word, such as ERA5: what comments in the database call it."""
         return self.title.partition(" ")[0]
+
+    @property
+    def preliminary_title(self) -> str:
+        """The name of its preliminary hours: ERA5T, ERA5-Land-T."""
+        return f"{self.short_title}{'-' if '-' in self.short_title else ''}T"
+
+    @property
+    def short_subject(self) -> str:
+        """The title without its years, such as ERA5 hourly data on single levels: the title of files."""
+        return self.title.partition(" from ")[0]
 
     @property
     def catalogue(self) -> Catalogue:
@@ -127,6 +143,11 @@ class Dataset:
         }
 
 
+def _size_of(grid: Grid) -> str:
+    """The size of its cells at the equator, in words."""
+    return f"about {EARTH_RADIUS_KM * radians(grid.step_degrees):.0f} km ({grid.step_degrees:g} degrees)"
+
+
 ERA5 = Dataset(
     name="era5",
     title="ERA5 hourly data on single levels from 1940 to present",
@@ -140,6 +161,12 @@ ERA5 = Dataset(
     doi="10.24381/cds.adbb2d47",
     series_doi="10.24381/1cf1ad76",
     lock_class=0x45524135,  # "ERA5" in ASCII
+    authors="Hersbach, H. et al. (2023)",
+    paper_doi="10.1002/qj.3803",
+    what_it_is="ERA5 is a reanalysis: a weather model held to the observations of its time. A value is the mean of a "
+    f"cell of {_size_of(ERA5_GRID)}, not the reading of a station: a city's heat, a valley or a "
+    "shore smaller than the cell is not in it. The observations have changed since 1940, most of all before 1979, and "
+    "so trends may show their changes, too.",
     # netCDF requests of 16,368 fields are accepted, those of 17,856 exceed the cost limit (seen in August 2026); a
     # smaller area does not lower the cost.
     cds_max_fields=16_368,
@@ -159,6 +186,13 @@ ERA5_LAND = Dataset(
     doi="10.24381/cds.e2161bac",
     series_doi="10.24381/ee82e357",
     lock_class=0x45354C44,  # "E5LD" in ASCII
+    authors="Muñoz Sabater, J. (2019)",
+    paper_doi="10.5194/essd-13-4349-2021",
+    what_it_is="ERA5-Land is the land part of ERA5's weather model, run again on a finer grid under the weather of "
+    "ERA5, with its temperatures corrected for height; rain, radiation and wind are ERA5's, interpolated. A value is "
+    f"the mean of a cell of {_size_of(ERA5_LAND_GRID)}, not the reading of a station, and there is none at sea. It "
+    "takes in no observations of its own: those of ERA5 have changed since 1950, most of all before 1979, and so "
+    "trends may show their changes, too.",
     # The service's limit is not published; a user found one of about 4,464 (October 2026). A month of six variables.
     cds_max_fields=4_464,
     is_land_only=True,
@@ -184,6 +218,11 @@ def dataset_named(name: str) -> Dataset:
 def dataset_option(dataset: Dataset) -> str:
     """The option that a command in a message needs: ` --dataset era5-land`; nothing for ERA5."""
     return "" if dataset == ERA5 else f" --dataset {dataset.name}"
+
+
+def load_command(dataset: Dataset) -> str:
+    """The command that loads the data set, for messages: `era5 load --dataset era5-land`."""
+    return f"era5 load{dataset_option(dataset)}"
 
 
 def require_era5(dataset: Dataset, what: str) -> None:

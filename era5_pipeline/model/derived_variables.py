@@ -7,14 +7,15 @@ exports and Python alike.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
-from era5_pipeline.model.variables import BY_COLUMN, VARIABLES, find_variable, find_variables
+from era5_pipeline.model.variables import BY_COLUMN, ERA5_CATALOGUE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
-    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.model.variables import Catalogue, Variable
 
 # {u} and {v} are the eastward and northward components, real, in m/s. Squares are summed in double precision.
 _SPEED = "sqrt({u}::double precision ^ 2 + {v}::double precision ^ 2)::real"
@@ -71,26 +72,35 @@ def is_direction(variable: Variable) -> bool:
     return variable.unit == "degrees" and variable.column in DERIVED
 
 
-def find_column(name: str) -> Variable:
+@cache
+def derived_of(catalogue: Catalogue) -> Mapping[str, Variable]:
+    """The derived variables of a catalogue that has their columns, by column."""
+    known = catalogue.by_column
+    return {
+        column: replace(one.variable, first_valid=known[one.parts[0]].first_valid)
+        for column, one in DERIVED.items()
+        if holds(known, one.variable)
+    }
+
+
+def find_column(name: str, catalogue: Catalogue = ERA5_CATALOGUE) -> Variable:
     """Find a readable variable: a catalogue entry by any of its names, or a derived variable by its column."""
-    derived = DERIVED.get(name.strip().casefold())
-    return derived.variable if derived else find_variable(name)
+    return derived_of(catalogue).get(name.strip().casefold()) or catalogue.find(name)
 
 
-def find_columns(names: str) -> tuple[Variable, ...]:
-    """Parse a comma-separated list of variables, as `find_variables` does, but accept derived ones too."""
-    asked = [name.strip() for name in names.split(",")]
-    derived = [name.casefold() for name in asked if name.casefold() in DERIVED]
-    others = find_variables(",".join(name for name in asked if name.casefold() not in DERIVED))
-    return ordered([*(variable.column for variable in others), *derived])
+def find_columns(names: str, catalogue: Catalogue = ERA5_CATALOGUE) -> tuple[Variable, ...]:
+    """Parse a comma-separated list of variables, as `Catalogue.find_all` does, but accept derived ones too."""
+    asked, known = [name.strip() for name in names.split(",")], derived_of(catalogue)
+    derived = [name.casefold() for name in asked if name.casefold() in known]
+    others = catalogue.find_all(",".join(name for name in asked if name.casefold() not in known))
+    return ordered([*(variable.column for variable in others), *derived], catalogue)
 
 
-def ordered(columns: Iterable[str]) -> tuple[Variable, ...]:
+def ordered(columns: Iterable[str], catalogue: Catalogue = ERA5_CATALOGUE) -> tuple[Variable, ...]:
     """The variables of these columns in catalogue order; derived ones last."""
     wanted = set(columns)
-    return tuple(
-        variable for variable in (*VARIABLES, *(one.variable for one in DERIVED.values())) if variable.column in wanted
-    )
+    known = (*catalogue.variables, *derived_of(catalogue).values())
+    return tuple(variable for variable in known if variable.column in wanted)
 
 
 def stored_columns(columns: Iterable[str]) -> tuple[str, ...]:

@@ -14,12 +14,13 @@ import numpy as np
 
 from era5_pipeline.model.dataset import ERA5_LAND
 from era5_pipeline.model.grid import distances_km
+from era5_pipeline.model.location_set import LocationSet
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.model.dataset import Dataset
-    from era5_pipeline.model.grid import Location
+    from era5_pipeline.model.grid import Area, Location
 
 LAND_MASK = Path(__file__).parent / "data" / "land_mask.npz"
 
@@ -40,6 +41,18 @@ def mask_of(dataset: Dataset) -> npt.NDArray[np.bool_] | None:
     if dataset.grid != ERA5_LAND.grid:
         raise ValueError(f"no mask of {dataset.grid}")
     return land_mask()
+
+
+def has_values_at(dataset: Dataset, location: Location) -> bool:
+    """Return True if a data set has values at a point of its grid."""
+    mask = mask_of(dataset)
+    return mask is None or bool(mask.flat[location.location_id - 1])
+
+
+def points_of(dataset: Dataset, area: Area) -> LocationSet:
+    """The grid points of an area at which a data set has values."""
+    points, mask = LocationSet.of_area(area), mask_of(dataset)
+    return points if mask is None else points & LocationSet.of_coverage(mask, dataset.grid)
 
 
 def nearest_land(place: Location) -> Location:

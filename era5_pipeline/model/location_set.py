@@ -244,12 +244,16 @@ class GridWindow:
     @property
     def latitudes(self) -> npt.NDArray[np.float64]:
         """Degrees north, (rows,), descending as in files of ERA5."""
-        return self.grid.latitudes_of(self.north_index - np.arange(self.rows)).astype(np.float64)
+        return self._exact(self.grid.latitudes_of(self.north_index - np.arange(self.rows)))
 
     @property
     def longitudes(self) -> npt.NDArray[np.float64]:
         """Degrees east, (columns,), ascending."""
-        return self.grid.longitudes_of(self.west_index + np.arange(self.columns)).astype(np.float64)
+        return self._exact(self.grid.longitudes_of(self.west_index + np.arange(self.columns)))
+
+    def _exact(self, degrees: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """The degrees as users write them, 9.9, and not those of float32, 9.8999996: labels are selected by them."""
+        return np.asarray(np.round(degrees.astype(np.float64), self.grid.decimals), dtype=np.float64)
 
     def part(self, rows: range, columns: range) -> GridWindow:
         """The rectangle of these rows, counted from the north, and columns, from the west; neither may be empty."""

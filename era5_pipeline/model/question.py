@@ -18,10 +18,11 @@ from era5_pipeline.model.grid import ERA5_GRID, Area, Grid
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.places import AskedPlace, find_place
 from era5_pipeline.model.times import parse_instant, parse_time_range
+from era5_pipeline.model.variables import ERA5_CATALOGUE
 
 if TYPE_CHECKING:
     from era5_pipeline.model.places import Place
-    from era5_pipeline.model.variables import Variable
+    from era5_pipeline.model.variables import Catalogue, Variable
 
 # A time as given by a user: `"2023"`, `"2023-07"`, `"2023-07-15T12:00"`, or an object of datetime, numpy or pandas.
 # Without a zone it is in UTC.
@@ -153,24 +154,26 @@ def asked_place_or_area(
     return found
 
 
-def asked_columns(columns: str | Iterable[str] | None) -> tuple[Variable, ...] | None:
+def asked_columns(
+    columns: str | Iterable[str] | None, catalogue: Catalogue = ERA5_CATALOGUE
+) -> tuple[Variable, ...] | None:
     """The variables with these names, in any form that `era5 variables` lists, in table order; None: not given."""
     if columns is None:
         return None
     names = [columns] if isinstance(columns, str) or not isinstance(columns, Iterable) else list(columns)
     if not all(isinstance(name, str) for name in names):
         raise UsageError(f"columns are {columns!r}, not names", remedy=_COLUMNS)
-    found = find_columns(",".join(names))
+    found = find_columns(",".join(names), catalogue)
     if not found:
         raise UsageError("no column is given", remedy=_COLUMNS)
     return found
 
 
-def asked_column(column: str) -> Variable:
+def asked_column(column: str, catalogue: Catalogue = ERA5_CATALOGUE) -> Variable:
     """The variable with this name."""
     if not isinstance(column, str):
         raise UsageError(f"a column is {column!r}, and not a name", remedy=_COLUMNS)
-    return find_column(column)
+    return find_column(column, catalogue)
 
 
 def asked_range(start: AskedTime | None, end: AskedTime | None) -> tuple[datetime | None, datetime | None]:

@@ -80,8 +80,21 @@ class Variable:
         """
         return "max" if self.step_type == "min" else self.step_type
 
+    @property
+    def is_never_negative(self) -> bool:
+        """True for rain, downward radiation and the like: a value below zero is the rounding of packed numbers.
+
+        The bound of those lies so little below zero; of fluxes in both directions, such as evaporation, a third of the
+        other bound at least.
+        """
+        return self.step_type != "instant" and 0 <= -self.minimum <= self.maximum / 100
+
     def rounded(self, value: float) -> str:
-        """Format a value for reading; -0.00 becomes 0.00. Small amounts, such as rates, get three digits."""
+        """Format a value for reading; -0.00 becomes 0.00. Small amounts, such as rates, get three digits.
+
+        What is never negative is not below zero here.
+        """
+        value = max(value, 0.0) if self.is_never_negative else value
         greatest = max(abs(self.minimum), abs(self.maximum))
         if greatest < 1:
             return f"{value:.3g}"

@@ -16,17 +16,17 @@ from psycopg import sql
 
 from era5_pipeline.model.derived_variables import holds, stored_columns
 from era5_pipeline.model.errors import Era5Error, NoDataError
+from era5_pipeline.model.land_mask import points_of
 from era5_pipeline.model.location_set import GridWindow, LocationSet
 from era5_pipeline.model.months import Month, month_range, spans
 from era5_pipeline.model.times import SECONDS_PER_HOUR, hour_of, time_of
-from era5_pipeline.model.variables import in_table_order
 from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.postgres.server_errors import server_errors
 from era5_pipeline.read.fetch import fetch_packed, since_1970, table_required, value_of
 from era5_pipeline.read.fields import hour_field
 from era5_pipeline.read.held import (
-    EVERYWHERE,
     FEWEST_HOURS,
+    everywhere,
     locations_at,
     months_held,
     places_held,
@@ -56,7 +56,8 @@ class BoxContents:
 
     `start` and `end` are those requested, or else those of the months held. `missing_months` are, by column, the months
     in which no place of the box has the column; `incomplete_months` are missing hours or values somewhere in the box.
-    `points_held` counts the grid points of the box that the table holds. `left_out` names single hours that were
+    `points` counts the grid points of the box at which the data set has values, `points_held` those of them that the
+    table holds. `left_out` names single hours that were
     ignored in choosing the area or the time, where these were left open.
     """
 
@@ -67,6 +68,7 @@ class BoxContents:
     end: datetime
     missing_months: dict[str, tuple[Month, ...]]
     incomplete_months: tuple[Month, ...]
+    points: int
     points_held: int
     left_out: tuple[str, ...] = ()
 
@@ -79,9 +81,9 @@ class BoxContents:
             lines.append(f"no {what} for {spans(months, shown=_SHOWN_SPANS)}")
         if self.incomplete_months:
             lines.append(f"hours or values are missing in {spans(self.incomplete_months, shown=_SHOWN_SPANS)}")
-        there = self.window.rows * self.window.columns
-        if self.points_held < there:
-            lines.append(f"no data at {there - self.points_held:,} of {there:,} grid points of {self.area}")
+        if self.points_held < self.points:
+            absent = self.points - self.points_held
+            lines.append(f"no data at {absent:,} of {self.points:,} grid points of {self.area}")
         return [*lines, *self.left_out]
 
 
@@ -97,7 +99,7 @@ def read_box_contents(
     Without an area, it is the smallest that holds all places with any of the columns in that time. Places and months
     with single hours only do not widen an area or a time that is left open, unless there are no others.
     """
-    held_anywhere = places_held(connection)
+    dataset, held_anywhere = dataset_of(connection), places_held(connection)
     if not held_anywhere:
         some_row(connection)  # raises if the table is empty
         raise NoDataError(
@@ -125,12 +127,12 @@ def read_box_contents(
         first_month, last_month = Month.of(start), Month.before(end)
     within = {month: held for month, held in months.items() if (start is None or month.end > start)}
     within = {month: held for month, held in within.items() if (end is None or month.start < end)}
-    variables = columns or in_table_order({column for held in within.values() for column in held})
+    variables = columns or dataset.catalogue.in_table_order({column for held in within.values() for column in held})
     if not within or not any(holds(held, variable) for variable in variables for held in within.values()):
         why = (
             explain_missing_column(connection, variables, within, None)
             if within
-            else explain_absence(months, start, end)
+            else explain_absence(months, start, end, dataset)
         )
         what = ", ".join(variable.column for variable in variables) or "row"
         where = f"in {area} " if area else ""
@@ -150,7 +152,7 @@ def read_box_contents(
     }
     hull = area or held_anywhere.hull
     parameters = {"first": first.start.date(), "last": last.start.date(), "location_ids": there.multirange}
-    incomplete = connection.execute(read_sql("incomplete_months", dataset_of(connection)), parameters).fetchall()
+    incomplete = connection.execute(read_sql("incomplete_months", dataset), parameters).fetchall()
     return BoxContents(
         window=GridWindow.of_area(hull),
         area=hull,
@@ -159,6 +161,7 @@ def read_box_contents(
         end=end or last.end,
         missing_months={column: found for column, found in lacking.items() if found},
         incomplete_months=tuple(Month(day.year, day.month) for (day,) in incomplete),
+        points=len(points_of(dataset, hull)),
         points_held=len(there),
         left_out=tuple(left_out),
     )
@@ -174,8 +177,9 @@ def _places_between(
         "columns": list(stored_columns(one.column for one in columns)) if columns else None,
         "fewest_hours": FEWEST_HOURS,
     }
-    found = connection.execute(read_sql("places_between", dataset_of(connection)), parameters).fetchone() or ()
-    of_all, with_days = map(LocationSet.of_ranges, found)
+    dataset = dataset_of(connection)
+    found = connection.execute(read_sql("places_between", dataset), parameters).fetchone() or ()
+    of_all, with_days = (LocationSet.of_ranges(ranges, dataset.grid) for ranges in found)
     return of_all, with_days
 
 
@@ -187,11 +191,12 @@ def read_field(
     The connection is in autocommit mode.
     """
     require_columns(connection, (variable,))
-    rows = locations_at(connection, time, variable.column, area or EVERYWHERE)
+    within = area or everywhere(connection)
+    rows = locations_at(connection, time, variable.column, within)
     if not rows.size:
         when = f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         raise no_rows(connection, time, time + timedelta(hours=1), area, when, "that hour")
-    return hour_field(time, variable, rows["location_id"], rows["value"], (area or EVERYWHERE).grid)
+    return hour_field(time, variable, rows["location_id"], rows["value"], within.grid)
 
 
 # The most values that one statement reads (the server takes 16 bytes for each: 64 MB), alone and with a second session.
@@ -288,7 +293,7 @@ def _fill(
     """Write the values of a piece into the contiguous `target` (hours, all rows, columns), from `first_row` on."""
     parameters = {"start": time_of(hours.start), "end": time_of(hours.stop), **window.parameters}
     query = sql.SQL(read_sql("box", dataset_of(connection))).format(column=value_of(column))
-    with table_required():
+    with table_required(dataset_of(connection)):
         ids, times, found = fetch_packed(connection, query, parameters, ("i4", "i8", "f4"))
     _, all_rows, columns = target.shape
     # Rows come sorted by location, so each place is looked up only once.

@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from era5_pipeline.model.dataset import ERA5, Dataset
 from era5_pipeline.model.months import Month, spans
 from era5_pipeline.model.source_kinds import ORIGIN_TEXTS, ORIGINS, VERSION_TEXTS, source_kind, version_of_all
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.boxes import hour_range
 from era5_pipeline.read.held import part_versions
 
@@ -49,10 +51,10 @@ def sample_notice(sources: Iterable[str]) -> str | None:
     return f"Generated sample data, {_NOTHING_REAL}."
 
 
-def era5_credit(first_year: int, last_year: int) -> str:
-    """The credit line for ERA5 data from the first to the last year."""
+def era5_credit(first_year: int, last_year: int, dataset: Dataset = ERA5) -> str:
+    """The credit line for data of ERA5, or of another data set, from the first to the last year."""
     years = f"{first_year}" if first_year == last_year else f"{first_year} to {last_year}"
-    return f"{_COPERNICUS} {years}; data ERA5, C3S/ECMWF"
+    return f"{_COPERNICUS} {years}; data {dataset.short_title}, C3S/ECMWF"
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,8 @@ def read_origin(
     first = Month.of(start) if start else None
     last = Month.before(end) if end else None
     parts = part_versions(connection, locations, columns, first, last)
-    return origin_of((part for part in parts if months is None or part.month in months), start, end)
+    parts = tuple(part for part in parts if months is None or part.month in months)
+    return origin_of(parts, start, end, dataset_of(connection))
 
 
 def read_credit(
@@ -128,8 +131,13 @@ def read_credit(
     return read_origin(connection, start, end, locations, columns).credit
 
 
-def origin_of(parts: Iterable[PartVersion], start: datetime | None = None, end: datetime | None = None) -> DataOrigin:
-    """The origin of the hours of these parts with `start <= time < end` (aware; None: unlimited).
+def origin_of(
+    parts: Iterable[PartVersion],
+    start: datetime | None = None,
+    end: datetime | None = None,
+    dataset: Dataset = ERA5,
+) -> DataOrigin:
+    """The origin of the hours of these parts of a data set with `start <= time < end` (aware; None: unlimited).
 
     Copernicus is credited only if a month came from a source of real data, with the years of those months. The credit
     also says which version of ERA5 the hours are, if values were interpolated between the grid points, and if files do
@@ -149,7 +157,7 @@ def origin_of(parts: Iterable[PartVersion], start: datetime | None = None, end: 
     some_of = "some values: " if len(said) > 1 else ""
     doubts = [ORIGIN_TEXTS[origin] for origin in ORIGINS if origin in said and origin in ORIGIN_TEXTS]
     credit = [
-        f"{era5_credit(years[0], years[-1])} ({_version_words(versions)})",
+        f"{era5_credit(years[0], years[-1], dataset)} ({_version_words(versions)})",
         *(["some months are generated sample data, not ERA5"] if sample_notice(sources) else []),
         *(f"{some}{shift.text}" for shift in shifts if shift is not None),
         *(f"{some_of}{doubt}" for doubt in doubts),

@@ -9,6 +9,7 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
+from era5_pipeline.model.dataset import ERA5, Dataset, load_command
 from era5_pipeline.model.derived_variables import DERIVED
 from era5_pipeline.model.errors import NotLoadedError
 from era5_pipeline.model.times import POSTGRES_EPOCH_SECONDS
@@ -80,17 +81,17 @@ def value_of(column: str) -> sql.Composable:
 
 
 @contextmanager
-def table_required() -> Iterator[None]:
+def table_required(dataset: Dataset = ERA5) -> Iterator[None]:
     """Raise `NotLoadedError` instead of `UndefinedTable`."""
     try:
         yield
     except psycopg.errors.UndefinedTable:
-        raise nothing_loaded() from None
+        raise nothing_loaded(dataset) from None
 
 
-def nothing_loaded() -> NotLoadedError:
+def nothing_loaded(dataset: Dataset = ERA5) -> NotLoadedError:
     """The error for a table without rows."""
     return NotLoadedError(
-        "the table weather is empty: no month has been loaded yet",
-        remedy="Load a month first: era5 load --from 2023-01.",
+        f"the table {dataset.table} is empty: no month has been loaded yet",
+        remedy=f"Load a month first: {load_command(dataset)} --from 2023-01.",
     )

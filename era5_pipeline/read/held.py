@@ -11,6 +11,7 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
+from era5_pipeline.model.dataset import load_command
 from era5_pipeline.model.derived_variables import DERIVED, stored_columns
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import ERA5_GRID, Area, Shift
@@ -18,7 +19,7 @@ from era5_pipeline.model.location_set import GridWindow, LocationSet
 from era5_pipeline.model.months import Month, month_range, runs_of, spans
 from era5_pipeline.model.source_kinds import PRELIMINARY, Snapshot, named_store, source_kind, version_of
 from era5_pipeline.model.times import hours_in, hours_of_month, time_of
-from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_NAME, named_columns
+from era5_pipeline.model.variables import BY_COLUMN, DEFAULT_NAME
 from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.fetch import fetch_array, nothing_loaded, table_required, value_of
 from era5_pipeline.runtime.project_files import read_sql
@@ -40,13 +41,18 @@ if TYPE_CHECKING:
 
 # The ledger is missing, or this user may not read it.
 NO_LEDGER = (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege)
-# Until statements read other tables, that of ERA5.
+# Until its last users take `everywhere`, that of ERA5.
 EVERYWHERE = Area.parse("global", ERA5_GRID)
 # The most spans of months that a message names.
 _SHOWN_SPANS = 6
 # With fewer hours, a part of a month counts as single hours (such as one hour of the whole globe): it does not decide
 # which places and times an open question covers.
 FEWEST_HOURS = 24
+
+
+def everywhere(connection: psycopg.Connection[Any]) -> Area:
+    """All of the grid of the connection's data set."""
+    return Area.parse("global", dataset_of(connection).grid)
 
 
 def ledger_rows(
@@ -218,10 +224,10 @@ def fullest_part(connection: psycopg.Connection[Any]) -> tuple[Month, LocationSe
 
 def some_row(connection: psycopg.Connection[Any]) -> tuple[datetime, int]:
     """An hour and a location that the table holds."""
-    with table_required():
+    with table_required(dataset_of(connection)):
         row = connection.execute(read_sql("some_row", dataset_of(connection))).fetchone()
     if row is None:
-        raise nothing_loaded()
+        raise nothing_loaded(dataset_of(connection))
     time, location_id = row
     return time.astimezone(UTC), location_id
 
@@ -235,7 +241,7 @@ def locations_at(connection: psycopg.Connection[Any], time: datetime, column: st
 
 def hours_held(connection: psycopg.Connection[Any], location_id: int) -> str | None:
     """First and last hour of a location's rows as text, `2023-01-01 00:00 to ... UTC`; None if it has no rows."""
-    with table_required():
+    with table_required(dataset_of(connection)):
         row = connection.execute(
             read_sql("hours_held", dataset_of(connection)), {"location_id": location_id}
         ).fetchone()
@@ -249,17 +255,19 @@ def require_columns(connection: psycopg.Connection[Any], variables: Iterable[Var
     """Require that the table has a column for each of these variables."""
     there = variables_in_table(connection)
     if not there:
-        raise nothing_loaded()
+        raise nothing_loaded(dataset_of(connection))
     wanted = [variable.column for variable in variables]
     names = [variable.column for variable in there]
     absent = [column for column in stored_columns(wanted) if column not in names]
     if absent:
+        dataset = dataset_of(connection)
         needed = [column for column in wanted if column in DERIVED and set(DERIVED[column].parts) & set(absent)]
         which = f", of which {' and '.join(needed)} would be computed" if needed else ""
         raise NoDataError(
             f"the table has no column {' or '.join(absent)}{which}: no month was loaded with it; "
-            f"it has {named_columns(variable.column for variable in there)}",
-            remedy=f"Load a month with it: era5 load --from YYYY-MM --variables {DEFAULT_NAME},{','.join(absent)}",
+            f"it has {dataset.catalogue.named_columns(names)}",
+            remedy=f"Load a month with it: {load_command(dataset)} --from YYYY-MM "
+            f"--variables {DEFAULT_NAME},{','.join(absent)}",
         )
 
 

@@ -153,7 +153,7 @@ def read_packed(
     values: dict[str, npt.NDArray[np.float32]] = {}
     needs_transaction = len(groups) > 1 or not is_prepared
     with (
-        table_required(),
+        table_required(dataset_of(connection)),
         connection.transaction() if needs_transaction else nullcontext(),
     ):
         if len(groups) > 1:  # all groups must see the same rows

@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from era5_pipeline.model.dataset import ERA5, Dataset, load_command
 from era5_pipeline.model.derived_variables import holds, stored_columns
 from era5_pipeline.model.errors import NoDataError, NotLoadedError
 from era5_pipeline.model.grid import distances_km
+from era5_pipeline.model.land_mask import has_values_at, nearest_land, points_of
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import FIRST_YEAR, Month, month_range, spans
 from era5_pipeline.model.times import as_datetime64, describe_hours, from_datetime64, hour_of, hours_of_month
 from era5_pipeline.model.variables import in_table_order
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.held import (
-    EVERYWHERE,
     describe_months,
+    everywhere,
     hours_held,
     locations_at,
     months_held,
@@ -229,7 +232,9 @@ class Absence:
     remedy: str
 
 
-def explain_absence(months: Iterable[Month], start: datetime | None, end: datetime | None) -> Absence:
+def explain_absence(
+    months: Iterable[Month], start: datetime | None, end: datetime | None, dataset: Dataset = ERA5
+) -> Absence:
     """Explain why there is no row with `start <= time < end` (aware; None: unlimited), given the months held.
 
     `months` (at least one) are ascending.
@@ -247,13 +252,13 @@ def explain_absence(months: Iterable[Month], start: datetime | None, end: dateti
     if not (before and after):
         return Absence(
             f"it holds {describe_months(held)}",
-            "Ask for a time within that, or load the months that are missing: era5 load --from YYYY-MM.",
+            f"Ask for a time within that, or load the months that are missing: {load_command(dataset)} --from YYYY-MM.",
         )
     missing = tuple(month_range(Month.from_number(before[-1].number + 1), Month.from_number(after[0].number - 1)))
     until = f" --to {missing[-1]}" if len(missing) > 1 else ""
     return Absence(
         f"it has data before and after this gap: it holds {describe_months(held)}, not {describe_months(missing)}",
-        f"Ask for a time within what it holds, or load the gap: era5 load --from {missing[0]}{until}.",
+        f"Ask for a time within what it holds, or load the gap: {load_command(dataset)} --from {missing[0]}{until}.",
     )
 
 
@@ -308,21 +313,27 @@ def describe_absent(connection: psycopg.Connection[Any], found: Field, area: Are
     month = Month.of(found.time)
     if not np.isfinite(found.values).any():
         raise only_null(connection, found.variable, {month}, area, f"at {found.time:%Y-%m-%d %H:%M} UTC")
-    if found.variable.extent != "everywhere":
+    dataset = dataset_of(connection)
+    if found.variable.extent not in ("everywhere", "land"):
         return []  # undefined over land, or where there is no cloud, ice or the like: no gap
     wanted = LocationSet.of_area(area) if area else places_held(connection, month)
     kind = f"places that the table holds in {month}"
     if not wanted:
         wanted, kind = _places_at(connection, found.time), "places of that hour"
-    return describe_absent_locations(found.variable, found.locations, area, wanted, kind)
+    return describe_absent_locations(found.variable, found.locations, area, wanted, kind, dataset)
 
 
 def describe_absent_locations(
-    variable: Variable, drawn: LocationSet, area: Area | None, wanted: LocationSet, kind: str
+    variable: Variable,
+    drawn: LocationSet,
+    area: Area | None,
+    wanted: LocationSet,
+    kind: str,
+    dataset: Dataset = ERA5,
 ) -> list[str]:
-    """Describe which locations of the area (without one: of `wanted`) are not drawn."""
+    """Describe which locations of the area at which the data set has values (without an area: of `wanted`) lack one."""
     if area:
-        wanted, kind = LocationSet.of_area(area), f"grid points of {area}"
+        wanted, kind = points_of(dataset, area), f"grid points of {area}"
     absent = wanted - drawn
     if not absent:
         return []
@@ -381,6 +392,7 @@ def no_rows(
     which: str,
 ) -> NoDataError:
     """The error for no row with `start <= time < end` (aware); `when` names that time, `which` the kind of row."""
+    dataset = dataset_of(connection)
     places = places_held(connection)
     months = months_held(connection, LocationSet.of_area(area) if area else None)
     there = places or _places_at(connection, start)
@@ -391,16 +403,18 @@ def no_rows(
         _, some_id = some_row(connection)
         return NoDataError(
             f"{when}: the table has no row for {which}; location {some_id} holds {hours_held(connection, some_id)}",
-            remedy=f"Ask for a time within that, or load the month: era5 load --from {start.astimezone(UTC):%Y-%m}.",
+            remedy=f"Ask for a time within that, or load the month: {load_command(dataset)} "
+            f"--from {start.astimezone(UTC):%Y-%m}.",
         )
-    why = explain_absence(months, start, end)
+    why = explain_absence(months, start, end, dataset)
     where = f" in {area}" if area else ""
     return NoDataError(f"{when}: the table has no row for {which}{where}; {why.instead}", remedy=why.remedy)
 
 
 def _places_at(connection: psycopg.Connection[Any], time: datetime) -> LocationSet:
     """The locations with a row at the hour."""
-    return LocationSet.of_ids(locations_at(connection, time, "latitude", EVERYWHERE)["location_id"], EVERYWHERE.grid)
+    area = everywhere(connection)
+    return LocationSet.of_ids(locations_at(connection, time, "latitude", area)["location_id"], area.grid)
 
 
 def no_location(area: Area, places: LocationSet) -> NoDataError:
@@ -414,7 +428,8 @@ def no_location(area: Area, places: LocationSet) -> NoDataError:
 
 def nothing_in_area(connection: psycopg.Connection[Any], area: Area, held: LocationSet) -> NoDataError:
     """The error for an area without any of the locations that the ledger holds: what is held of the nearest one."""
-    remedy = f"Load it: era5 load --from YYYY-MM --area {area}; or ask for an area within what the table holds."
+    load = load_command(dataset_of(connection))
+    remedy = f"Load it: {load} --from YYYY-MM --area {area}; or ask for an area within what the table holds."
     if not held:
         return NoDataError(f"area {area}: the table has no data there", remedy=remedy)
     nearest, words = nearest_in_words(held, " locations", *middle_of(area))
@@ -441,10 +456,12 @@ def no_series(
     connection: psycopg.Connection[Any], location: Location, start: datetime | None, end: datetime | None
 ) -> NoDataError:
     """The error for a location without a row in the range: what the table holds there, or the nearest location."""
-    place = f"location {location.location_id} ({point_name(location)})"
+    place, dataset = f"location {location.location_id} ({point_name(location)})", dataset_of(connection)
+    if not has_values_at(dataset, location):
+        return no_values_at_sea(dataset, location)
     months = months_held(connection, LocationSet.of_location(location))
     if months:
-        why = explain_absence(months, start, end)
+        why = explain_absence(months, start, end, dataset)
         return NoDataError(
             f"{place}: the table has no row {_range(start, end)}; {why.instead}",
             remedy=why.remedy,
@@ -453,7 +470,8 @@ def no_series(
     if held:
         return NoDataError(
             f"{place}: the table has no row {_range(start, end)}; it holds {held}",
-            remedy="Ask for a time within that, or load the months that are missing: era5 load --from YYYY-MM.",
+            remedy="Ask for a time within that, or load the months that are missing: "
+            f"{load_command(dataset)} --from YYYY-MM.",
         )
     places = places_held(connection)
     if places:
@@ -467,19 +485,31 @@ def no_series(
         at, there = f"at {time:%Y-%m-%d %H:%M} UTC ", str(hours_held(connection, nearest.location_id))
     return NotLoadedError(
         f"{place}: the table has no data there; {at}{words} away, and it holds {there}",
-        remedy="Ask for a place in the area that was loaded, or load all hours of this one since 1940: "
-        f"{_load_command(location)}.",
+        remedy="Ask for a place in the area that was loaded, or load all hours of this one since "
+        f"{dataset.first_month.year}: {_load_command(dataset, location)}.",
     )
 
 
-def how_to_load(location: Location, name: str | None) -> str:
+def no_values_at_sea(dataset: Dataset, location: Location) -> NoDataError:
+    """The error for a point at which a data set of land alone has no values: the nearest one that has some."""
+    nearest = nearest_land(location)
+    away = float(distances_km(location.latitude, location.longitude, [nearest.latitude], [nearest.longitude])[0])
+    return NoDataError(
+        f"location {location.location_id} ({point_name(location)}) is at sea, where {dataset.short_title} has no "
+        f"values; its nearest point on land is {point_name(nearest)}, {away:,.0f} km away",
+        remedy="Ask for that point, or for the cell on land that is nearest to the place (--cell land). "
+        f"{ERA5.short_title} has values at sea.",
+    )
+
+
+def how_to_load(location: Location, name: str | None, dataset: Dataset = ERA5) -> str:
     """The remedy for a place that is not loaded: the command that loads it. `name` is the city asked for, if any."""
-    return f"Load all hours of the place since 1940: {_load_command(location, name)}."
+    return f"Load all hours of the place since {dataset.first_month.year}: {_load_command(dataset, location, name)}."
 
 
-def _load_command(location: Location, name: str | None = None) -> str:
+def _load_command(dataset: Dataset, location: Location, name: str | None = None) -> str:
     which = f'--place "{name}"' if name else f"--lat {location.latitude:g} --lon {location.longitude:g}"
-    return f"era5 load {which}"
+    return f"{load_command(dataset)} {which}"
 
 
 def _range(start: datetime | None, end: datetime | None) -> str:

@@ -16,6 +16,7 @@ from era5_pipeline.model.errors import NotLoadedError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.times import from_datetime64, hours_of_month
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.credit import read_origin
 from era5_pipeline.read.held import months_held, span_held
 from era5_pipeline.read.hours import read_series
@@ -86,7 +87,7 @@ def read_series_answer(
     side of it ends with the first or last month that the table holds there; if the ledger does not know the place, with
     the first or last row. The connection is in autocommit mode.
     """
-    location = place.cell.location
+    location, dataset = place.cell.location, dataset_of(connection)
     there = LocationSet.of_location(location)
     span = span_held(connection, there)
     left_out = span.apart_between(start, end) if span else None
@@ -95,9 +96,10 @@ def read_series_answer(
     try:
         rows = read_series(connection, location, columns, start, end)
     except NotLoadedError as error:
-        remedy = how_to_load(location, None if place.is_moved else place.name)
+        remedy = how_to_load(location, None if place.is_moved else place.name, dataset)
         raise NotLoadedError(error.message, remedy=remedy) from None
-    with_values = ordered(name for name, values in rows.values.items() if np.isfinite(values).any())
+    names_with_values = [name for name, values in rows.values.items() if np.isfinite(values).any()]
+    with_values = ordered(names_with_values, dataset.catalogue)
     if not with_values:
         held, nearest_to = months_held(connection, there), (location.latitude, location.longitude)
         raise only_null_hours(connection, place.description, columns, len(rows.times), held, nearest_to)

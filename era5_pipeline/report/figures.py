@@ -167,10 +167,11 @@ def precipitation(answer: ClimateAnswer) -> Picture | str | None:
     drawn = panels.complete_years(answer, "precipitation")
     if drawn is None:
         return _NO_YEAR
-    unit = unit_text(BY_QUANTITY["precipitation"].unit)
-    tips = {f"year-{year}": f"{year}: {value:,.0f} {unit}" for year, value in drawn.pairs()}
+    quantity = BY_QUANTITY["precipitation"]
+    unit = unit_text(quantity.unit)
+    tips = {f"year-{year}": f"{year}: {quantity.rounded(value)} {unit}" for year, value in drawn.pairs()}
     shown = "each complete year; their mean is" if drawn.count > 1 else "the only complete year:"
-    caption = f"Rain and snow (as water) of {shown} {drawn.mean:,.0f} {unit}."
+    caption = f"Rain and snow (as water) of {shown} {quantity.rounded(drawn.mean)} {unit}."
     trend = answer.trend_of("precipitation")
     if isinstance(trend, Trend):
         slope = panels.signed(trend.slope, decimals_of(trend, 1))

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from era5_pipeline.climate.answer import Trend
-from era5_pipeline.climate.words import ERA5_UNCERTAINTY, decimals_of, p_text
+from era5_pipeline.climate.words import decimals_of, p_text, uncertainty_of
 from era5_pipeline.draw.climate_axes import signed
 from era5_pipeline.maps.styles import unit_text
 from era5_pipeline.model.location_set import GridWindow, LocationSet
@@ -39,7 +39,7 @@ def write_page(answer: ClimateAnswer, path: Path, title: str | None = None) -> N
 def report_page(answer: ClimateAnswer, title: str | None = None) -> str:
     """The page as text."""
     title = title or words.question(answer)
-    data = "ERA5"
+    data = answer.dataset.short_title
     if answer.provenance.notice:
         data = answer.provenance.notice.partition(":")[0]
         title = f"{data}: {title}"
@@ -65,7 +65,7 @@ def report_page(answer: ClimateAnswer, title: str | None = None) -> str:
             records=[
                 (
                     words.capital(record.what),
-                    words.value_with_unit(record.value, record.unit, record.decimals),
+                    words.value_with_unit(record.rounded, record.unit),
                     _when(record),
                 )
                 for record in answer.records
@@ -75,7 +75,7 @@ def report_page(answer: ClimateAnswer, title: str | None = None) -> str:
             counts=_counts(answer.provenance),
             statements=statements(answer),
             has_era5=not sources or any(not source_kind(name).is_generated for name in sources),
-            uncertainty=ERA5_UNCERTAINTY,
+            uncertainty=uncertainty_of(answer.dataset),
             attribution=ATTRIBUTION,
             version=__version__,
         )
@@ -178,7 +178,7 @@ _VERSIONS = {"unknown": "not stated in the files", "mixed": "partly final"}
 
 
 def _counts(provenance: Provenance) -> str:
-    """Months and hours, their sources, their versions of ERA5, and the preliminary share."""
+    """Months and hours, their sources, their versions, and the preliminary share."""
     said = [f"{counted(provenance.months, 'month')}, {counted(provenance.hours, 'hour')}"]
     if provenance.sources:
         said.append(f"loaded from {_counted(provenance.sources)}")
@@ -200,8 +200,6 @@ def _counted(months: Mapping[str, int]) -> str:
 # --- SQL that gives the page's numbers from the table, for readers with access to it ---
 
 
-# The area of a location's cell, as in `climate.reading.cell_weights`: at a pole, where the cosine is 0, that of a cap.
-_WEIGHT = "greatest(cosd(latitude), tand(0.0625) / 2)"
 # A year with no more hours than this is not in the page's table.
 _FEWEST_HOURS = 24
 
@@ -247,11 +245,14 @@ def _select_hours(answer: ClimateAnswer, column: str, hours_after: int = 0) -> s
     shift = timedelta(hours=hours_after) - offset
     start, end = (f"'{time + shift:%Y-%m-%d %H:%M}Z'" for time in (first, last + timedelta(days=1)))
     where = f"{_where_locations(answer)}\n  AND time >= {start} AND time < {end}"
+    table = answer.dataset.table
     if answer.place.location is not None:
-        query = f"SELECT time, {column} AS hour\nFROM weather\nWHERE {where}\n  AND {column} IS NOT NULL"
+        query = f"SELECT time, {column} AS hour\nFROM {table}\nWHERE {where}\n  AND {column} IS NOT NULL"
     else:
+        # The area of a cell, as in `climate.reading.cell_weights`: at a pole, where the cosine is 0, that of a cap.
+        weight = f"greatest(cosd(latitude), tand({answer.dataset.grid.step_degrees / 4:g}) / 2)"
         query = (
-            f"SELECT time, sum({column} * {_WEIGHT}) / sum({_WEIGHT}) AS hour\nFROM weather\nWHERE {where}\n"
+            f"SELECT time, sum({column} * {weight}) / sum({weight}) AS hour\nFROM {table}\nWHERE {where}\n"
             f"GROUP BY time\nHAVING count({column}) = {answer.place.points}"
         )
     return "  " + query.replace("\n", "\n  ")
@@ -278,6 +279,12 @@ def _where_locations(answer: ClimateAnswer) -> str:
     if window.columns == grid.columns:
         return where
     east_index = (window.west_index + window.columns - 1) % grid.columns
-    west, east = grid.longitudes_of([window.west_index, east_index]).tolist()
-    both = f"longitude BETWEEN {west:g} AND {east:g}"
-    return f"{where}\n  AND {both if west <= east else f'(longitude >= {west:g} OR longitude <= {east:g})'}"
+    west, east = map(_real, grid.longitudes_of([window.west_index, east_index]).tolist())
+    is_one = window.west_index <= east_index
+    both = f"longitude BETWEEN {west} AND {east}" if is_one else f"(longitude >= {west} OR longitude <= {east})"
+    return f"{where}\n  AND {both}"
+
+
+def _real(degrees: float) -> str:
+    """Degrees of a column, which are real, as SQL: those that are no binary fraction are no equal number otherwise."""
+    return f"{degrees:g}" if float(f"{degrees:g}") == degrees else f"real '{degrees:g}'"

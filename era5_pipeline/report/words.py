@@ -108,9 +108,9 @@ def trend_cell(quantity: YearlyQuantity, trend: Trend | NoTrend) -> str:
     return f"{slope} {unit_text(quantity.unit)} ({interval_words(trend)})"
 
 
-def value_with_unit(value: float, unit: str, decimals: int) -> str:
+def value_with_unit(number: str, unit: str) -> str:
     """A number with its unit: `38.2 °C`."""
-    return f"{value:,.{decimals}f}".replace("-", "\u2212") + f"\u00a0{unit_text(unit)}"
+    return number.replace("-", "\u2212") + f"\u00a0{unit_text(unit)}"
 
 
 def with_degrees(text: str) -> str:

@@ -126,22 +126,6 @@ def test_what_a_data_set_lacks_is_refused_by_name(here: InProcess, tmp_path: Pat
     assert "147 variables; default stands for the six" in here.run("variables").out
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("series", "--lat", "10", "--lon", "10"),
-        ("map", "--time", "2023-07-01T00", "--column", "t2m", "--out", "x.png"),
-        ("export", "--out", "x.csv"),
-        ("report", "--lat", "10", "--lon", "10", "--out", "x.html"),
-        ("climate", "--lat", "10", "--lon", "10"),
-        ("climate", "--everywhere", "--out", "x.png"),
-    ],
-)
-def test_commands_that_do_not_know_a_data_set_refuse_it(here: InProcess, command: tuple[str, ...]) -> None:
-    refused = here.run(*command, *LAND, code=2)
-    assert_explained(refused, f"era5 {command[0]} does not know era5-land yet", "leave out --dataset, and ERA5_DATASET")
-
-
 @pytest.mark.parametrize("source", ["arco", "sample", "earthmover", "ecmwf-arco"])
 def test_sources_that_do_not_have_a_data_set_refuse_it(here: InProcess, source: str) -> None:
     place = ("--lat", "10", "--lon", "10") if source == "earthmover" else ("--area", "10/10/10/10")

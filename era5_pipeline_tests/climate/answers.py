@@ -11,12 +11,15 @@ import psycopg
 from era5_pipeline.climate.anomalies import DEFAULT_BASELINE
 from era5_pipeline.climate.answer import ClimatePlace, DayRule, Provenance
 from era5_pipeline.climate.reading import make_answer
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.grid import ERA5_GRID
+from era5_pipeline.postgres.dataset_connection import connect_for
 from era5_pipeline.warehouse.layouts.layout import create_weather
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Location
 
 PLACE = ClimatePlace(
@@ -63,14 +66,15 @@ def warming_hours(first: str, last: str, per_decade: float = 0.3, seed: int = 1)
     ).astype(np.float32)
 
 
-def fill_with_hours(url: str, hours_of: Mapping[Location, pd.DataFrame]) -> None:
+def fill_with_hours(url: str, hours_of: Mapping[Location, pd.DataFrame], dataset: Dataset = ERA5) -> None:
     """Make the table of these hours of places, in one partition and without a ledger."""
     columns = ("temperature_2m", "zonal_wind_10m", "meridional_wind_10m", "total_precipitation")
-    with psycopg.connect(url, autocommit=True) as connection:
+    table = dataset.table
+    with connect_for(dataset, url, autocommit=True) as connection:
         create_weather(connection, psycopg.sql.SQL("PARTITION BY RANGE (time)"))
-        connection.execute("CREATE TABLE weather_all PARTITION OF weather DEFAULT")
+        connection.execute(f"CREATE TABLE {table}_all PARTITION OF {table} DEFAULT")
         names = "time, location_id, latitude, longitude, " + ", ".join(columns)
-        with connection.cursor().copy(f"COPY weather ({names}) FROM STDIN") as copy:
+        with connection.cursor().copy(f"COPY {table} ({names}) FROM STDIN") as copy:
             for location, hours in hours_of.items():
                 place = f"{location.location_id}\t{location.latitude}\t{location.longitude}"
                 values = hours[list(columns)].to_numpy(dtype=float).tolist()
@@ -82,4 +86,4 @@ def fill_with_hours(url: str, hours_of: Mapping[Location, pd.DataFrame]) -> None
                         for time, (t, u, v, rain) in zip(times.tolist(), values, strict=True)
                     )
                 )
-        connection.execute("CREATE INDEX ON weather (location_id)")
+        connection.execute(f"CREATE INDEX ON {table} (location_id)")

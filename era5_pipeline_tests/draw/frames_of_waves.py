@@ -30,6 +30,7 @@ def frames_of_waves(area: str, count: int, column: str = "temperature_2m") -> Ho
         variable=BY_COLUMN[column],
         hours=tuple(range(FIRST_HOUR, FIRST_HOUR + count)),
         window=window,
+        points=window.rows * window.columns,
         values=values,
         scale_values=scale_values,
         is_empty=counts == 0,

@@ -23,6 +23,7 @@ from era5_pipeline.model.cells import (
 )
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.model.grid import ERA5_GRID, ERA5_LAND_GRID, Grid, Location, distances_km
+from era5_pipeline.model.land_mask import land_mask, nearest_land
 from era5_pipeline.model.places import find_place
 from era5_pipeline_tests import make_land
 
@@ -275,8 +276,8 @@ def test_an_unknown_zone_is_refused(zone: str) -> None:
     assert "Asia/Jakarta" in caught.value.remedy
 
 
-@pytest.mark.parametrize("grid", [Grid("made up", 1.0, 181, 360), ERA5_LAND_GRID])
-def test_a_cell_of_another_grid_is_the_nearest_and_its_share_of_land_is_not_known(grid: Grid) -> None:
+def test_a_cell_of_another_grid_is_the_nearest_and_its_share_of_land_is_not_known() -> None:
+    grid = Grid("made up", 1.0, 181, 360)
     found = cell_of(9.918, -179.97, grid=grid)
     assert found.location == grid.nearest_location(9.918, -179.97)
     assert (found.land_share, found.land_words) == (None, None)
@@ -284,3 +285,17 @@ def test_a_cell_of_another_grid_is_the_nearest_and_its_share_of_land_is_not_know
         cell_of(9.918, 9.918, "land", grid)
     with pytest.raises(UsageError, match="is not known"):
         sea_cell_of(9.918, 9.918, grid)
+
+
+def test_land_of_era5_lands_grid_is_where_it_has_values() -> None:
+    on_land = cell_of(10.04, 9.96, "land", ERA5_LAND_GRID)
+    assert (on_land.location.latitude, on_land.location.longitude, on_land.land_share) == (10.0, 10.0, None)
+    # Off Lagos: the nearest point is at sea.
+    at_sea, beside = cell_of(6.3, 3.4, grid=ERA5_LAND_GRID), cell_of(6.3, 3.4, "land", ERA5_LAND_GRID)
+    assert not land_mask().flat[at_sea.location.location_id - 1]
+    assert beside.location == nearest_land(at_sea.location) != at_sea.location
+    sea = sea_cell_of(6.5, 3.4, ERA5_LAND_GRID)
+    assert sea is not None
+    assert not land_mask().flat[sea.location.location_id - 1]
+    with pytest.raises(UsageError, match="no cell within 100 km"):
+        cell_of(0, -30, "land", ERA5_LAND_GRID)

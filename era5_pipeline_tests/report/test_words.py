@@ -115,8 +115,8 @@ def test_an_end_of_an_interval_that_is_not_zero_does_not_look_like_zero(
 
 
 def test_numbers_have_units_and_signs() -> None:
-    assert value_with_unit(-3.04, "degC", 1) == "\u22123.0\u00a0°C"
-    assert value_with_unit(2171.4, "mm", 0) == "2,171\u00a0mm"
+    assert value_with_unit("-3.0", "degC") == "\u22123.0\u00a0°C"
+    assert value_with_unit("2,171", "mm") == "2,171\u00a0mm"
     answer = with_trend(0.004, 0.196, 0.388)
     (found,) = [one for one in answer.trends if one.quantity.name == "mean_temperature"]
     assert trend_cell(found.quantity, found.whole) == "+0.196 °C (+0.004 to +0.388)"
