@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from era5_pipeline_tests.real_months import NetcdfFile, RealMonths
 
 QUERIES = (ROOT / "docs" / "queries.md").read_text(encoding="utf-8")
-UNITS, COLUMN_UNITS, GAPS, DAYS, PERIOD = re.findall(r"```sql\n(.*?);\n```", QUERIES, re.DOTALL)[7:]
+UNITS, COLUMN_UNITS, GAPS, DAYS, PERIOD, _ = re.findall(r"```sql\n(.*?);\n```", QUERIES, re.DOTALL)[7:]
 CLIENTS = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
 FOREIGN, SITES, DAY_MAP = re.findall(r"```sql\n(.*?);\n```", CLIENTS, re.DOTALL)[1:]
 QGIS = re.findall(r"```python\n(.*?)```", CLIENTS, re.DOTALL)[-1]

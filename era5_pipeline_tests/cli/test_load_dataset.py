@@ -129,9 +129,7 @@ def test_what_a_data_set_lacks_is_refused_by_name(here: InProcess, tmp_path: Pat
 @pytest.mark.parametrize(
     "command",
     [
-        ("series", "--lat", "10", "--lon", "10"),
         ("map", "--time", "2023-07-01T00", "--column", "t2m", "--out", "x.png"),
-        ("export", "--out", "x.csv"),
         ("report", "--lat", "10", "--lon", "10", "--out", "x.html"),
         ("climate", "--lat", "10", "--lon", "10"),
         ("climate", "--everywhere", "--out", "x.png"),
