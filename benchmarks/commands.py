@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperCommand
 
+from era5_pipeline.cli.options import known_dataset
 from era5_pipeline.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,6 +66,9 @@ def run(
     held: Annotated[str, typer.Option(metavar="LIST", help=_HELD_HELP)] = "1,12,120,1020",
     variables: Annotated[str | None, typer.Option(metavar="LIST", help=_VARIABLES_HELP)] = None,
     dask_scheduler: Annotated[str | None, typer.Option(metavar="ADDRESS", help=_DASK_HELP)] = None,
+    dataset: Annotated[
+        str, typer.Option(metavar="NAME", callback=known_dataset, help="Suite pipeline: also this one, beside ERA5.")
+    ] = "era5",
     months: Annotated[int, typer.Option(min=1, max=1020, help="Suite orchestration: months to backfill.")] = 24,
     failing: Annotated[int, typer.Option(min=0, max=100, help="Suite orchestration: months that fail first.")] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help=_FILE_HELP)] = None,
@@ -83,6 +87,7 @@ def run(
       era5 bench run limit --rows 3000000 --json limit.json
       era5 bench run sustained --batches 744
       era5 bench run pipeline --dask-scheduler tcp://127.0.0.1:8786
+      era5 bench run pipeline --dataset era5-land
       era5 bench run ask --json ask.json
       era5 bench run reach --json reach.json
       era5 bench run orchestration --months 1020 --failing 2
@@ -121,6 +126,7 @@ def run(
         variables=find_variables(variables) if variables else None,
         methods=names,
         dask_scheduler=dask_scheduler,
+        dataset=dataset,
         months=months,
         failing=failing,
     )

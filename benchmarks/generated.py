@@ -9,19 +9,30 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from era5_pipeline.flat.flatten import flatten_month
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.grid import ERA5_GRID, Area
+from era5_pipeline.model.land_mask import mask_of
 from era5_pipeline.model.months import Month
+from era5_pipeline.model.times import hours_of_month
+from era5_pipeline.netcdf.cds_files import Axes, CdsFilePart, write_cds
+from era5_pipeline.runtime.files import sha256_of
 from era5_pipeline.sources.sample import SampleSource
-from era5_pipeline.sources.source import RawMonth, Request
+from era5_pipeline.sources.sample_weather import SampleWeather
+from era5_pipeline.sources.source import RawFile, RawMonth, Request
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    import numpy.typing as npt
+
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.variables import Variable
 
 # --- Generated months of a given size, made by the pipeline's own stages, for the benchmarks to load ---
@@ -30,11 +41,9 @@ if TYPE_CHECKING:
 # Months of 744 hours.
 _MONTHS = (Month(2023, 7), Month(2023, 8), Month(2023, 10), Month(2023, 12), Month(2024, 1), Month(2024, 3))
 LAST = Month(2024, 12)
-# The corner of an area with land, sea, coasts and mountains.
-_NORTH, _WEST = 60.0, -20.0
-STEP = 0.25
-# From 60 degrees north there are 600 rows of points to the south pole; higher areas start further north.
-_HEIGHT_SOUTHWARD, _MOST_HEIGHT = 600, 721
+# The north-western corners of areas, in degrees: with land, sea, coasts and mountains; and of land alone where small.
+_CORNER, _LAND_CORNER = (60.0, -20.0), (52.0, 8.0)
+STEP = ERA5_GRID.step_degrees
 
 
 def last_months(count: int) -> tuple[Month, ...]:
@@ -44,16 +53,22 @@ def last_months(count: int) -> tuple[Month, ...]:
 
 @dataclass(frozen=True)
 class GeneratedMonths:
-    """Months of about `rows` rows each, in `folder`; `variables` None: the default ones."""
+    """Months of about `rows` rows each, in `folder`; `variables` None: the default ones.
+
+    With `as_served`, amounts of a data set that is served with sums since 00 UTC are such sums.
+    """
 
     folder: Path
     rows: int
     variables: tuple[Variable, ...] | None = None
+    dataset: Dataset = ERA5
+    as_served: bool = False
 
     def raw(self, count: int) -> list[RawMonth]:
         """The first `count` months, as netCDF."""
-        area = area_of(self.rows / _MONTHS[0].hours)
-        return [generated_files(self.folder, month, area, self.variables) for month in _MONTHS[:count]]
+        area = area_of(self.rows / _MONTHS[0].hours, self.dataset)
+        make = served_files if self.as_served else generated_files
+        return [make(self.folder, month, area, self.variables, dataset=self.dataset) for month in _MONTHS[:count]]
 
     def flat(self, count: int) -> list[FlatMonth]:
         """The first `count` months, as Parquet."""
@@ -61,10 +76,64 @@ class GeneratedMonths:
 
 
 def generated_files(
-    folder: Path, month: Month, area: Area, variables: tuple[Variable, ...] | None = None, hours: int | None = None
+    folder: Path,
+    month: Month,
+    area: Area,
+    variables: tuple[Variable, ...] | None = None,
+    hours: int | None = None,
+    *,
+    dataset: Dataset = ERA5,
 ) -> RawMonth:
     """A month of the area, as netCDF in `folder`; `hours`: only its first ones."""
-    return SampleSource(folder / "raw", Request(variables, area), hours).fetch(month)
+    return SampleSource(folder / "raw", Request(variables, area, dataset=dataset), hours).fetch(month)
+
+
+def served_files(
+    folder: Path,
+    month: Month,
+    area: Area,
+    variables: tuple[Variable, ...] | None = None,
+    hours: int | None = None,
+    *,
+    dataset: Dataset,
+) -> RawMonth:
+    """The same as its store serves them: amounts summed since 00 UTC, and none at sea; with the hour before the month.
+
+    The sums of that hour, and of the first one, begin with it.
+    """
+    wanted = hours_of_month(month)[:hours]
+    wanted = range(wanted.start - 1, wanted.stop)
+    chosen = Request(variables, area, dataset=dataset).wanted
+    part = CdsFilePart("accum" if all(one.step_type == "accum" for one in chosen) else "instant", chosen, wanted)
+    path = folder / "raw" / f"{month}-served.nc"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    axes = Axes.of(area)
+    write_cds(path, (part,), axes, {"Conventions": "CF-1.7"}, _served(axes, wanted, chosen, dataset))
+    file = RawFile(path, sha256_of(path), path.stat().st_size)
+    return RawMonth(month, "files", (file,), tuple(one.column for one in chosen), str(area), dataset=dataset)
+
+
+def _served(
+    axes: Axes, wanted: range, variables: Sequence[Variable], dataset: Dataset
+) -> Iterator[tuple[range, dict[str, npt.NDArray[np.float32]]]]:
+    weather = SampleWeather(axes.latitudes, axes.longitudes, axes.grid)
+    rows, columns = axes.grid.latitude_indices(axes.latitudes), axes.grid.longitude_indices(axes.longitudes)
+    mask = mask_of(dataset)
+    at_sea = None if mask is None else ~mask[np.ix_(rows, columns)]
+    sums: dict[str, npt.NDArray[np.float64]] = {}
+    for start in wanted[:: weather.hours_at_once]:
+        hours = range(start, min(start + weather.hours_at_once, wanted.stop))
+        fields = weather.at(np.array(hours, dtype=np.int64), variables)
+        for variable in variables:
+            field = fields[variable.column]
+            if variable.step_type == "accum":
+                for hour, values in zip(hours, field, strict=True):
+                    before = sums.get(variable.column, 0.0) if hour % 24 != 1 else 0.0
+                    sums[variable.column] = before + values.astype(np.float64)
+                    values[:] = sums[variable.column]
+            if at_sea is not None:
+                field[:, at_sea] = np.nan
+        yield hours, fields
 
 
 def flattened(raw: RawMonth, folder: Path, **options: Any) -> FlatMonth:  # noqa: ANN401  # those of `flatten_month`
@@ -79,13 +148,20 @@ def fresh_folder(folder: Path) -> Path:
     return folder
 
 
-def area_of(locations: float) -> Area:
+def area_of(locations: float, dataset: Dataset = ERA5) -> Area:
     """A rectangle of about `locations` grid points, twice as wide as high."""
+    grid = dataset.grid
+    step = grid.step_degrees
+    north, west = _LAND_CORNER if dataset.is_land_only else _CORNER
     locations = max(1, round(locations))
-    height = min(math.ceil(math.sqrt(locations / 2)), _MOST_HEIGHT)
-    width = min(math.ceil(locations / height), 1440)
-    north = min(_NORTH + max(0, height - _HEIGHT_SOUTHWARD) * STEP, 90.0)
-    return Area(north, _WEST, north - STEP * (height - 1), _WEST + STEP * (width - 1))
+    height = min(math.ceil(math.sqrt(locations / 2)), grid.rows)
+    width = min(math.ceil(locations / height), grid.columns)
+    # Areas that are too high to end at the south pole start further north.
+    north = min(north + max(0, height - round((north + 90.0) / step)) * step, 90.0)
+    south, east = (
+        round(degrees, grid.decimals) for degrees in (north - step * (height - 1), west + step * (width - 1))
+    )
+    return Area(north, west, south, east, grid=grid)
 
 
 def square(north: float, west: float, side: int) -> Area:

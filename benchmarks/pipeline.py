@@ -6,7 +6,7 @@ import gc
 import shutil
 import time
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -16,19 +16,33 @@ import psycopg
 import pyarrow.parquet as pq
 from psycopg import sql
 
-from benchmarks.cells import CannotRunError, Entries, Laps, Measured, PlannedCell, planned, rate_ratios, seconds_of
+from benchmarks.cells import (
+    CannotRunError,
+    Entries,
+    Laps,
+    Measured,
+    PlannedCell,
+    Ratio,
+    planned,
+    rate_ratios,
+    seconds_of,
+)
 from benchmarks.generated import GeneratedMonths, flattened
 from benchmarks.methods import COLUMNS, parallel_copy, pipeline_copy
 from benchmarks.processes import run_at_once
 from benchmarks.suite import BenchContext, Suite, disk
 from era5_pipeline.flat.flatten import read_flat_month
 from era5_pipeline.flat.formats import open_sink
+from era5_pipeline.model.dataset import DATASETS, ERA5, dataset_named
 from era5_pipeline.model.settings import Settings
+from era5_pipeline.sources.sample import SampleSource
 from era5_pipeline.stages import load_in_advance, run_flat, run_load, run_raw
 from era5_pipeline.warehouse.copy import location_spans
+from era5_pipeline.warehouse.drop_month import drop_month
 from era5_pipeline.warehouse.layouts import LAYOUTS
 from era5_pipeline.warehouse.ledger import read_ledger
 from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline.warehouse.verify import verify_month
 
 if TYPE_CHECKING:
@@ -36,6 +50,7 @@ if TYPE_CHECKING:
 
     from benchmarks.servers import Target
     from era5_pipeline.flat.flat_month import FlatMonth
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.months import Month
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline.sources.source import RawMonth
@@ -270,6 +285,7 @@ LIMIT = Suite(
 
 ALL_STAGES, FLATTEN = "netCDF to rows, all workers at once", "flatten alone"
 STAGES = "one month alone, stage by stage"
+LOAD, AS_HOURS = "load and compare alone", "flatten alone, sums as if of hours"
 ON_CLUSTER, AT_ONCE = "flatten on the Dask cluster", "flatten, all workers at once"
 
 
@@ -278,7 +294,7 @@ def _pipeline_cells(context: BenchContext) -> list[PlannedCell]:
 
     Each worker processes a month of about `rows` rows: raw (inventory and digests of existing files), flat, load, and
     comparison of table and file. One month alone, with its generation, gives the seconds of each stage. With the
-    option `dask_scheduler`, flattening on that cluster is compared too.
+    option `dask_scheduler`, flattening on that cluster is compared too; with `dataset`, another data set beside ERA5.
     """
     workers, rows, folder, dask = context.some_workers, context.rows, context.folder, context.options.dask_scheduler
     source, alone = GeneratedMonths(folder / "source", rows), GeneratedMonths(folder / "alone", rows)
@@ -292,16 +308,82 @@ def _pipeline_cells(context: BenchContext) -> list[PlannedCell]:
         cells += planned({ON_CLUSTER: lambda: _flatten(folder, source.raw(1)[0], dask)}, rows)
         at_once = {AT_ONCE: lambda: _flatten_at_once(folder, source.raw(workers))}
         cells += planned(at_once, workers * rows, workers=workers)
+    if context.options.dataset != ERA5.name:
+        cells += _dataset_cells(context, dataset_named(context.options.dataset))
     return cells
 
 
+def _dataset_cells(context: BenchContext, other: Dataset) -> list[PlannedCell]:
+    """Flatten and load a month of another data set, and of ERA5 with its variables.
+
+    The other's amounts are served as sums since 00 UTC, if that is its rule; `AS_HOURS` flattens the same file as if
+    they were those of hours: the difference is the cost of taking them apart.
+    """
+    folder, rows, variables = context.folder, context.rows, other.catalogue.default_variables
+    own = tuple(ERA5.catalogue.by_column[variable.column] for variable in variables)
+    months = {
+        ERA5: GeneratedMonths(folder / "beside-era5", rows, own),
+        other: GeneratedMonths(folder / f"beside-{other.name}", rows, variables, other, other.accumulation == "day"),
+    }
+    cells = []
+    for dataset, of in months.items():
+        measured: dict[str, Callable[[], Measured]] = {
+            named(FLATTEN, dataset): partial(_flatten_first, folder, of),
+            named(LOAD, dataset): partial(_load_alone, context, of),
+        }
+        if dataset.accumulation == "day":
+            measured[named(AS_HOURS, dataset)] = partial(_flatten_first, folder, of, as_hours=True)
+        cells += planned(measured, rows, workers=1, dataset=dataset.name)
+    return cells
+
+
+def named(cell: str, dataset: Dataset) -> str:
+    """The name of a cell that measures the other data set, or ERA5 with its variables."""
+    return f"{cell}, {dataset.name}" if dataset != ERA5 else f"{cell}, era5 with as many variables"
+
+
+def _flatten_first(folder: Path, months: GeneratedMonths, *, as_hours: bool = False) -> Measured:
+    (raw,) = months.raw(1)
+    return _flatten(folder, replace(raw, source=SampleSource.name) if as_hours else raw)
+
+
+def _load_alone(context: BenchContext, months: GeneratedMonths) -> Measured:
+    """Load a flat month with all steps of `era5 load`, and compare it."""
+    own = replace(context.target, warehouse=replace(context.target.warehouse, dataset=months.dataset))
+    with own.connect() as connection:
+        ensure_schema(connection)
+        for entry in read_ledger(connection):
+            drop_month(own.warehouse, entry.month)
+    (flat,) = months.flat(1)
+    own.calm()
+    clock = Laps()
+    loaded = load_month(own.warehouse, flat)
+    load_seconds = clock.lap()
+    _compare(own, flat, is_read_back=loaded.is_read_back)
+    return Measured(loaded.rows, {"seconds": load_seconds + clock.lap(), "load_seconds": load_seconds})
+
+
 def _pipeline_ratios(entries: Entries) -> dict[str, float | None]:
-    """A Dask cluster and several months at once, over flattening alone; empty if no cluster was named."""
-    if ON_CLUSTER not in entries:
-        return {}
-    return rate_ratios(
-        {"cluster_to_flatten_alone": (ON_CLUSTER, FLATTEN), "months_at_once_to_flatten_alone": (AT_ONCE, FLATTEN)}
-    )(entries)
+    """A Dask cluster and several months at once, over flattening alone; another data set over ERA5.
+
+    Those of a cluster or a data set that was not named are left out.
+    """
+    wanted: dict[str, Ratio] = {}
+    if ON_CLUSTER in entries:
+        wanted |= {
+            "cluster_to_flatten_alone": (ON_CLUSTER, FLATTEN),
+            "months_at_once_to_flatten_alone": (AT_ONCE, FLATTEN),
+        }
+    for dataset in DATASETS.values():
+        if dataset == ERA5 or named(FLATTEN, dataset) not in entries:
+            continue
+        name = dataset.name.replace("-", "_")
+        for cell in (FLATTEN, LOAD):
+            wanted[f"{name}_{cell.split()[0]}_to_era5"] = (named(cell, dataset), named(cell, ERA5))
+        if named(AS_HOURS, dataset) in entries:
+            of_hours = (named(FLATTEN, dataset), named(AS_HOURS, dataset), "cpu_seconds")
+            wanted[f"{name}_sums_to_hours"] = of_hours
+    return rate_ratios(wanted)(entries)
 
 
 def _all_stages(target: Target, folder: Path, raws: list[RawMonth]) -> Measured:

@@ -26,7 +26,8 @@ class BenchOptions:
     `url` is the server; None: an embedded server started for this run. `rows` and `repeats` apply to all suites; None:
     the defaults of each. `workers` are ascending numbers of connections. The others are for particular suites.
     `batches`: for sustained, per cell; `held`: for scale, the numbers of months in the table; `variables`: for layouts;
-    `methods`: only these ways to load; `dask_scheduler`: for pipeline, a cluster to compare with; `months` and
+    `methods`: only these ways to load; `dask_scheduler`, `dataset`: for pipeline, a cluster and a data set to compare
+    with; `months` and
     `failing`: for orchestration, how many are backfilled and how many of them fail first.
     """
 
@@ -39,6 +40,7 @@ class BenchOptions:
     variables: tuple[Variable, ...] | None = None
     methods: tuple[str, ...] = ()
     dask_scheduler: str | None = None
+    dataset: str = "era5"
     months: int = 24
     failing: int = 0
 

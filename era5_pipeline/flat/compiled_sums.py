@@ -1,7 +1,7 @@
-"""Sum rows in one pass while they are in the processor's cache.
+"""Sum rows, or take sums apart, in one pass while they are in the processor's cache.
 
-The compiled form of `statistics.ColumnRules.sums`, and of `monthly.mean_wind_speed`. Gives the same numbers as numpy
-does, to the bit.
+The compiled form of `statistics.ColumnRules.sums`, of `monthly.mean_wind_speed`, and of
+`day_accumulations.amounts_of_rows`. Gives the same numbers as numpy does, to the bit.
 """
 
 from __future__ import annotations
@@ -95,6 +95,24 @@ def sum_speeds(eastward: Any, northward: Any, totals: Any, counts: Any) -> None:
         counts[place] = speeds.size - missing
 
 
+@compiled
+def take_apart(sums: Any, before: Any, first: Any, lacking: Any, amounts: Any) -> None:
+    """Put the amounts of hours, (location, hour) float32, of sums since 00 UTC, float64, into `amounts`.
+
+    `before` (location,) is the sum at the hour before. The amounts at the positions `first` are the sums themselves;
+    those at `lacking` are missing.
+    """
+    for place in range(sums.shape[0]):
+        own, out = sums[place], amounts[place]
+        out[0] = own[0] - before[place]
+        for hour in range(1, own.size):
+            out[hour] = own[hour] - own[hour - 1]
+        for hour in first:
+            out[hour] = own[hour]
+        for hour in lacking:
+            out[hour] = np.nan
+
+
 def load_compiled() -> None:
     """Load the functions, which the first call would do otherwise."""
     one = np.zeros(1, dtype=np.int64)
@@ -103,6 +121,7 @@ def load_compiled() -> None:
     row = np.zeros((1, 1), dtype=np.float32)
     sum_rows(row, weights, 1.0, digests, one, np.zeros(1), *floats, one.copy())
     sum_speeds(row, row, np.zeros(1), one)
+    take_apart(np.zeros((1, 1)), np.zeros(1), one, one, row)
 
 
 @compiled

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     Hours = npt.NDArray[np.int64]
     Doubles = npt.NDArray[np.float64]
+    Floats = npt.NDArray[np.float32]
 
 # Steps of a file's packing by which a sum may fall: each of two values is up to half a step off, and the store packs a
 # second time what it has interpolated.
@@ -45,6 +46,28 @@ def hourly_amounts(values: npt.NDArray[np.floating[Any]], hours: Hours) -> Doubl
     np.subtract(values[1:], values[:-1], out=amounts[1:], dtype=np.float64)
     amounts[~follows] = np.nan
     amounts[is_first] = values[is_first]
+    return amounts
+
+
+def amounts_of_rows(
+    sums: Doubles, before: Doubles, hours: Hours, before_hour: int, *, is_compiled: bool = False
+) -> Floats:
+    """The same of rows, (location, hour) float32, with the sums at the hour before: `before` (location,), NaN: none.
+
+    `is_compiled`: use compiled functions, which give the same.
+    """
+    is_first, follows = hours % 24 == _FIRST, np.diff(hours, prepend=before_hour) == 1
+    amounts: Floats = np.empty(sums.shape, dtype=np.float32)
+    if is_compiled:
+        from era5_pipeline.flat.compiled_sums import take_apart  # noqa: PLC0415  # slow to import, optional
+
+        first, lacking = (np.flatnonzero(flags) for flags in (is_first, ~follows & ~is_first))
+        take_apart(np.ascontiguousarray(sums), np.ascontiguousarray(before), first, lacking, amounts)
+        return amounts
+    np.subtract(sums[:, 1:], sums[:, :-1], out=amounts[:, 1:], dtype=np.float64, casting="same_kind")
+    np.subtract(sums[:, 0], before, out=amounts[:, 0], dtype=np.float64, casting="same_kind")
+    amounts[:, ~follows] = np.nan
+    amounts[:, is_first] = sums[:, is_first]
     return amounts
 
 

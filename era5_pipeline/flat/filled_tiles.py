@@ -19,13 +19,12 @@ from dask.local import get_sync as get_here
 from dask.threaded import get as get_in_threads
 
 from era5_pipeline.flat import tiles
-from era5_pipeline.flat.day_accumulations import hourly_amounts, seems_accumulated
+from era5_pipeline.flat.day_accumulations import amounts_of_rows, seems_accumulated
 from era5_pipeline.flat.formats import row_group_rows
 from era5_pipeline.flat.statistics import RowWeights
 from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.model.land_mask import mask_of
-from era5_pipeline.model.months import Month
-from era5_pipeline.model.times import hour_of, time_of
+from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.netcdf.field_reader import open_reader
 
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
     from era5_pipeline.flat.inventory import Inventory
     from era5_pipeline.flat.statistics import Anomalies, ColumnRules, RowSums
-    from era5_pipeline.model.grid import Grid
     from era5_pipeline.netcdf.archive import NetcdfFile
     from era5_pipeline.netcdf.field_reader import Reader
 
@@ -130,7 +128,7 @@ def fill(
         if inventory.is_accumulation_given:
             _require_as_given(merged, of_column, hours)
         if before is not None:
-            merged = _amounts(merged, _placed(before, tile), readers, tile, hours, grid)
+            merged = _amounts(merged, _placed(before, tile), readers, tile, inventory)
         values[column] = merged
     return FilledTile(tile, placed, values, versions)
 
@@ -188,20 +186,20 @@ def _amounts(
     before: Sequence[tiles.Placed],
     readers: Mapping[NetcdfFile, Reader],
     tile: tiles.Tile,
-    hours: npt.NDArray[np.int64],
-    grid: Grid,
+    inventory: Inventory,
 ) -> Floats:
     """The amounts of hours from sums since 00 UTC, both (latitude, longitude, hour); `before` has the hour before."""
-    month = Month.of(time_of(int(hours[0])))
-    first = np.array([hour_of(month.start) - 1])
+    before_hour = hour_of(inventory.month.start) - 1
     read = _read(before, readers, np.float64)
-    last_sums = tiles.merge(before, read, tile, first, tiles.HourVersions(1), grid)
-    amounts = np.empty(sums.shape, dtype=np.float32)
-    for of_row, row_sums in zip(amounts, sums, strict=True):  # a row fits in the processor's cache
-        of_row[:] = hourly_amounts(row_sums.T, hours).T
-    two = np.stack([last_sums[..., 0], sums[..., 0]])
-    amounts[..., 0] = hourly_amounts(two, np.append(first, hours[0]))[1]
-    return amounts
+    last_sums = tiles.merge(before, read, tile, np.array([before_hour]), tiles.HourVersions(1), inventory.grid)
+    amounts = amounts_of_rows(
+        sums.reshape(-1, sums.shape[-1]),
+        last_sums.reshape(-1),
+        inventory.hours,
+        before_hour,
+        is_compiled=inventory.is_large,
+    )
+    return amounts.reshape(sums.shape)
 
 
 def filled_tiles(inventory: Inventory, readers: Mapping[NetcdfFile, Reader]) -> Iterator[FilledTile]:

@@ -11,8 +11,11 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.grid import ERA5_GRID, Area
+from era5_pipeline.model.land_mask import mask_of
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.times import hour_of
@@ -113,20 +116,27 @@ class Load:
 
     @cached_property
     def locations(self) -> int:
-        """The number of grid points: those of the area, or the named ones."""
+        """The number of grid points: those of the area at which the data set has values, or the named ones."""
         if self.points is not None:
             return len(self.points)
-        return math.prod(len(indices) for indices in grid_indices(self.area))
+        return len(self.location_ids) if self.dataset.is_land_only else _points_in(self.area)
 
     @cached_property
     def location_ids(self) -> LocationSet:
         """Those grid points."""
-        return LocationSet.of_area(self.area) if self.points is None else self.points
+        if self.points is not None:
+            return self.points
+        if (mask := mask_of(self.dataset)) is None:
+            return LocationSet.of_area(self.area)
+        covered = np.zeros_like(mask)
+        within = np.ix_(self.area.latitude_indices(), self.area.longitude_indices())
+        covered[within] = mask[within]
+        return LocationSet.of_coverage(covered, self.dataset.grid)
 
     @property
     def is_global(self) -> bool:
         """True if the area is the whole grid."""
-        return self.locations == self.area.grid.locations
+        return self.points is None and _points_in(self.area) == self.area.grid.locations
 
     @property
     def is_open(self) -> bool:
@@ -197,6 +207,10 @@ class Load:
 def default_area(source: SourceName, grid: Grid) -> Area:
     """The area of a load whose settings name none."""
     return Area.parse(source_kind(source).default_area, grid)
+
+
+def _points_in(area: Area) -> int:
+    return math.prod(len(indices) for indices in grid_indices(area))
 
 
 @cache

@@ -152,6 +152,17 @@ def test_layouts(here: InProcess, empty_warehouse: Warehouse, host: Host) -> Non
     assert databases_left(empty_warehouse) == []
 
 
+def test_pipeline_of_another_data_set_beside_era5(here: InProcess, server_url: str) -> None:
+    result = run(here, server_url, "pipeline", "--rows", "7440", "--workers", "1", "--dataset", "era5-land")
+    cells, ratios = cells_of(result, "pipeline"), numbers_of(result, "ratios", "pipeline")
+    beside = {name: cell for name, cell in cells.items() if "dataset" in cell["parameters"]}
+    assert [cell["parameters"]["dataset"] for cell in beside.values()] == ["era5"] * 2 + ["era5-land"] * 3
+    assert [cell["reason"] for cell in cells.values()] == [None] * 8
+    assert all(cell["rows"] >= 7440 for cell in beside.values())
+    assert set(ratios) == {"era5_land_flatten_to_era5", "era5_land_load_to_era5", "era5_land_sums_to_hours"}
+    assert all(value > 0 for value in ratios.values())
+
+
 def test_pipeline(here: InProcess, empty_warehouse: Warehouse) -> None:
     result = run(here, empty_warehouse.url, "pipeline", "--rows", str(ROWS))
     whole, flat, stages = cells_of(result, "pipeline").values()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from era5_pipeline.flat.day_accumulations import (
     DaySum,
     Falls,
+    amounts_of_rows,
     falls,
     hourly_amounts,
     lower_bound,
@@ -22,6 +23,7 @@ from era5_pipeline.flat.day_accumulations import (
 )
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import ERA5_LAND_CATALOGUE
+from era5_pipeline.runtime.compiled import is_available
 from era5_pipeline_tests.samples import DATA
 
 if TYPE_CHECKING:
@@ -88,6 +90,38 @@ def test_amounts_are_computed_in_float64_and_leave_the_values_alone() -> None:
     assert amounts.dtype == np.float64
     assert amounts.tolist() == [1e7, 1.0, 1.0]
     assert values.tolist() == [1e7, 1e7 + 1, 1e7 + 2]
+
+
+@pytest.mark.parametrize(
+    "is_compiled", [False, pytest.param(True, marks=pytest.mark.skipif(not is_available(), reason="numba"))]
+)
+@given(
+    first=st.integers(0, 23),
+    left_out=st.sets(st.integers(0, 59), max_size=5),
+    before=st.sampled_from([None, 0.0, 7.0]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_amounts_of_rows_are_those_of_each_place_by_itself_to_the_bit(
+    first: int, left_out: set[int], before: float | None, seed: int, is_compiled: bool
+) -> None:
+    random = np.random.default_rng(seed)
+    hours = np.delete(hours_from(MIDNIGHT + first, 60), sorted(left_out))
+    sums = random.uniform(0, 1e7, (5, hours.size))
+    sums[random.uniform(size=sums.shape) < 0.05] = np.nan
+    sums[4] = np.nan
+    last = np.full(5, np.nan if before is None else before)
+    amounts = amounts_of_rows(sums, last, hours, MIDNIGHT + first - 1, is_compiled=is_compiled)
+    wanted = np.full(sums.shape, np.nan, dtype=np.float32)
+    known = {(MIDNIGHT + first - 1, place): last[place] for place in range(5)}
+    known |= {(hour, place): sums[place, at] for at, hour in enumerate(hours.tolist()) for place in range(5)}
+    for at, hour in enumerate(hours.tolist()):
+        for place in range(5):
+            earlier = 0.0 if hour % 24 == 1 else known.get((hour - 1, place), np.nan)
+            wanted[place, at] = np.float32(sums[place, at] - earlier)
+    assert amounts.dtype == np.float32
+    assert np.array_equal(np.isnan(amounts), np.isnan(wanted))
+    there = ~np.isnan(wanted)
+    assert (amounts[there].view(np.uint32) == wanted[there].view(np.uint32)).all()
 
 
 def packed_by_file(values: Doubles) -> tuple[Doubles, float]:

@@ -21,3 +21,16 @@ def test_months_of_sums_have_a_request_for_the_hour_before_them() -> None:
         assert load.requests_of(months, NOW) == requests
         assert load.months_a_request == 1
         assert load.requests_a_month == (requests + 1) // 3
+
+
+def test_a_data_set_of_land_is_counted_on_land() -> None:
+    month, of_land = Month(2020, 1), ERA5_LAND.catalogue.default_variables
+    globe = Load((month,), "cds", of_land, Area.parse("global", ERA5_LAND.grid), dataset=ERA5_LAND)
+    assert (globe.locations, globe.size_of(month).rows) == (2_212_863, 1_646_370_072)
+    assert globe.is_global
+    coast = Load((month,), "cds", of_land, Area.parse("10/-20/0/10", ERA5_LAND.grid), dataset=ERA5_LAND)
+    assert 0 < coast.locations < 101 * 301
+    assert not coast.is_global
+    assert len(coast.location_ids) == coast.locations
+    sea = Load((month,), "cds", of_land, Area.parse("0/-30/-10/-20", ERA5_LAND.grid), dataset=ERA5_LAND)
+    assert (sea.locations, sea.size_of(month).rows) == (0, 0)

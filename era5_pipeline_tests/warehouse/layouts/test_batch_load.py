@@ -12,26 +12,34 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from era5_pipeline.flat.flatten import flatten_month
+from era5_pipeline.model.dataset import ERA5_LAND
 from era5_pipeline.model.errors import WarehouseError
+from era5_pipeline.model.grid import Area
+from era5_pipeline.model.months import Month
 from era5_pipeline.runtime.compiled import is_available
+from era5_pipeline.sources.sample import SampleSource
+from era5_pipeline.sources.source import Request
 from era5_pipeline.warehouse.layouts import batch_codec, batch_load
 from era5_pipeline.warehouse.layouts.batches import BatchError, MonthEncoder, Rows
 from era5_pipeline.warehouse.layouts.columnstore import Columnstore
 from era5_pipeline.warehouse.layouts.hypertable import make_calendar_chunk
 from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline.warehouse.verify import verify_month
+from era5_pipeline_tests.era5_files import without_pictures
 from era5_pipeline_tests.flat_months import assert_holds
 from era5_pipeline_tests.warehouse.layouts import golden_batches
 from era5_pipeline_tests.warehouse.layouts.golden_batches import COLUMNS, HOURS, MONTH, month_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     import numpy.typing as npt
     import psycopg
 
     from era5_pipeline.flat.flat_month import FlatMonth
-    from era5_pipeline.model.months import Month
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.flat_months import FlatMonths
     from era5_pipeline_tests.servers import Host
@@ -121,6 +129,41 @@ def test_a_month_is_loaded_as_batches_and_read_back(warehouse: Warehouse, month:
     assert loaded.rows == month.rows
     assert_holds(warehouse, month)
     assert verify_month(warehouse, month) == ()
+
+
+def test_a_month_of_era5_land_is_loaded_as_batches(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Its degrees, such as 50.9, are not exact in float4: ours are the bits of flat files, by index."""
+    land = replace(warehouse, dataset=ERA5_LAND)
+    with land.connect() as connection:
+        ensure_schema(connection)
+
+    def flattened(area: str) -> FlatMonth:
+        request = Request(ERA5_LAND.catalogue.find_all("t2m,tp"), Area.parse(area, ERA5_LAND.grid), dataset=ERA5_LAND)
+        raw = SampleSource(tmp_path / "raw", request).fetch(Month(2023, 7))
+        with without_pictures():
+            return flatten_month(raw, tmp_path / area.replace("/", "_"), home=tmp_path, flat_format="parquet")
+
+    flat, part = flattened("50.9/8.1/50.3/8.9"), flattened("50.9/8.1/50.8/8.1")
+    held = (
+        "SELECT count(*), count(DISTINCT latitude), count(DISTINCT longitude), sum(hashtext(w::text)) FROM {weather} w"
+    )
+    of_place = "SELECT count(*) FROM {weather} WHERE location_id = {schema}.at(50.9, 8.1)"
+    found = []
+    for batches in (False, True):
+        loaded = load_month(land, flat, force=True, batches=batches)
+        assert (loaded.is_read_back, loaded.notes) == (batches, ())
+        assert verify_month(land, flat) == ()
+        with land.connect() as connection:
+            found.append(connection.execute(ERA5_LAND.sql(held)).fetchone())
+            assert connection.execute(ERA5_LAND.sql(of_place)).fetchone() == (744,)
+    assert found[0] == found[1]
+    assert found[0] is not None
+    assert found[0][:3] == (7 * 9 * 744, 7, 9)
+    # Two places are replaced, the others stay.
+    assert load_month(land, part).is_read_back
+    assert verify_month(land, part) == ()
+    with land.connect() as connection:
+        assert connection.execute(ERA5_LAND.sql(held)).fetchone()[:3] == found[0][:3]  # type: ignore[index]
 
 
 def test_batches_replace_rows_and_rows_replace_batches(warehouse: Warehouse, month: FlatMonth) -> None:
