@@ -62,9 +62,8 @@ class SourceKind:
     why_no_other: str = "has ERA5 alone"
 
     def has(self, dataset: Dataset) -> bool:
-        """Return True if months come in the data set: own files hold any, generated ones amounts of hours."""
-        is_made = self.is_generated and dataset.accumulation == "hour"
-        return dataset.name in self.datasets or self.has_own_files or is_made
+        """Return True if months come in the data set: own files hold any, and any is generated."""
+        return dataset.name in self.datasets or self.has_own_files or self.is_generated
 
     @property
     def is_queued(self) -> bool:
@@ -107,13 +106,12 @@ SOURCE_KINDS: dict[str, SourceKind] = {
             why_no_other="has it as a store for each group of variables, and reads one store",
         ),
         SourceKind("files", has_own_files=True),
-        # Around Jakarta: 11 x 11 points.
+        # Around Jakarta: 11 x 11 points of ERA5.
         SourceKind(
             "sample",
             is_generated=True,
             default_area="-5/106/-7.5/108.5",
             raw_stage="generate",
-            why_no_other="makes up amounts of hours, not sums since 00 UTC",
         ),
     )
 }
