@@ -195,9 +195,9 @@ def weather_blocks(axes: Axes, hours: range, variables: Sequence[Variable], data
         block = range(start, min(start + weather.hours_at_once, hours.stop))
         fields = weather.at(np.array(block, dtype=np.int64), variables)
         for column, of_day in sums.items():
-            for hour, field in zip(block, fields[column], strict=True):
-                of_day[...] = field if hour % 24 == 1 else of_day + field
-                field[...] = of_day
+            for hour, values in zip(block, fields[column], strict=True):
+                of_day[...] = values if hour % 24 == 1 else of_day + values
+                values[...] = of_day
         for variable in variables:
             # Instant variables from forecasts share a file with those from analyses, which begin earlier.
             fields[variable.column][: max(0, hour_of(variable.first_valid) - block.start)] = np.nan
