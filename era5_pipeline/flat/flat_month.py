@@ -227,7 +227,12 @@ class FlatMonth:
     def warnings(self) -> tuple[str, ...]:
         """The warnings for the user about the month's files, and then about its values."""
         of_values = [text for facts in self.columns for text in (facts.warning, facts.packing_warning)]
-        return (*self.raw.warnings, *(text for text in of_values if text is not None))
+        empty = [
+            f"{facts.column} has no values: only hours that follow each other give the amounts of sums since 00 UTC"
+            for facts in self.columns
+            if not facts.values and self.raw.dataset.is_summed(facts.column)
+        ]
+        return (*self.raw.warnings, *(text for text in of_values if text is not None), *empty)
 
     @property
     def origin(self) -> Origin | None:

@@ -171,7 +171,7 @@ def _parts(variables: tuple[Variable, ...], wanted: range, dataset: Dataset) -> 
     for step_type in STEP_TYPES:
         alike = tuple(variable for variable in variables if variable.file_step_type == step_type)
         begin = min((hour_of(variable.first_valid) for variable in alike), default=wanted.stop)
-        before = int(step_type == "accum" and dataset.accumulation == "day")
+        before = int(any(dataset.is_summed(variable.column) for variable in alike))
         if begin < wanted.stop:
             hours = range(max(wanted.start - before, begin), wanted.stop)
             parts.append(CdsFilePart(step_type, alike, hours))
@@ -185,7 +185,7 @@ def weather_blocks(axes: Axes, hours: range, variables: Sequence[Variable], data
     data set has no values, there are none.
     """
     weather = SampleWeather(axes.latitudes, axes.longitudes, axes.grid)
-    summed = [v.column for v in variables if v.step_type == "accum" and dataset.accumulation == "day"]
+    summed = [variable.column for variable in variables if dataset.is_summed(variable.column)]
     sums = {column: np.zeros((axes.latitudes.size, axes.longitudes.size)) for column in summed}
     mask = mask_of(dataset)
     rows, columns = axes.grid.latitude_indices(axes.latitudes), axes.grid.longitude_indices(axes.longitudes)

@@ -788,6 +788,18 @@ def test_sums_that_fall_within_their_day_are_refused_and_coarse_ones_named_with_
     assert read_flat_month(tmp_path / "flat", JULY) == flat
 
 
+def test_sums_of_some_hours_of_a_day_give_no_amounts_and_the_month_says_so(tmp_path: Path) -> None:
+    of = summed_since_midnight(weather(hours_from("2023-07-01T00", 72), *LAND_AXES, names=("t2m", "tp")))
+    four = np.isin(of.hours % 24, (8, 12, 16, 20))
+    of = replace(of, hours=of.hours[four], fields={name: values[four] for name, values in of.fields.items()})
+    raw = of_land([write_netcdf(tmp_path / "four.nc", of)], "2023-07")
+    flat = flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet")
+    assert [(facts.values, facts.missing) for facts in flat.columns] == [(144, 0), (0, 144)]
+    assert flat.warnings == (
+        "total_precipitation has no values: only hours that follow each other give the amounts of sums since 00 UTC",
+    )
+
+
 def test_a_file_of_several_months_has_the_hour_before_each(tmp_path: Path) -> None:
     of = weather(hours_from("2023-06-01T01", 24 * 61), *LAND_AXES, names=("tp",))
     path = write_netcdf(tmp_path / "both.nc", summed_since_midnight(of))
