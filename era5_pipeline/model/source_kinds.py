@@ -42,7 +42,6 @@ class SourceKind:
         states_no_version: its data need not state their version: that of recent months is inferred from their age.
         is_known_store: a public store that the source `zarr` reads, by its name instead of its address.
         datasets: the names of the data sets that months come in, besides what `has` says.
-        why_no_other: why months come in no other data set, after the source's name.
     """
 
     name: str
@@ -59,7 +58,6 @@ class SourceKind:
     states_no_version: bool = False
     is_known_store: bool = False
     datasets: tuple[str, ...] = ("era5",)
-    why_no_other: str = "has ERA5 alone"
 
     def has(self, dataset: Dataset) -> bool:
         """Return True if months come in the data set: own files hold any, and any is generated."""
@@ -99,12 +97,7 @@ SOURCE_KINDS: dict[str, SourceKind] = {
         _STORE,
         replace(_KNOWN_STORE, name="earthmover", datasets=_ERA5),
         replace(_KNOWN_STORE, name="edh"),
-        replace(
-            _KNOWN_STORE,
-            name="ecmwf-arco",
-            datasets=_ERA5,
-            why_no_other="has it as a store for each group of variables, and reads one store",
-        ),
+        replace(_KNOWN_STORE, name="ecmwf-arco"),
         SourceKind("files", has_own_files=True),
         # Around Jakarta: 11 x 11 points of ERA5.
         SourceKind(
@@ -146,7 +139,7 @@ def require_dataset(name: str, dataset: Dataset) -> None:
     if not kind.has(dataset):
         others = [one.name for one in SOURCE_KINDS.values() if one.has(dataset)]
         raise UsageError(
-            f"the source {name} has no {dataset.short_title}: it {kind.why_no_other}",
+            f"the source {name} has no {dataset.short_title}: it has ERA5 alone",
             remedy=f"Load {dataset.short_title} from another source: --source {' or '.join(others)}.",
         )
 

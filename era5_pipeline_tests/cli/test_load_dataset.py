@@ -142,7 +142,7 @@ def test_commands_that_do_not_know_a_data_set_refuse_it(here: InProcess, command
     assert_explained(refused, f"era5 {command[0]} does not know era5-land yet", "leave out --dataset, and ERA5_DATASET")
 
 
-@pytest.mark.parametrize("source", ["arco", "earthmover", "ecmwf-arco"])
+@pytest.mark.parametrize("source", ["arco", "earthmover"])
 def test_sources_that_do_not_have_a_data_set_refuse_it(here: InProcess, source: str) -> None:
     place = ("--lat", "10", "--lon", "10") if source == "earthmover" else ("--area", "10/10/10/10")
     for command in ("load", "plan"):

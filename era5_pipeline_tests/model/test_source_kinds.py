@@ -70,7 +70,7 @@ def test_a_source_without_the_data_set_says_so_and_names_those_with_it() -> None
         require_dataset("arco", ERA5_LAND)
     assert (
         caught.value.remedy
-        == "Load ERA5-Land from another source: --source cds or point or zarr or edh or files or sample."
+        == "Load ERA5-Land from another source: --source cds or point or zarr or edh or ecmwf-arco or files or sample."
     )
     made_up = replace(ERA5, name="made-up")
     for name in ("files", "sample"):
