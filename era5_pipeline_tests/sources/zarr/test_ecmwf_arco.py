@@ -19,6 +19,7 @@ from era5_pipeline.model.times import hours_of_month
 from era5_pipeline.netcdf.cds_files import Axes
 from era5_pipeline.sources.open_source import source_of
 from era5_pipeline.sources.sample_weather import SampleWeather
+from era5_pipeline.sources.zarr.chunk_plan import joined, plan_chunks, stored_rates
 from era5_pipeline.sources.zarr.presets import PRESETS
 from era5_pipeline_tests.arco_store import served
 from era5_pipeline_tests.zarr_stores import HOURLY, write_store
@@ -90,6 +91,18 @@ def test_a_month_has_the_files_of_each_group_and_amounts_of_hours(web: Web, chos
     assert rain.maximum == pytest.approx(1000 * max(float(part.max()) for part in amounts), rel=1e-6)
     again = source_of(chosen)
     assert again.known(MONTH) == again.fetch(MONTH) == raw
+
+
+def test_the_chunks_of_all_groups_are_planned(chosen: Settings) -> None:
+    axes = Axes.of(Area.parse(AREA, ERA5_LAND.grid))
+    plans = []
+    for of_store in source_of(chosen).stores((MONTH,)):  # type: ignore[attr-defined]
+        with of_store.opened() as (store, layout):
+            plans.append(plan_chunks(layout, axes, (MONTH,), stored_rates(store, layout, axes, (MONTH,))))
+    one, other = plans
+    both = joined(plans)
+    assert (both.chunks, both.decoded_bytes) == (one.chunks + other.chunks, one.decoded_bytes + other.decoded_bytes)
+    assert both.bytes == (one.bytes or 0) + (other.bytes or 0)
 
 
 def test_a_variable_of_no_group_is_refused_if_it_is_named(chosen: Settings) -> None:
