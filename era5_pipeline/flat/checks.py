@@ -179,9 +179,12 @@ def _no_missing(flat: FlatMonth, *, allow_incomplete: bool) -> CheckResult:
 
 def _lacks_first_amounts(flat: FlatMonth, facts: ColumnFacts) -> bool:
     """Return True if only the month's first amounts are missing, for want of the sums since 00 UTC before them."""
-    is_summed = flat.raw.dataset.accumulation == "day" and BY_COLUMN[facts.column].step_type == "accum"
     first = describe_hours([hour_of(flat.month.start)])
-    return is_summed and facts.missing == len(flat.location_ids) and facts.missing_hours == first
+    return (
+        flat.raw.dataset.is_summed(facts.column)
+        and facts.missing == len(flat.location_ids)
+        and facts.missing_hours == first
+    )
 
 
 def table_outcomes(

@@ -113,6 +113,28 @@ def take_apart(sums: Any, before: Any, first: Any, lacking: Any, amounts: Any) -
             out[hour] = np.nan
 
 
+@compiled
+def are_taken_apart(sums: Any, amounts: Any, ends: Any, bound: float, rounding: float) -> bool:
+    """Return True if no amount is below the bound, and the 24 up to each position of `ends` add up to the sum there.
+
+    `rounding` is the part of each amount by which it may be off.
+    """
+    for place in range(sums.shape[0]):
+        own, out = sums[place], amounts[place]
+        for hour in range(out.size):
+            if out[hour] < bound:
+                return False
+        for end in ends:
+            total = size = 0.0
+            for hour in range(end - 23, end + 1):
+                value = np.float64(out[hour])
+                total += value
+                size += abs(value)
+            if abs(total - own[end]) > rounding * size:
+                return False
+    return True
+
+
 def load_compiled() -> None:
     """Load the functions, which the first call would do otherwise."""
     one = np.zeros(1, dtype=np.int64)
@@ -122,6 +144,7 @@ def load_compiled() -> None:
     sum_rows(row, weights, 1.0, digests, one, np.zeros(1), *floats, one.copy())
     sum_speeds(row, row, np.zeros(1), one)
     take_apart(np.zeros((1, 1)), np.zeros(1), one, one, row)
+    are_taken_apart(np.zeros((1, 1)), row, one[:0], 0.0, 0.0)
 
 
 @compiled

@@ -7,7 +7,7 @@ of the month before. An hour without the one before it has no amount: it is miss
 Stored values are rounded, so that amounts of dry hours are a little above or below zero. They stay: setting them to
 zero would add water, and the hours of a day would no longer sum to the day's value.
 
-Arrays are (hour, ...), with hours since 1970-01-01 UTC that ascend and may have gaps.
+Hours are since 1970-01-01 UTC, ascend, and may have gaps. Arrays are (hour, ...) if nothing else is said.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _STEPS = 2
 # The first hour of each sum, UTC.
 _FIRST = 1
+# By how much of it an amount is rounded at most, in float32; the second part is for the day's sum, in float64.
+_ROUNDING = 2.0**-24 + 2.0**-45
 # Of what values change within a day, the part that falls: of sums nearly nothing; of amounts of hours, which rise and
 # fall, half over whole days.
 _MOST_OF_SUMS, _LEAST_OF_HOURS = 0.01, 0.1
@@ -38,21 +40,12 @@ _MOST_OF_SUMS, _LEAST_OF_HOURS = 0.01, 0.1
 _NOISE = 2.0**-14
 
 
-def hourly_amounts(values: npt.NDArray[np.floating[Any]], hours: Hours) -> Doubles:
-    """The amount of each hour, float64, from sums since 00 UTC; NaN where that before is missing or has no value."""
-    amounts = np.empty_like(values, dtype=np.float64)
-    is_first = hours % 24 == _FIRST
-    follows = np.diff(hours, prepend=hours[:1]) == 1
-    np.subtract(values[1:], values[:-1], out=amounts[1:], dtype=np.float64)
-    amounts[~follows] = np.nan
-    amounts[is_first] = values[is_first]
-    return amounts
-
-
 def amounts_of_rows(
     sums: Doubles, before: Doubles, hours: Hours, before_hour: int, *, is_compiled: bool = False
 ) -> Floats:
-    """The same of rows, (location, hour) float32, with the sums at the hour before: `before` (location,), NaN: none.
+    """The amount of each hour from sums since 00 UTC, both (location, hour); computed in float64, NaN where unknown.
+
+    `before` (location,) is the sum at `before_hour`, that before the first; NaN: none.
 
     `is_compiled`: use compiled functions, which give the same.
     """
@@ -126,14 +119,25 @@ def wrong_day_sum(
             continue
         of_day = amounts[first : end + 1].astype(np.float64)
         stated, summed = values[end].astype(np.float64), of_day.sum(axis=0)
-        # The first part is for the sum itself, in float64.
-        allowed = (2.0**-24 + 2.0**-45) * np.abs(of_day).sum(axis=0)
+        allowed = _ROUNDING * np.abs(of_day).sum(axis=0)
         with np.errstate(invalid="ignore"):
             wrong = np.abs(summed - stated) > allowed
         if wrong.any():
             place = tuple(int(axis[0]) for axis in np.nonzero(wrong))
             return DaySum(int(hours[end]), place, float(summed[place]), float(stated[place]))
     return None
+
+
+def add_up(sums: Doubles, amounts: Floats, hours: Hours, bound: float) -> bool:
+    """Return True if no amount is below the bound and no day's sum is wrong, of rows (location, hour).
+
+    Tells in one compiled pass what `falls` and `wrong_day_sum` look for.
+    """
+    from era5_pipeline.flat.compiled_sums import are_taken_apart  # noqa: PLC0415  # slow to import, optional
+
+    ends = np.flatnonzero(hours % 24 == 0)
+    ends = ends[(ends >= 23) & (hours[ends] - hours[ends - 23] == 23)]  # of whole days
+    return bool(are_taken_apart(sums, amounts, ends, bound, _ROUNDING))
 
 
 def seems_accumulated(values: npt.NDArray[np.floating[Any]], hours: Hours) -> bool | None:

@@ -19,13 +19,21 @@ from dask.local import get_sync as get_here
 from dask.threaded import get as get_in_threads
 
 from era5_pipeline.flat import tiles
-from era5_pipeline.flat.day_accumulations import amounts_of_rows, seems_accumulated
+from era5_pipeline.flat.day_accumulations import (
+    add_up,
+    amounts_of_rows,
+    falls,
+    lower_bound,
+    seems_accumulated,
+    wrong_day_sum,
+)
 from era5_pipeline.flat.formats import row_group_rows
 from era5_pipeline.flat.statistics import RowWeights
 from era5_pipeline.model.errors import BadFileError
 from era5_pipeline.model.land_mask import mask_of
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import BY_COLUMN
+from era5_pipeline.model.words import counted
 from era5_pipeline.netcdf.field_reader import open_reader
 
 if TYPE_CHECKING:
@@ -128,7 +136,10 @@ def fill(
         if inventory.is_accumulation_given:
             _require_as_given(merged, of_column, hours)
         if before is not None:
-            merged = _amounts(merged, _placed(before, tile), readers, tile, inventory)
+            sums = merged
+            merged = _amounts(sums, _placed(before, tile), readers, tile, inventory)
+            _require_sums(sums, merged, of_column, tile, inventory)
+            del sums
         values[column] = merged
     return FilledTile(tile, placed, values, versions)
 
@@ -175,6 +186,44 @@ def _require_as_given(
                 f"the numbers of {field.name} are {found}, not {said}",
                 remedy=f"Say so: --accumulation {word} (ERA5_ACCUMULATION={word}).",
             )
+
+
+def _require_sums(
+    sums: npt.NDArray[np.floating[Any]],
+    amounts: Floats,
+    placed: Sequence[tiles.Placed],
+    tile: tiles.Tile,
+    inventory: Inventory,
+) -> None:
+    """Refuse sums since 00 UTC that fall within their day, and amounts that do not add up to that of the day.
+
+    Sums and amounts are (latitude, longitude, hour). The first are no such sums; the second would be a defect.
+    """
+    field, hours = placed[0].part.piece.field, inventory.hours
+    variable, step = BY_COLUMN[field.column], inventory.packing_steps[field.column]
+    bound = lower_bound(variable, step)
+    if inventory.is_large and add_up(*(of.reshape(-1, hours.size) for of in (sums, amounts)), hours, bound):
+        return
+    for row, (of_row, row_sums) in enumerate(zip(amounts, sums, strict=True)):
+        if (fallen := falls(of_row.T, hours, bound)) is not None:
+            column, end = fallen.place[0], fallen.hour
+            text = f"falls {counted(fallen.count, 'time')} between 01 and 00 UTC, by up to {fallen.by:.4g}"
+            remedy = (
+                f"Sums since 00 UTC do not fall by more than {-bound:.4g} {variable.unit}, by the packing of files. It "
+                "may hold other amounts, or be damaged, or joined from files of several packings or versions: download "
+                "it again, or move it out of the folder."
+            )
+        elif (day := wrong_day_sum(of_row.T, row_sums.T, hours)) is not None:
+            column, end = day.place[0], day.end
+            text = f"has the sum {day.stated:.9g} of a day, but its hours {day.summed:.9g}"
+            remedy = "Load the month again; if it says the same, report it: the hours were computed wrongly."
+        else:
+            continue
+        where = tiles.describe_place(
+            inventory.grid, int(tile.latitude_index[row]), int(tile.longitude_index[column]), end
+        )
+        files = ", ".join(dict.fromkeys(one.part.piece.file.shown for one in placed))
+        raise BadFileError(files, f"{field.name} {text} {variable.unit} at {where}", remedy=remedy)
 
 
 def _placed(parts: Iterable[tiles.PieceHours], tile: tiles.Tile) -> list[tiles.Placed]:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from era5_pipeline.flat.day_accumulations import lower_bound
 from era5_pipeline.model.grid import Shift
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.source_kinds import most_doubtful, source_kind, version_of
+from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.runtime.files import digest_of, sha256_of
 from era5_pipeline.sources.source import RawMonth
 
@@ -48,7 +50,8 @@ class ColumnFacts:
     are runs of hours that are preliminary at any location. `digest` is exact to the bit (see `statistics`). `mean` is
     over all values, `area_mean` weights each by the cosine of its latitude. `origin`: whose word it is that these are
     hourly values of ERA5. `jumps` counts hours whose value differs from that of the hour before by most of the range of
-    the file's packed numbers, which is no weather.
+    the file's packed numbers, which is no weather. `sums_step` is the largest step of the packed sums since 00 UTC that
+    the values were taken from, 0 if there were none or files do not state it: values may be two steps below zero.
     """
 
     column: str
@@ -72,6 +75,7 @@ class ColumnFacts:
     origin: Origin | None = None
     jumps: int = 0
     first_jump: str | None = None
+    sums_step: float = 0.0
 
     @property
     def warning(self) -> str | None:
@@ -82,6 +86,18 @@ class ColumnFacts:
             f"{self.column} jumps by about the range of its packed numbers {self.jumps:,} times, first at "
             f"{self.first_jump}: files with other packings may have been joined, and values been wrapped. Load the "
             "files from before they were joined"
+        )
+
+    @property
+    def packing_warning(self) -> str | None:
+        """The warning that sums are packed so coarsely that amounts are further below zero than others; else None."""
+        variable = BY_COLUMN[self.column]
+        if (bound := lower_bound(variable, self.sums_step)) == variable.minimum:
+            return None
+        return (
+            f"{self.column} is taken from sums since 00 UTC that are packed in steps of {self.sums_step:.3g} "
+            f"{variable.unit}, by the range of all values of the file: amounts of hours are right to two steps, and "
+            f"may be as low as {bound:.3g}. Files that are requested today have no such steps"
         )
 
     @classmethod
@@ -210,7 +226,13 @@ class FlatMonth:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings for the user about the month's files, and then about its values."""
-        return (*self.raw.warnings, *(facts.warning for facts in self.columns if facts.warning is not None))
+        of_values = [text for facts in self.columns for text in (facts.warning, facts.packing_warning)]
+        empty = [
+            f"{facts.column} has no values: only hours that follow each other give the amounts of sums since 00 UTC"
+            for facts in self.columns
+            if not facts.values and self.raw.dataset.is_summed(facts.column)
+        ]
+        return (*self.raw.warnings, *(text for text in of_values if text is not None), *empty)
 
     @property
     def origin(self) -> Origin | None:

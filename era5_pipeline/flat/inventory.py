@@ -308,10 +308,9 @@ def _require_one_accumulation(month: Month, pieces: list[Piece]) -> None:
 def _accumulation_of(field: Field, raw: RawMonth) -> Accumulation:
     """Over what the amounts of a month's file run, by the file or, where it does not tell, by its source or the user.
 
-    Point series and generated weather are amounts of hours on the grid of any data set.
+    Point series are amounts of hours on the grid of any data set.
     """
-    kind = source_kind(raw.source)
-    if kind.is_series or kind.is_generated:
+    if source_kind(raw.source).is_series:
         return "hour"
     return field.accumulation or raw.accumulation or raw.dataset.accumulation
 

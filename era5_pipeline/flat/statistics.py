@@ -488,6 +488,7 @@ class ColumnStatistics:
             origin=self.inventory.column_origin(column),
             jumps=self.jumps if self.jumps > self.half_jumps else 0,
             first_jump=self.first_jump if self.jumps > self.half_jumps else None,
+            sums_step=self.rules.sums_step,
         )
 
     def _missing_hours(self) -> npt.NDArray[np.int64]:

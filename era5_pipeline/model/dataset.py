@@ -93,6 +93,10 @@ class Dataset:
         """The month with which it begins."""
         return Month.of(min(self.first_valid.values()))
 
+    def is_summed(self, column: str) -> bool:
+        """Return True if its own files have the column as sums since 00 UTC."""
+        return self.accumulation == "day" and self.catalogue.by_column[column].step_type == "accum"
+
     def require_months(self, months: Iterable[Month]) -> None:
         """Require that it has begun before these months."""
         first = self.first_month

@@ -42,7 +42,6 @@ class SourceKind:
         states_no_version: its data need not state their version: that of recent months is inferred from their age.
         is_known_store: a public store that the source `zarr` reads, by its name instead of its address.
         datasets: the names of the data sets that months come in, besides what `has` says.
-        why_no_other: why months come in no other data set, after the source's name.
     """
 
     name: str
@@ -59,12 +58,10 @@ class SourceKind:
     states_no_version: bool = False
     is_known_store: bool = False
     datasets: tuple[str, ...] = ("era5",)
-    why_no_other: str = "has ERA5 alone"
 
     def has(self, dataset: Dataset) -> bool:
-        """Return True if months come in the data set: own files hold any, generated ones amounts of hours."""
-        is_made = self.is_generated and dataset.accumulation == "hour"
-        return dataset.name in self.datasets or self.has_own_files or is_made
+        """Return True if months come in the data set: own files hold any, and any is generated."""
+        return dataset.name in self.datasets or self.has_own_files or self.is_generated
 
     @property
     def is_queued(self) -> bool:
@@ -100,20 +97,14 @@ SOURCE_KINDS: dict[str, SourceKind] = {
         _STORE,
         replace(_KNOWN_STORE, name="earthmover", datasets=_ERA5),
         replace(_KNOWN_STORE, name="edh"),
-        replace(
-            _KNOWN_STORE,
-            name="ecmwf-arco",
-            datasets=_ERA5,
-            why_no_other="has it as a store for each group of variables, and reads one store",
-        ),
+        replace(_KNOWN_STORE, name="ecmwf-arco"),
         SourceKind("files", has_own_files=True),
-        # Around Jakarta: 11 x 11 points.
+        # Around Jakarta: 11 x 11 points of ERA5.
         SourceKind(
             "sample",
             is_generated=True,
             default_area="-5/106/-7.5/108.5",
             raw_stage="generate",
-            why_no_other="makes up amounts of hours, not sums since 00 UTC",
         ),
     )
 }
@@ -148,7 +139,7 @@ def require_dataset(name: str, dataset: Dataset) -> None:
     if not kind.has(dataset):
         others = [one.name for one in SOURCE_KINDS.values() if one.has(dataset)]
         raise UsageError(
-            f"the source {name} has no {dataset.short_title}: it {kind.why_no_other}",
+            f"the source {name} has no {dataset.short_title}: it has ERA5 alone",
             remedy=f"Load {dataset.short_title} from another source: --source {' or '.join(others)}.",
         )
 

@@ -221,21 +221,23 @@ def _opened_chunks(settings: Settings, load: Load) -> tuple[Load, Callable[[Sequ
 
     Reads metadata and axes, and asks for the size of one object of each variable.
     """
-    from era5_pipeline.sources.zarr.chunk_plan import area_of, plan_chunks, stored_rates  # noqa: PLC0415  # slow
+    from era5_pipeline.sources.zarr.chunk_plan import area_of, joined, plan_chunks, stored_rates  # noqa: PLC0415  # slow
     from era5_pipeline.sources.zarr.source import ZarrSource  # noqa: PLC0415  # slow
 
     source = source_of(settings, logging.getLogger(__name__).warning)
     assert isinstance(source, ZarrSource)  # noqa: S101  # for type checkers
-    with source.for_months(load.months).opened() as (store, layout):
-        axes = layout.axes_of(source.request.area)
-        rates = stored_rates(store, layout, axes, load.months)
+    looked = []
+    for of_store in source.stores(load.months):
+        with of_store.opened() as (store, layout):
+            axes = layout.axes_of(source.request.area)
+            looked.append((layout, axes, stored_rates(store, layout, axes, load.months)))
     held = replace(
         load,
-        variables=tuple(array.variable for array in layout.arrays),
+        variables=tuple(array.variable for layout, _, _ in looked for array in layout.arrays),
         area=source.request.area or area_of(axes),
         any_area=False,
     )
-    return held, lambda months: plan_chunks(layout, axes, months, rates)
+    return held, lambda months: joined(plan_chunks(layout, axes, months, rates) for layout, axes, rates in looked)
 
 
 # A month of a much smaller area measures the overhead of a month rather than the rate of rows.

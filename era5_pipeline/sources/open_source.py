@@ -21,7 +21,7 @@ _MODULES = {
     "zarr": "zarr.source",
     "earthmover": "zarr.earthmover",
     "edh": "zarr.source",
-    "ecmwf-arco": "zarr.source",
+    "ecmwf-arco": "zarr.ecmwf_arco",
 }
 
 

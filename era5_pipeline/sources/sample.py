@@ -15,6 +15,7 @@ from typing_extensions import override
 from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import NoDataError
 from era5_pipeline.model.grid import Area
+from era5_pipeline.model.land_mask import mask_of
 from era5_pipeline.model.source_kinds import SOURCE_KINDS
 from era5_pipeline.model.times import hour_of, hours_of_month
 from era5_pipeline.model.variables import STEP_TYPES, in_table_order
@@ -26,9 +27,10 @@ from era5_pipeline.sources.sample_weather import FORMULAE_VERSION, SampleWeather
 from era5_pipeline.sources.source import RawFile, RawMonth, Request, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.model.variables import Variable
@@ -83,8 +85,10 @@ class SampleSource(Source):
             report("raw", len(wanted), len(wanted), "hours")
         else:
             axes = Axes.of(making.area)
+            hours = range(min(part.hours.start for part in making.parts), wanted.stop)
+            blocks = weather_blocks(axes, hours, making.variables, self.request.dataset)
             with replacing(path) as temporary:
-                write_cds(temporary, making.parts, axes, _ATTRIBUTES, _blocks(axes, wanted, making.variables))
+                write_cds(temporary, making.parts, axes, _ATTRIBUTES, _reported(blocks, wanted))
         file = RawFile(path, sha256_of(path), path.stat().st_size)
         if self.remembers:
             self.file_store.write_record(_record(path), {"bytes": file.bytes, "sha256": file.sha256}, (file,))
@@ -104,7 +108,7 @@ class SampleSource(Source):
         dataset, variables = self.request.dataset, self.request.wanted
         area = self.request.area or Area.parse(DEFAULT_AREA, dataset.grid)
         wanted = hours_of_month(month)[: self.hours]
-        parts = _parts(variables, wanted)
+        parts = _parts(variables, wanted, dataset)
         if not parts:
             names = ", ".join(variable.column for variable in variables)
             raise NoDataError(
@@ -139,7 +143,6 @@ class SampleSource(Source):
             variables=_columns(making.parts),
             area=self.request.area_text,
             dataset=self.request.dataset,
-            accumulation="hour" if self.request.dataset.accumulation == "day" else None,
         )
 
 
@@ -159,25 +162,54 @@ def _columns(parts: tuple[CdsFilePart, ...]) -> tuple[str, ...]:
     return tuple(variable.column for variable in generated)
 
 
-def _parts(variables: tuple[Variable, ...], wanted: range) -> tuple[CdsFilePart, ...]:
-    """Group the variables by step type, leaving out those without any of the wanted hours."""
+def _parts(variables: tuple[Variable, ...], wanted: range, dataset: Dataset) -> tuple[CdsFilePart, ...]:
+    """Group the variables by step type, leaving out those without any of the wanted hours.
+
+    Sums since 00 UTC have the hour before the wanted ones, too, for the amounts of the first.
+    """
     parts = []
     for step_type in STEP_TYPES:
         alike = tuple(variable for variable in variables if variable.file_step_type == step_type)
         begin = min((hour_of(variable.first_valid) for variable in alike), default=wanted.stop)
-        if hours := range(max(wanted.start, begin), wanted.stop):
+        before = int(any(dataset.is_summed(variable.column) for variable in alike))
+        if begin < wanted.stop:
+            hours = range(max(wanted.start - before, begin), wanted.stop)
             parts.append(CdsFilePart(step_type, alike, hours))
     return tuple(parts)
 
 
-def _blocks(axes: Axes, wanted: range, variables: tuple[Variable, ...]) -> Iterator[Block]:
-    """Generate the fields of the wanted hours, a few hours at a time."""
+def weather_blocks(axes: Axes, hours: range, variables: Sequence[Variable], dataset: Dataset) -> Iterator[Block]:
+    """Generate the fields of the hours as files of the data set have them, a few hours at a time.
+
+    Accumulations are amounts of the hour, or sums since 00 UTC, which begin with the day of the first hour. Where the
+    data set has no values, there are none.
+    """
     weather = SampleWeather(axes.latitudes, axes.longitudes, axes.grid)
-    for start in wanted[:: weather.hours_at_once]:
-        hours = range(start, min(start + weather.hours_at_once, wanted.stop))
-        fields = weather.at(np.array(hours, dtype=np.int64), variables)
+    summed = [variable.column for variable in variables if dataset.is_summed(variable.column)]
+    sums = {column: np.zeros((axes.latitudes.size, axes.longitudes.size)) for column in summed}
+    mask = mask_of(dataset)
+    rows, columns = axes.grid.latitude_indices(axes.latitudes), axes.grid.longitude_indices(axes.longitudes)
+    is_empty = None if mask is None else ~mask[np.ix_(rows, columns)]
+    first = (hours.start - 1) // 24 * 24 + 1 if sums else hours.start
+    for start in range(first, hours.stop, weather.hours_at_once):
+        block = range(start, min(start + weather.hours_at_once, hours.stop))
+        fields = weather.at(np.array(block, dtype=np.int64), variables)
+        for column, of_day in sums.items():
+            for hour, values in zip(block, fields[column], strict=True):
+                of_day[...] = values if hour % 24 == 1 else of_day + values
+                values[...] = of_day
         for variable in variables:
             # Instant variables from forecasts share a file with those from analyses, which begin earlier.
-            fields[variable.column][: max(0, hour_of(variable.first_valid) - hours.start)] = np.nan
+            fields[variable.column][: max(0, hour_of(variable.first_valid) - block.start)] = np.nan
+            if is_empty is not None:
+                fields[variable.column][:, is_empty] = np.nan
+        if block.stop > hours.start:
+            own = slice(max(hours.start - block.start, 0), None)
+            yield block[own], {variable.column: fields[variable.column][own] for variable in variables}
+
+
+def _reported(blocks: Iterable[Block], wanted: range) -> Iterator[Block]:
+    """Report the hours of each block that has been taken."""
+    for hours, fields in blocks:
         yield hours, fields
-        report("raw", hours.stop - wanted.start, len(wanted), "hours")
+        report("raw", max(hours.stop - wanted.start, 0), len(wanted), "hours")

@@ -271,6 +271,10 @@ class Request:
         """The variables to fetch: those named, or the default ones."""
         return self.dataset.catalogue.default_variables if self.variables is None else self.variables
 
+    def requires(self, variable: Variable) -> bool:
+        """Return True if the user names the variable, so that a month without it is refused."""
+        return self.variables is not None and (not self.is_open or variable.column in self.named)
+
     @property
     def area_text(self) -> str | None:
         """The area as text; None: everything."""

@@ -12,9 +12,9 @@ import numpy as np
 
 from era5_pipeline.model.dataset import ERA5, Dataset
 from era5_pipeline.model.grid import Area
-from era5_pipeline.model.land_mask import land_mask
 from era5_pipeline.model.variables import STEP_TYPES
 from era5_pipeline.netcdf.cds_files import Axes, CdsFilePart, suffix_of, write_cds
+from era5_pipeline.sources.sample import weather_blocks
 from era5_pipeline.sources.sample_weather import SampleWeather
 from era5_pipeline_tests.grib_files import Form, Message, encoded
 
@@ -93,7 +93,7 @@ def produce(
         # Everything is of forecasts, and so in one file.
         expver = tuple(availability.expver(hour, "instant") for hour in hours)
         parts = (CdsFilePart("instant", wanted, hours, expver),)
-        blocks = summed_blocks(axes, hours, wanted)
+        blocks = weather_blocks(axes, hours, wanted, dataset)
     if inputs.get("data_format") == ["grib"]:
         assert dataset == ERA5, "GRIB is produced of ERA5 alone"
         return _write_grib(folder / f"{number}.grib", parts, axes, blocks)
@@ -101,27 +101,6 @@ def produce(
     attributes = {"Conventions": "CF-1.7", "title": "Generated, not ERA5", "history": f"made as number {number}"}
     write_cds(target, parts, axes, attributes, blocks)
     return target
-
-
-def summed_blocks(axes: Axes, hours: range, variables: Sequence[Variable]) -> Iterator[Block]:
-    """Generated weather as ERA5-Land has it: NaN at sea, and accumulations as sums since 00 UTC.
-
-    The sum of the hours of a day is at 00 UTC of the next: a block is a day from 01 UTC, or what is wanted of it.
-    """
-    weather = SampleWeather(axes.latitudes, axes.longitudes, axes.grid)
-    rows, columns = axes.grid.latitude_indices(axes.latitudes), axes.grid.longitude_indices(axes.longitudes)
-    is_sea = ~land_mask()[np.ix_(rows, columns)]
-    for start in range((hours.start - 1) // 24 * 24 + 1, hours.stop, 24):
-        day = range(start, min(start + 24, hours.stop))
-        own = slice(max(hours.start - start, 0), None)
-        fields = weather.at(np.array(day, dtype=np.int64), variables)
-        for variable in variables:
-            field = fields[variable.column].astype(np.float64)
-            if variable.step_type == "accum":
-                np.cumsum(field, axis=0, out=field)
-            field[:, is_sea] = np.nan
-            fields[variable.column] = field.astype(np.float32)
-        yield day[own], {variable.column: fields[variable.column][own] for variable in variables}
 
 
 def _write_grib(target: Path, parts: Sequence[CdsFilePart], axes: Axes, blocks: Iterable[Block]) -> Path:

@@ -126,7 +126,7 @@ def test_what_a_data_set_lacks_is_refused_by_name(here: InProcess, tmp_path: Pat
     assert "147 variables; default stands for the six" in here.run("variables").out
 
 
-@pytest.mark.parametrize("source", ["arco", "sample", "earthmover", "ecmwf-arco"])
+@pytest.mark.parametrize("source", ["arco", "earthmover"])
 def test_sources_that_do_not_have_a_data_set_refuse_it(here: InProcess, source: str) -> None:
     place = ("--lat", "10", "--lon", "10") if source == "earthmover" else ("--area", "10/10/10/10")
     for command in ("load", "plan"):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from era5_pipeline.flat.day_accumulations import (
     DaySum,
     Falls,
+    add_up,
     amounts_of_rows,
     falls,
-    hourly_amounts,
     lower_bound,
     seems_accumulated,
     wrong_day_sum,
@@ -59,37 +59,12 @@ def values_of(path: Path, name: str) -> tuple[Doubles, Hours]:
         return values, np.asarray(file["valid_time"][:], dtype=np.int64) // 3600
 
 
-def test_amounts_are_differences_within_the_day_that_ends_at_00_utc() -> None:
-    hours = hours_from(MIDNIGHT - 1, 5)
-    values = np.array([5.0, 7.0, 0.5, 0.5, 2.0])
-    assert hourly_amounts(values, hours).tolist() == pytest.approx([np.nan, 2.0, 0.5, 0.0, 1.5], nan_ok=True)
-    # With nothing before it, only the first hour of a day has an amount.
-    assert hourly_amounts(values[2:], hours[2:]).tolist() == [0.5, 0.0, 1.5]
-    assert np.isnan(hourly_amounts(values[:1], hours[:1])).all()
-    assert hourly_amounts(values[:0], hours[:0]).size == 0
-
-
-def test_an_hour_without_the_one_before_it_has_no_amount() -> None:
-    hours = np.array([1, 2, 4, 5, 24, 25, 26], dtype=np.int64) + MIDNIGHT
-    values = np.array([1.0, 2.0, 4.0, 5.0, 9.0, 1.0, 3.0])
-    assert hourly_amounts(values, hours).tolist() == pytest.approx(
-        [1.0, 1.0, np.nan, 1.0, np.nan, 1.0, 2.0], nan_ok=True
-    )
-
-
-def test_a_missing_value_takes_the_amounts_of_two_hours() -> None:
-    values = np.array([[1.0, 1.0], [np.nan, 2.0], [3.0, 4.0], [5.0, 5.0]])
-    amounts = hourly_amounts(values, hours_from(MIDNIGHT + 1, 4))
-    assert amounts[:, 0].tolist() == pytest.approx([1.0, np.nan, np.nan, 2.0], nan_ok=True)
-    assert amounts[:, 1].tolist() == [1.0, 1.0, 2.0, 1.0]
-
-
-def test_amounts_are_computed_in_float64_and_leave_the_values_alone() -> None:
-    values = np.array([1e7, 1e7 + 1, 1e7 + 2], dtype=np.float32)
-    amounts = hourly_amounts(values, hours_from(MIDNIGHT + 1, 3))
-    assert amounts.dtype == np.float64
-    assert amounts.tolist() == [1e7, 1.0, 1.0]
-    assert values.tolist() == [1e7, 1e7 + 1, 1e7 + 2]
+def hourly_amounts(values: npt.NDArray[np.floating[Any]], hours: Hours) -> Doubles:
+    """The amounts in float64, not yet rounded to the table's float32."""
+    amounts = np.diff(values.astype(np.float64), axis=0, prepend=np.nan)
+    amounts[np.diff(hours, prepend=hours[0]) != 1] = np.nan
+    amounts[hours % 24 == 1] = values[hours % 24 == 1]
+    return amounts
 
 
 @pytest.mark.parametrize(
@@ -259,3 +234,22 @@ def test_numbers_that_tell_nothing_are_not_judged() -> None:
     assert seems_accumulated(np.arange(10.0), hours[:10]) is None  # a morning: both rise
     assert seems_accumulated(np.ones(1), hours[:1]) is None
     assert seems_accumulated(np.ones((0, 3)), hours[:0]) is None
+
+
+@pytest.mark.skipif(not is_available(), reason="numba")
+@given(harm=st.sampled_from(["none", "fall", "sum"]), left_out=st.integers(0, 71), seed=st.integers(0, 2**32 - 1))
+def test_one_compiled_pass_tells_of_both_faults(harm: str, left_out: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    hours = hours_from(MIDNIGHT + 1, 72)
+    values = accumulated(random.uniform(0, 5, (72, 4)), hours)
+    values[values < 0.5] = np.nan
+    at, place = int(random.integers(72)), int(random.integers(4))
+    if harm == "fall":
+        values[at, place] -= 9.0
+    values, hours = np.delete(values, left_out, axis=0), np.delete(hours, left_out)
+    amounts = hourly_amounts(values, hours).astype(np.float32)
+    if harm == "sum":
+        amounts[at - 1, place] += np.float32(1e-3)
+    wrong = falls(amounts, hours, -0.01) is not None or wrong_day_sum(amounts, values, hours) is not None
+    rows, sums = (np.ascontiguousarray(of.T) for of in (amounts, values))
+    assert add_up(sums, rows, hours, -0.01) is not wrong

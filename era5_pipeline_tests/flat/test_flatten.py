@@ -765,6 +765,41 @@ def test_sums_since_midnight_become_hours_with_the_hour_before_the_month(
         assert np.abs(rows.values["temperature_2m"] + 273.15 - kelvin).max() <= of_t2m + 1e-4
 
 
+def test_sums_that_fall_within_their_day_are_refused_and_coarse_ones_named_with_their_step(tmp_path: Path) -> None:
+    of = weather(hours_from("2023-07-01T01", 71), *LAND_AXES, names=("tp",))
+    sums = summed_since_midnight(of).fields["tp"]
+    sums[30:47, 1, 2] -= sums[30, 1, 2] + np.float32(0.002)
+    fallen = write_netcdf(tmp_path / "fallen.nc", replace(of, fields={"tp": sums}))
+    with pytest.raises(BadFileError, match=r"fallen\.nc: tp falls 1 time between 01 and 00 UTC, by up to ") as caught:
+        flatten_month(of_land([fallen], "2023-07"), tmp_path / "flat", home=tmp_path, flat_format="parquet")
+    assert "at latitude 9.9, longitude 10, 2023-07-02T07:00Z" in caught.value.message
+    assert "do not fall by more than 0.01 mm" in caught.value.remedy
+    # One value of 1.3 m somewhere in a packed file leaves steps of 0.02 mm for all others.
+    sums = summed_since_midnight(of).fields["tp"]
+    sums[47, 0, 0] = 1.3  # at 00 UTC
+    coarse = write_netcdf(tmp_path / "coarse.nc", replace(of, fields={"tp": np.minimum(sums, 1.3)}), LEGACY)
+    raw = replace(of_land([coarse], "2023-07"), is_open=True)
+    flat = flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet")
+    (facts,) = flat.columns
+    assert facts.sums_step == pytest.approx(1000 * 1.3 / 65_534, rel=0.01)
+    assert [text.partition(",")[0] for text in flat.warnings] == [
+        "total_precipitation is taken from sums since 00 UTC that are packed in steps of 0.0198 mm"
+    ]
+    assert read_flat_month(tmp_path / "flat", JULY) == flat
+
+
+def test_sums_of_some_hours_of_a_day_give_no_amounts_and_the_month_says_so(tmp_path: Path) -> None:
+    of = summed_since_midnight(weather(hours_from("2023-07-01T00", 72), *LAND_AXES, names=("t2m", "tp")))
+    four = np.isin(of.hours % 24, (8, 12, 16, 20))
+    of = replace(of, hours=of.hours[four], fields={name: values[four] for name, values in of.fields.items()})
+    raw = of_land([write_netcdf(tmp_path / "four.nc", of)], "2023-07")
+    flat = flatten_month(raw, tmp_path / "flat", home=tmp_path, flat_format="parquet")
+    assert [(facts.values, facts.missing) for facts in flat.columns] == [(144, 0), (0, 144)]
+    assert flat.warnings == (
+        "total_precipitation has no values: only hours that follow each other give the amounts of sums since 00 UTC",
+    )
+
+
 def test_a_file_of_several_months_has_the_hour_before_each(tmp_path: Path) -> None:
     of = weather(hours_from("2023-06-01T01", 24 * 61), *LAND_AXES, names=("tp",))
     path = write_netcdf(tmp_path / "both.nc", summed_since_midnight(of))

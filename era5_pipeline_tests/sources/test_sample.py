@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from era5_pipeline.model.dataset import ERA5_LAND
 from era5_pipeline.model.errors import LocalDiskError, NoDataError, UsageError
 from era5_pipeline.model.grid import ERA5_GRID, Area
+from era5_pipeline.model.land_mask import land_mask
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.variables import (
     BY_COLUMN,
@@ -226,6 +228,35 @@ def test_chunking_does_not_change_values(tmp_path: Path, monkeypatch: pytest.Mon
     for column, values in whole.items():
         np.testing.assert_array_equal(slabs[column], values)
         assert len(values) == (hours if BY_COLUMN[column].step_type == "instant" else hours - 7)
+
+
+# ---- another data set
+
+
+def test_era5_land_has_sums_since_midnight_with_the_hour_before_the_month_and_no_sea(tmp_path: Path) -> None:
+    area = Area.parse("-5.9/106.5/-6.2/106.8", ERA5_LAND.grid)
+    request = Request(ERA5_LAND.catalogue.find_all("t2m,tp"), area, dataset=ERA5_LAND)
+    raw = SampleSource(tmp_path, request, hours=30).fetch(Month(2023, 7))
+    instant, accum = netcdfs(raw, tmp_path)
+    assert (hours_of(instant)[0], hours_of(accum)[0], len(hours_of(accum))) == ("2023-07-01T00", "2023-06-30T23", 31)
+    axes, first = Axes.of(area), since_1970("2023-06-30T01")
+    amounts = SampleWeather(axes.latitudes, axes.longitudes, axes.grid).at(np.arange(first, first + 53))
+    rain = values_of(raw, tmp_path)["total_precipitation"]
+    is_land = land_mask()[
+        np.ix_(axes.grid.latitude_indices(axes.latitudes), axes.grid.longitude_indices(axes.longitudes))
+    ]
+    assert 0 < is_land.sum() < is_land.size
+    np.testing.assert_array_equal(np.isnan(rain), ~np.broadcast_to(is_land, rain.shape))
+    hourly = amounts["total_precipitation"].astype(np.float64)[:, is_land]
+    for day, hours in ((hourly[:24], rain[:2]), (hourly[24:48], rain[2:26]), (hourly[48:], rain[26:])):
+        expected = np.cumsum(day, axis=0)[-len(hours) :]
+        np.testing.assert_allclose(hours[:, is_land], expected, rtol=1e-6, atol=0)
+
+
+def test_the_first_month_of_era5_land_begins_with_its_first_forecast(tmp_path: Path) -> None:
+    request = Request(None, Area.parse("-6.2/106.7/-6.3/106.8", ERA5_LAND.grid), dataset=ERA5_LAND)
+    instant, accum = netcdfs(SampleSource(tmp_path, request, hours=5).fetch(Month(1950, 1)), tmp_path)
+    assert hours_of(instant)[0] == hours_of(accum)[0] == "1950-01-01T01"
 
 
 # ---- coordinates

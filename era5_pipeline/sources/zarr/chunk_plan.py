@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from era5_pipeline.model.times import hours_of_month, time_of
 from era5_pipeline.sources.zarr.reading import blocks_of, hours_of_unit, positions_of, unit_hours, units_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from era5_pipeline.netcdf.cds_files import Axes
     from era5_pipeline.sources.zarr.layout import Geometry, Layout
@@ -57,6 +57,21 @@ class ChunkPlan:
             "months_within": None if self.months_within is None else list(map(str, self.months_within)),
             "area_within": None if self.area_within is None else str(self.area_within),
         }
+
+
+def joined(plans: Iterable[ChunkPlan]) -> ChunkPlan:
+    """The chunks of several stores together; their shape, months and area are those of the first."""
+    first, *others = plans
+    for plan in others:
+        is_known = first.bytes is not None and plan.bytes is not None
+        first = replace(
+            first,
+            chunks=first.chunks + plan.chunks,
+            requests=first.requests + plan.requests,
+            bytes=(first.bytes or 0) + (plan.bytes or 0) if is_known else None,
+            decoded_bytes=first.decoded_bytes + plan.decoded_bytes,
+        )
+    return first
 
 
 def plan_chunks(

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class Preset:
     """A public store; `user` is the name that goes with its token, None: the token alone (Bearer).
 
-    `url` is the address of ERA5, `others` are those of other data sets by their names.
+    `url` is the address of ERA5, `others` are those of other data sets by their names. `groups` are data sets in
+    several stores: the short names of the variables by the address of the store.
     """
 
     name: str
@@ -35,10 +36,26 @@ class Preset:
     user: str | None = None
     wants_token: bool = True
     others: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
     def url_of(self, dataset: Dataset) -> str:
-        """The address of a data set that it has."""
-        return self.others.get(dataset.name, self.url)
+        """The address of a data set that it has; of one in several stores, that of the first."""
+        return self.others.get(dataset.name) or next(iter(self.groups.get(dataset.name, (self.url,))))
+
+
+_ARCO = "https://arco.datastores.ecmwf.int/cadl-arco-geo-{}/arco/{}/geoChunked.zarr"
+# Number, group and variables of ECMWF's stores of ERA5-Land: amounts of hours, on longitudes -179.9 to 180, from
+# 1950-01-02. What is in the stores of radiation and snow is not stated: a variable that is not there is left out.
+_ARCO_LAND = (
+    ("007", "2m-temperature", "t2m d2m"),
+    ("008", "wind", "u10 v10"),
+    ("009", "pressure-precipitation", "sp tp"),
+    ("010", "radiation-heat", "ssrd strd ssr str slhf sshf"),
+    ("043", "skin-temperature", "skt"),
+    ("006", "soil-temperature", "stl1 stl2 stl3 stl4"),
+    ("005", "soil-water", "swvl1 swvl2 swvl3 swvl4"),
+    ("030", "snow", "sd sde snowc rsn asn tsn smlt"),
+)
 
 
 PRESETS: dict[str, Preset] = {
@@ -55,7 +72,13 @@ PRESETS: dict[str, Preset] = {
         Preset(
             "ecmwf-arco",
             "ECMWF's ARCO data lake, chunks of long series",
-            "https://arco.datastores.ecmwf.int/cadl-arco-geo-002/arco/reanalysis_era5_single_levels/sfc/geoChunked.zarr",
+            _ARCO.format("002", "reanalysis_era5_single_levels/sfc"),
+            groups={
+                "era5-land": {
+                    _ARCO.format(number, f"reanalysis_era5_land/sfc-{group}"): tuple(names.split())
+                    for number, group, names in _ARCO_LAND
+                }
+            },
         ),
         Preset(
             "earthmover",
@@ -120,8 +143,8 @@ def access_of(settings: Settings) -> StoreAccess:
     return StoreAccess(resolved_url(name, settings.wanted_dataset), user, token)
 
 
-def require_sums(shown: str, dataset: Dataset) -> None:
-    """Check that the address of a store names the data set, if its accumulations are taken to be sums since 00 UTC.
+def require_told(shown: str, dataset: Dataset) -> None:
+    """Check that the address of a store names the data set, if its accumulations may be sums since 00 UTC.
 
     Of a store with amounts of hours they would be taken apart once more, and nothing in its arrays tells.
     """
@@ -132,13 +155,7 @@ def require_sums(shown: str, dataset: Dataset) -> None:
         raise UsageError(
             f"{shown} does not say that it is a store of {dataset.short_title}, and over what its accumulations run",
             remedy=f"Give a store whose address has {dataset.cds_name} in it, which stands for sums since 00 UTC; or "
-            "--source edh.",
-        )
-    if sign.accumulation != dataset.accumulation:
-        raise UsageError(
-            f"{shown} has accumulations as amounts of hours ({sign.evidence}): of {dataset.short_title}, this source "
-            "reads stores with sums since 00 UTC",
-            remedy="Load it from another source: --source edh or cds; places also with --source point.",
+            "--source edh or ecmwf-arco.",
         )
 
 

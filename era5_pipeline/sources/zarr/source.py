@@ -21,6 +21,7 @@ from era5_pipeline.netcdf.archive import NetcdfFile
 from era5_pipeline.netcdf.cds_files import CdsFilePart, write_cds
 from era5_pipeline.netcdf.contents import UNKNOWN_EXPVER
 from era5_pipeline.netcdf.field_reader import contents_of, keep_written
+from era5_pipeline.netcdf.signs import named_in
 from era5_pipeline.runtime import progress
 from era5_pipeline.runtime.file_store import LOCAL, FileStore
 from era5_pipeline.runtime.files import REMADE_BYTES, digest_of, has_form, replacing, sha256_of
@@ -29,7 +30,7 @@ from era5_pipeline.sources.source import RawFile, RawMonth, Request, Source, loc
 from era5_pipeline.sources.zarr.chunk_plan import area_within
 from era5_pipeline.sources.zarr.icechunk_objects import SnapshotGoneError
 from era5_pipeline.sources.zarr.layout import open_layout
-from era5_pipeline.sources.zarr.presets import StoreAccess, access_of, require_sums
+from era5_pipeline.sources.zarr.presets import StoreAccess, access_of, require_told
 from era5_pipeline.sources.zarr.read_ahead import ReadAhead
 from era5_pipeline.sources.zarr.reading import (
     bytes_of_unit,
@@ -218,6 +219,10 @@ class ZarrSource(Source):
         del months
         return self
 
+    def stores(self, months: Collection[Month]) -> tuple[ZarrSource, ...]:
+        """The sources of the stores that are read for these months: one, unless the variables are in several."""
+        return (self.for_months(months),)
+
     @contextmanager
     def opened(self, end_hour: int = 0) -> Iterator[tuple[ReadOnlyStore, Layout]]:
         """Open the store and read its metadata, a few kilobytes and its axes.
@@ -291,10 +296,7 @@ class ZarrSource(Source):
     @property
     def _required(self) -> tuple[Variable, ...]:
         """The variables without which no month is read; without the others, their columns are NULL."""
-        request = self.request
-        if request.variables is None:
-            return ()
-        return tuple(v for v in request.variables if not request.is_open or v.column in request.named)
+        return tuple(variable for variable in self.request.wanted if self.request.requires(variable))
 
     @override
     def known(self, month: Month) -> RawMonth | None:
@@ -327,12 +329,21 @@ class ZarrSource(Source):
     def _hours(self, month: Month) -> range:
         """The hours to read for the month; of sums since 00 UTC also the one before, for the amounts of its first."""
         hours = hours_of_month(month)
-        has_before = self.dataset.accumulation == "day" and month > self.dataset.first_month
+        has_before = self._has_sums and month > self.dataset.first_month
         return range(hours.start - int(has_before), hours.stop)
+
+    @property
+    def _has_sums(self) -> bool:
+        """True if accumulations are sums since 00 UTC: as in its data set's own files, unless the address says other.
+
+        The files of months have the address, by which their accumulations are told, too.
+        """
+        sign = named_in(self._shown)
+        return self.dataset.accumulation == "day" and (sign is None or sign.accumulation == "day")
 
     def _months_with(self, hours: range) -> list[Month]:
         """The months for which any of these hours are read, ascending."""
-        return _months_of(range(hours.start, hours.stop + int(self.dataset.accumulation == "day")))
+        return _months_of(range(hours.start, hours.stop + int(self._has_sums)))
 
     # --- a unit of chunks ---
 
@@ -588,7 +599,7 @@ def open_source(settings: Settings, request: Request, say: Callable[[str], None]
     """Open the source described by the settings: of any store, or of one that is known by name."""
     folder = settings.files_home / "raw" / ZarrSource.name
     file_store, name, access = FileStore.of(settings), settings.source_name, access_of(settings)
-    require_sums(without_credentials(access.url), request.dataset)
+    require_told(without_credentials(access.url), request.dataset)
     return ZarrSource(access, folder, request, settings.refetch, say, file_store=file_store, name=name)
 
 

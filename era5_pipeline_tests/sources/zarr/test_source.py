@@ -36,13 +36,13 @@ from era5_pipeline.model.variables import BY_COLUMN, in_table_order
 from era5_pipeline.netcdf.cds_files import Axes
 from era5_pipeline.runtime.progress import listening
 from era5_pipeline.sources.open_source import source_of
+from era5_pipeline.sources.sample import weather_blocks
 from era5_pipeline.sources.source import RawMonth, Request
 from era5_pipeline.sources.zarr import reading
 from era5_pipeline.sources.zarr.presets import StoreAccess
 from era5_pipeline.sources.zarr.source import ZarrSource
 from era5_pipeline.stages import run_flat, run_raw
 from era5_pipeline_tests.arco_store import Web, served
-from era5_pipeline_tests.cds_store.data import summed_blocks
 from era5_pipeline_tests.era5_files import without_pictures
 from era5_pipeline_tests.sources.cds.source_under_test import inventory
 from era5_pipeline_tests.stores import aws_environment, new_user
@@ -702,7 +702,7 @@ def test_months_of_sums_come_with_the_hour_before_them(tmp_path: Path, chunk_hou
     march, hours = Month(2020, 3), range(hours_of_month(MONTH).start - 48, hours_of_month(Month(2020, 3)).stop)
     axes = Axes.of(Area(51.0, 359.8, 50.5, 0.3, grid=ERA5_LAND.grid))
     variables = ERA5_LAND.catalogue.find_all("t2m,tp")
-    blocks = list(summed_blocks(axes, hours, variables))
+    blocks = list(weather_blocks(axes, hours, variables, ERA5_LAND))
     values = {v.column: np.concatenate([fields[v.column] for _, fields in blocks]) for v in variables}
     folder = tmp_path / "reanalysis-era5-land-no-antartica-v0.zarr"
     cut = dataclasses.replace(HOURLY, chunk=(chunk_hours, 64, 64), short_names=True, is_eastward=True)
