@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from era5_pipeline.cli.options import era5_settings
+from era5_pipeline.cli.options import Dataset
 
 
 def serve(
@@ -49,11 +49,14 @@ def serve(
             "--fetch-limit", metavar="PLACES", min=1, help="The most places fetched in a day.", show_default="none"
         ),
     ] = None,
+    dataset: Dataset = None,
     access_log: Annotated[
         bool, typer.Option("--access-log/--no-access-log", help="Log a line for each request.")
     ] = True,
 ) -> None:
     """Answer questions about the table over HTTP, as JSON, CSV and pages, until Ctrl-C. It only reads.
+
+    Each data set of the database is answered when it is asked for; --dataset is for requests that name none.
 
     With --fetch, places that the table has nothing of are loaded when they are asked for, by a process of its own.
 
@@ -68,6 +71,7 @@ def serve(
 
     from era5_pipeline.cli.fetch import require_may_fetch
     from era5_pipeline.model.errors import UsageError
+    from era5_pipeline.model.settings import read_settings
     from era5_pipeline.postgres.connect import open_warehouse, server_kept
     from era5_pipeline.postgres.embedded.server import EmbeddedDatabaseWatch
     from era5_pipeline.postgres.roles import user_who_may_write
@@ -81,7 +85,7 @@ def serve(
     def warn(text: str) -> None:
         typer.echo(f"era5: {text}", err=True)
 
-    settings = era5_settings("era5 serve", None)
+    settings = read_settings(dataset=dataset)
     hosts = AllowedHosts.of((*(allowed_host or ()), *settings.allowed_host_names), listening_on=host)
     if fetch_limit is not None and not fetch:
         raise UsageError("--fetch-limit is for places that are fetched", remedy="Add --fetch, or leave it out.")
@@ -106,7 +110,7 @@ def serve(
             )
         if not is_loopback(bound):
             warn(f"anyone who can reach {host} can send requests: there is no password. See docs/http.md#on-a-network")
-        fetches = FetchRequests(settings.home, fetch_limit, settings.wanted_dataset) if fetch else None
+        fetches = FetchRequests(settings.home, fetch_limit) if fetch else None
         app = ServedApp(warehouse.url, ServingLimits.of(settings), tuple(cors or ()), hosts, fetches, warehouse.dataset)
         url = address_of(bound)
         typer.echo(f"era5 serve: {url}, its routes: {url}/docs")

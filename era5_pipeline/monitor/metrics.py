@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import psycopg
     from prometheus_client import Metric
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.months import Month
 
 
@@ -130,8 +131,25 @@ def _table_bytes(connection: psycopg.Connection[Any]) -> tuple[str | None, int |
     return space.layout, None if space.layout is None else space.bytes, False
 
 
+def metrics_of_all(
+    of_datasets: Mapping[Dataset, WarehouseNumbers], due: Month, *, by_month: bool = False
+) -> list[Metric]:
+    """The metrics of data sets: one series of each for each data set, whose name is the label `dataset`.
+
+    `due` is the newest month that a table should hold by now.
+    """
+    together: dict[str, Metric] = {}
+    for dataset, numbers in of_datasets.items():
+        for family in warehouse_metrics(numbers, due, by_month=by_month):
+            own = [sample._replace(labels={"dataset": dataset.name, **sample.labels}) for sample in family.samples]
+            before = together[family.name].samples if family.name in together else []
+            family.samples = before + own
+            together[family.name] = family
+    return [*together.values()]
+
+
 def warehouse_metrics(numbers: WarehouseNumbers, due: Month, *, by_month: bool = False) -> list[Metric]:
-    """The metrics with help and unit; `due` is the newest month that the table should hold by now.
+    """The metrics of a data set with help and unit; `due` is the newest month that the table should hold by now.
 
     They are gauges and counters only: node_exporter rejects a whole file because of a type that Prometheus' older
     format does not have, such as `info`. With `by_month`, each month is a series; without, the number of series does
@@ -142,7 +160,7 @@ def warehouse_metrics(numbers: WarehouseNumbers, due: Month, *, by_month: bool =
         *_month_metrics(numbers, due),
         *_attempt_metrics(numbers),
         *_rate_metrics(numbers),
-        _gauge("era5_table_bytes", "Disk space of the table weather, with indexes and TOAST.", table, label="layout"),
+        _gauge("era5_table_bytes", "Disk space of the table, with indexes and TOAST.", table, label="layout"),
         _gauge("era5_raw_bytes", "Raw files that the table was made of, when loaded.", numbers.raw_bytes),
         _gauge("era5_flat_bytes", "Flat files that the table was made of, when loaded.", numbers.flat_bytes),
         *(_metrics_by_month(numbers) if by_month else ()),
@@ -168,7 +186,7 @@ def _month_metrics(numbers: WarehouseNumbers, due: Month) -> list[Metric]:
     overdue = None if newest is None else max(0, due.number - newest.number)
     return [
         _gauge("era5_months", "Months in the ledger by state.", {one: states[one] for one in _STATES}, label="state"),
-        _gauge("era5_rows", "Rows in the table weather, by the ledger.", sum(month.rows for month in numbers.months)),
+        _gauge("era5_rows", "Rows in the table, by the ledger.", sum(month.rows for month in numbers.months)),
         _gauge(
             "era5_preliminary_months",
             "Months with preliminary (ERA5T) hours.",
@@ -241,7 +259,7 @@ def _rate_metrics(numbers: WarehouseNumbers) -> list[Metric]:
 
 def _metrics_by_month(numbers: WarehouseNumbers) -> list[Metric]:
     rows = GaugeMetricFamily(
-        "era5_month_rows", "Rows of each month in the table weather, by the ledger.", labels=["month", "state"]
+        "era5_month_rows", "Rows of each month in the table, by the ledger.", labels=["month", "state"]
     )
     for month in numbers.months:
         rows.add_metric([str(month.month), month.state], month.rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +13,20 @@ from fastapi import Response
 from era5_pipeline.model.months import Month
 from era5_pipeline.model.package_version import __version__
 from era5_pipeline.postgres.dataset_connection import dataset_of
-from era5_pipeline.read.credit import UNKNOWN_ORIGIN, DataOrigin, read_origin
+from era5_pipeline.read.credit import read_origin, sample_notice
 from era5_pipeline.read.held import NO_LEDGER
 from era5_pipeline.runtime.project_files import read_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     import psycopg
     from fastapi import Request
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.location_set import LocationSet
+    from era5_pipeline.read.credit import DataOrigin
 
 # --- The version of an answer, from the ledger: its ETag, so that clients need not read it again ---
 #
@@ -36,39 +38,58 @@ if TYPE_CHECKING:
 
 # A cache may keep an answer, but must revalidate it each time.
 CACHE_CONTROL = "no-cache"
-# Headers of every answer from the table: sources, versions, credit, and a notice if data are generated.
-ORIGIN_HEADERS = ("X-Era5-Sources", "X-Era5-Versions", "X-Era5-Credit", "X-Era5-Notice")
+# Headers of every answer from tables: data sets, sources, versions, credit, and a notice if data are generated.
+ORIGIN_HEADERS = ("X-Era5-Dataset", "X-Era5-Sources", "X-Era5-Versions", "X-Era5-Credit", "X-Era5-Notice")
 # Header of an answer with days: the definition of a day.
 DAY_HEADER = "X-Era5-Day-Rule"
 
 
 @dataclass(frozen=True)
 class AnswerOrigin:
-    """The origin of an answer's data, by the ledger, for headers and JSON."""
+    """The origin of an answer's data, by the ledgers of its data sets, for headers and JSON."""
 
-    data: DataOrigin = UNKNOWN_ORIGIN
+    data: Mapping[Dataset, DataOrigin]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The sources of the hours, by name."""
+        return tuple(sorted({source for one in self.data.values() for source in one.sources}))
 
     @property
     def versions(self) -> tuple[str, ...]:
         """The versions of the hours, by name."""
-        return tuple(sorted(self.data.versions)) or ("unknown",)
+        return tuple(sorted({version for one in self.data.values() for version in _versions(one)}))
+
+    @property
+    def credit(self) -> str:
+        """The credit of each data set."""
+        return "; ".join(dict.fromkeys(one.credit for one in self.data.values()))
 
     @property
     def notice(self) -> str | None:
         """The warning that must precede generated data; None if none are generated."""
-        return self.data.notice
+        return sample_notice(self.sources)
 
     @property
     def headers(self) -> dict[str, str]:
         """The origin as headers, for answers in any format."""
-        sources = ", ".join(self.data.sources) or "unknown"
-        texts = (sources, ", ".join(self.versions), self.data.credit, self.notice or "")
+        names = ", ".join(dataset.name for dataset in self.data)
+        sources = ", ".join(self.sources) or "unknown"
+        texts = (names, sources, ", ".join(self.versions), self.credit, self.notice or "")
         return {name: text for name, text in zip(ORIGIN_HEADERS, texts, strict=True) if text}
 
     @property
     def facts(self) -> dict[str, object]:
         """The origin for JSON."""
-        return {"sources": self.data.sources, "versions": self.versions, "credit": self.data.credit}
+        datasets = [
+            {"name": dataset.name, "title": dataset.title, "doi": dataset.doi, "versions": _versions(one)}
+            for dataset, one in self.data.items()
+        ]
+        return {"datasets": datasets, "sources": self.sources, "versions": self.versions, "credit": self.credit}
+
+
+def _versions(origin: DataOrigin) -> tuple[str, ...]:
+    return tuple(sorted(origin.versions)) or ("unknown",)
 
 
 @dataclass(frozen=True)
@@ -80,7 +101,19 @@ class AnswerVersion:
 
     etag: str
     contents: str
-    origin: AnswerOrigin = field(default_factory=AnswerOrigin)
+    origin: AnswerOrigin
+
+    @classmethod
+    def joined(cls, versions: Sequence[AnswerVersion | None]) -> AnswerVersion | None:
+        """The version of an answer that is made of others; None if that of any is unknown."""
+        known = [version for version in versions if version is not None]
+        if not known or len(known) < len(versions):
+            return None
+        if len(known) == 1:
+            return known[0]
+        data = {dataset: origin for version in known for dataset, origin in version.origin.data.items()}
+        tag = hashlib.sha256("\n".join(version.etag for version in known).encode()).hexdigest()[:32]
+        return cls(f'W/"{tag}"', "\n".join(version.contents for version in known), AnswerOrigin(data))
 
     @property
     def headers(self) -> dict[str, str]:
@@ -124,7 +157,7 @@ def read_version(
     contents = f"{__version__} {parts} {digest}"
     text = "\n".join((contents, request.url.path, request.url.query, besides))
     tag = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    origin = AnswerOrigin(read_origin(connection, start, end, locations, columns))
+    origin = AnswerOrigin({dataset_of(connection): read_origin(connection, start, end, locations, columns)})
     return AnswerVersion(f'W/"{tag}"', contents, origin)
 
 

@@ -17,6 +17,7 @@ from starlette.middleware.cors import CORSMiddleware
 from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.package_version import __version__
 from era5_pipeline.postgres.connect import Warehouse
+from era5_pipeline.postgres.dataset_connection import datasets_in, turn_to
 from era5_pipeline.read.held import newest_hours
 from era5_pipeline.serving.answers import DAY_HEADER, ORIGIN_HEADERS
 from era5_pipeline.serving.archive.client_requests import ClientRequests
@@ -46,11 +47,15 @@ health_routes = APIRouter(tags=["server"])
 
 
 class HealthAnswer(BaseModel):
-    """The process answers, and so does its database; `newest_hours` are those that it holds, by source (UTC)."""
+    """The process answers, and so does its database; `newest_hours` are those that it holds, by source (UTC).
+
+    Those of other data sets than the server's own are `newest_hours_of`, by the name of the data set.
+    """
 
     status: Literal["ok"] = "ok"
     database: Literal["ok", "not asked"]
     newest_hours: dict[str, datetime] | None = None
+    newest_hours_of: dict[str, dict[str, datetime]] | None = None
 
 
 @health_routes.get("/healthz", responses={503: {"model": ErrorAnswer}}, response_model_exclude_none=True)
@@ -64,11 +69,16 @@ def healthz(reader: Reader, response: Response, live: bool = False) -> HealthAns
         return HealthAnswer(database="not asked")
     with reader.connected("asking the database") as connection:
         connection.execute("SELECT 1")
-        return HealthAnswer(database="ok", newest_hours=_newest_hours(connection))
+        own, others = _newest_hours(connection, reader.dataset), {}
+        for dataset in datasets_in(connection):
+            if dataset != reader.dataset and (found := _newest_hours(connection, dataset)):
+                others[dataset.name] = found
+        return HealthAnswer(database="ok", newest_hours=own, newest_hours_of=others or None)
 
 
-def _newest_hours(connection: psycopg.Connection[Any]) -> dict[str, datetime] | None:
+def _newest_hours(connection: psycopg.Connection[Any], dataset: Dataset) -> dict[str, datetime] | None:
     """The newest hours; None if the ledger is missing, or locked: a server is no less healthy for that."""
+    turn_to(connection, dataset)
     try:
         with connection.transaction():
             connection.execute("SET LOCAL lock_timeout = '100ms'")

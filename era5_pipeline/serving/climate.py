@@ -14,9 +14,10 @@ from era5_pipeline.model.cells import CellChoice  # noqa: TC001  # FastAPI evalu
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.question import HTTP, asked_place
 from era5_pipeline.model.times import NORMAL_PERIOD
+from era5_pipeline.read.credit import UNKNOWN_ORIGIN
 from era5_pipeline.serving.answers import DAY_HEADER, AnswerOrigin, encoded_answer, read_version
 from era5_pipeline.serving.fetch import fetching
-from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI evaluates it
+from era5_pipeline.serving.requests import AskedDataset, Reader  # noqa: TC001  # FastAPI evaluates them
 from era5_pipeline.serving.route_page import EXAMPLES
 
 climate_routes = APIRouter(tags=["climate"])
@@ -49,17 +50,20 @@ def climate(
     ] = "utc",
     cell: Annotated[CellChoice, Query(description="The nearest cell, or the nearest that is half land.")] = "nearest",
     table: Annotated[Literal["daily"] | None, Query(description="daily: with the table of all days.")] = None,
+    dataset: AskedDataset = None,
 ) -> Response:
     """The climate of a place: trends with their intervals, anomalies, counts of days, and records."""
-    asked = asked_place(HTTP, place, latitude, longitude, cell)
+    of = reader.dataset_named(dataset)
+    asked = asked_place(HTTP, place, latitude, longitude, cell, of.grid)
     question = climate_question(asked, start, end, baseline, local_time=days == "local")
     location = asked.cell.location
     locations = LocationSet.of_location(location)
-    with fetching(request, reader, [location]), reader.connected("reading the climate") as connection:
+    with fetching(request, reader, [location], of), reader.connected("reading the climate", of) as connection:
         version = read_version(connection, request, locations)
         if version is not None and (unchanged := version.unchanged_answer(request)):
             return unchanged
         answer = read_climate(connection, question)
     content = orjson.dumps(answer_as_json(answer, with_days=table == "daily"), option=orjson.OPT_SERIALIZE_NUMPY)
-    headers = {DAY_HEADER: answer.days.statement, **({} if version else AnswerOrigin().headers)}
+    unknown = {} if version else AnswerOrigin({of: UNKNOWN_ORIGIN}).headers
+    headers = {DAY_HEADER: answer.days.statement, **unknown}
     return encoded_answer(request, content, version=version, headers=headers)

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import orjson
 from fastapi import Response
 
-from era5_pipeline.model.dataset import ERA5, Dataset
+from era5_pipeline.model.dataset import DATASETS, dataset_option
 from era5_pipeline.model.errors import NotLoadedError
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.words import counted
 from era5_pipeline.planning.fetches import FetchFolder, PlaceFetch, is_held
+from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.held import months_held
 from era5_pipeline.read.missing import how_to_load, point_name
 from era5_pipeline.runtime.files import read_json, write_json
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import psycopg
     from fastapi import FastAPI, Request
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Location
     from era5_pipeline.serving.requests import WarehouseReader
 
@@ -122,24 +124,24 @@ class FetchRequests:
 
     home: Path
     places_a_day: int | None = None
-    dataset: Dataset = ERA5
 
-    @property
-    def folder(self) -> FetchFolder:
-        """The records."""
-        return FetchFolder(self.home, self.dataset)
+    def folder_of(self, dataset: Dataset) -> FetchFolder:
+        """The records of a data set."""
+        return FetchFolder(self.home, dataset)
 
     def require_loaded(
         self, connection: psycopg.Connection[Any], locations: Sequence[Location], *, may_ask: bool, status: int
     ) -> None:
         """Refuse if any of these locations is being loaded, or could not be; ask for those that are not held.
 
-        `status` is that of an answer about places that are being loaded.
+        They are of the connection's data set. `status` is that of an answer about places that are being loaded.
         """
+        dataset = dataset_of(connection)
+        folder = self.folder_of(dataset)
         pending: list[PlaceFetch] = []
         absent: list[Location] = []
         for location in locations:
-            fetch = self.folder.find(location)
+            fetch = folder.find(location)
             if fetch is not None and fetch.state != "failed":
                 pending.append(fetch)
             elif is_held(connection, location):
@@ -147,39 +149,45 @@ class FetchRequests:
             elif fetch is None:
                 absent.append(location)
             else:
-                raise _failed(fetch)
+                raise _failed(fetch, dataset)
         if absent and may_ask:
             pending += self._ask(connection, absent)
         if pending:
             raise PlacePendingError(status, [_progress(connection, fetch) for fetch in pending])
 
     def _ask(self, connection: psycopg.Connection[Any], locations: Sequence[Location]) -> list[PlaceFetch]:
-        with locked_month("places", self.folder.path / "asking.lock", lambda _: None, ""):
-            found = {location: self.folder.find(location) for location in locations}
+        dataset = dataset_of(connection)
+        folder = self.folder_of(dataset)
+        with locked_month("places", self._path / "asking.lock", lambda _: None, ""):
+            found = {location: folder.find(location) for location in locations}
             new = [one for one, fetch in found.items() if fetch is None and not is_held(connection, one)]
-            if len(new) + len(self.folder.unfinished()) > _MOST_WAITING:
+            if len(new) + sum(len(self.folder_of(one).unfinished()) for one in DATASETS.values()) > _MOST_WAITING:
                 raise FetchRefusedError(
                     503,
                     60,
                     f"{counted(len(new), 'place')} asked for {'is' if len(new) == 1 else 'are'} not loaded, and no "
                     f"more than {_MOST_WAITING} may wait. Ask for fewer at once, or later; or load their area: "
-                    "era5 load --area.",
+                    f"era5 load{dataset_option(dataset)} --area.",
                 )
-            self._count(new)
+            self._count(new, dataset)
             now = time.time()
             for location in new:
-                self.folder.write(PlaceFetch(location.location_id, now, grid=location.grid))
+                folder.write(PlaceFetch(location.location_id, now, grid=location.grid))
         # One whose load has just ended is held now: the client asks again.
         return [found[one] or PlaceFetch(one.location_id, now, grid=one.grid) for one in locations]
 
-    def _count(self, new: Sequence[Location]) -> None:
+    @property
+    def _path(self) -> Path:
+        return self.home / "fetch"
+
+    def _count(self, new: Sequence[Location], dataset: Dataset) -> None:
         """Count new places of this day, in a file: it holds for all processes of the server, and after a restart."""
         if self.places_a_day is None:
             return
-        path, now = self.folder.path / "day.json", datetime.now(UTC)
+        path, now = self._path / "day.json", datetime.now(UTC)
         day = read_json(path) or {}
-        places = set(day["places"]) if day.get("day") == f"{now:%Y-%m-%d}" else set()
-        places.update(location.location_id for location in new)
+        places = set(map(str, day["places"])) if day.get("day") == f"{now:%Y-%m-%d}" else set()
+        places.update(f"{dataset.name} {location.location_id}" for location in new)
         if len(places) > self.places_a_day:
             midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
             raise FetchRefusedError(
@@ -191,7 +199,7 @@ class FetchRequests:
         write_json(path, {"day": f"{now:%Y-%m-%d}", "places": sorted(places)})
 
 
-def _failed(fetch: PlaceFetch) -> FetchRefusedError:
+def _failed(fetch: PlaceFetch, dataset: Dataset) -> FetchRefusedError:
     why = _FAILURES.get(fetch.exit_code, _OTHER_FAILURE)
     if fetch.exit_code < 0 or fetch.exit_code > _INTERRUPTED:
         why = "it was ended from outside"
@@ -213,11 +221,11 @@ def _progress(connection: psycopg.Connection[Any], fetch: PlaceFetch) -> PlacePr
 
 @contextmanager
 def fetching(
-    request: Request, reader: WarehouseReader, locations: Sequence[Location], status: int = 202
+    request: Request, reader: WarehouseReader, locations: Sequence[Location], dataset: Dataset, status: int = 202
 ) -> Iterator[None]:
     """Answer in this context from the table; if it has nothing of a location, and the server fetches, ask for it.
 
-    `status` is that of the answer meanwhile.
+    The locations are of the data set. `status` is that of the answer meanwhile.
 
     Raises:
         PlacePendingError: if a location is being loaded.
@@ -229,13 +237,14 @@ def fetching(
         return
     locations = tuple(dict.fromkeys(locations))
     # Without a file nothing is asked of the database.
-    if begun := [location for location in locations if fetches.folder.find(location) is not None]:
-        with reader.connected("looking for the place") as connection:
+    folder = fetches.folder_of(dataset)
+    if begun := [location for location in locations if folder.find(location) is not None]:
+        with reader.connected("looking for the place", dataset) as connection:
             fetches.require_loaded(connection, begun, may_ask=False, status=status)
     try:
         yield
     except NotLoadedError:
-        with reader.connected("looking for the place") as connection:
+        with reader.connected("looking for the place", dataset) as connection:
             fetches.require_loaded(connection, locations, may_ask=_may_ask(request), status=status)
         raise
 

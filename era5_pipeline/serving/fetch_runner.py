@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from era5_pipeline.model.dataset import DATASETS
 from era5_pipeline.model.errors import Era5Error, NoDataError
 from era5_pipeline.planning.fetches import (
     FetchFolder,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Location
     from era5_pipeline.model.settings import Settings
 
@@ -38,6 +40,8 @@ _LOOK_SECONDS = 0.5
 
 @dataclass
 class _Load:
+    dataset: Dataset
+    folder: FetchFolder
     fetch: PlaceFetch
     child: ChildProcess
     lock: ExitStack
@@ -49,8 +53,9 @@ class FetchRunner:
     def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
         self._settings = settings
         self._say = say
-        self._folder = FetchFolder(settings.home, settings.wanted_dataset)
-        self._loads: dict[int, _Load] = {}
+        self._folders = {dataset: FetchFolder(settings.home, dataset) for dataset in DATASETS.values()}
+        # By place, which is one of its data set's grid.
+        self._loads: dict[Location, _Load] = {}
 
     def look(self) -> None:
         """Record which loads have ended, and start the next ones."""
@@ -59,29 +64,32 @@ class FetchRunner:
                 self._end(load)
             elif load.fetch.months is None and (months := announced_months(_text_of(load.child.log.path))) is not None:
                 load.fetch = replace(load.fetch, months=months)
-                self._folder.write(load.fetch)
-        for fetch in self._folder.unfinished():
+                load.folder.write(load.fetch)
+        waiting = [(fetch, dataset) for dataset, folder in self._folders.items() for fetch in folder.unfinished()]
+        for fetch, dataset in sorted(waiting, key=lambda one: one[0].asked_at):
             if len(self._loads) == _AT_ONCE:
                 return
             is_due = fetch.state != "failed" or time.time() >= fetch.next_try
-            if is_due and fetch.location_id not in self._loads:
-                self._start(fetch.location)
+            if is_due and fetch.location not in self._loads:
+                self._start(fetch.location, dataset)
 
-    def _start(self, location: Location) -> None:
+    def _start(self, location: Location, dataset: Dataset) -> None:
         """Start the load, unless a command is at it."""
+        folder = self._folders[dataset]
         with ExitStack() as stack:
-            lock = self._folder.lock_of(location)
+            lock = folder.lock_of(location)
             # A command that has just ended has removed the record.
             if not stack.enter_context(try_lock_month(str(location), lock)) or (
-                (fetch := self._folder.find(location)) is None
+                (fetch := folder.find(location)) is None
             ):
                 return
             fetch = replace(fetch, state="loading")
-            self._folder.write(fetch)
+            folder.write(fetch)
             process = ManagedProcess(str(location.location_id), fetch_command(location))
-            child = ChildProcess(process, self._folder.path, fetch_environment(self._settings))
+            environment = {**fetch_environment(self._settings), "ERA5_DATASET": dataset.name}
+            child = ChildProcess(process, folder.path, environment)
             child.start()
-            self._loads[location.location_id] = _Load(fetch, child, stack.pop_all())
+            self._loads[location] = _Load(dataset, folder, fetch, child, stack.pop_all())
 
     def _end(self, load: _Load) -> None:
         load.child.stop()
@@ -90,14 +98,15 @@ class FetchRunner:
         location, log = load.fetch.location, load.child.log
         why = f"exit code {exit_code}; the last lines of its output:\n{log.last_lines()}"
         if exit_code == 0:
-            with suppress(Era5Error), open_connection(self._settings, "looking for the place") as connection:
+            settings = self._settings.model_copy(update={"dataset": load.dataset.name})
+            with suppress(Era5Error), open_connection(settings, "looking for the place") as connection:
                 if not is_held(connection, location):
                     why = (
                         "it ended well, but the table that is served has nothing of the place: its sources have "
                         "nothing there, or ERA5_FETCH_DATABASE_URL names another database"
                     )
                     exit_code = NoDataError.exit_code
-        failed = self._folder.end(load.fetch, exit_code)
+        failed = load.folder.end(load.fetch, exit_code)
         if exit_code:
             when = f"in {failed.next_try - failed.failed_at:,.0f} s" if failed else "when it is asked for again"
             self._say(f"loading {point_name(location)} for a request failed: {why}\n      It is tried again {when}.")
@@ -113,12 +122,12 @@ class FetchRunner:
             if load.child.exit_code == 0:
                 self._end(load)
                 continue
-            self._folder.write(replace(load.fetch, state="waiting"))
+            load.folder.write(replace(load.fetch, state="waiting"))
             self._forget(load)
 
     def _forget(self, load: _Load) -> None:
         load.lock.close()
-        del self._loads[load.fetch.location_id]
+        del self._loads[load.fetch.location]
 
 
 @contextmanager

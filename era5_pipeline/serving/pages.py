@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote, urlencode
@@ -13,7 +14,9 @@ from fastapi import Path as PathPart
 
 from era5_pipeline.climate.question import climate_question
 from era5_pipeline.climate.reading import read_climate
+from era5_pipeline.model.dataset import dataset_named
 from era5_pipeline.model.errors import NoDataError, UsageError
+from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.places import (
     UnknownPlaceError,
@@ -27,24 +30,26 @@ from era5_pipeline.model.places import (
 from era5_pipeline.model.question import HTTP, place_with_cell
 from era5_pipeline.model.question import asked_place as asked_point
 from era5_pipeline.model.variables import in_table_order
-from era5_pipeline.postgres.dataset_connection import dataset_of
+from era5_pipeline.postgres.dataset_connection import dataset_of, datasets_in, turn_to
 from era5_pipeline.read.credit import read_credit
 from era5_pipeline.read.held import describe_months, fullest_part, months_held, places_held
 from era5_pipeline.read.missing import nearest_place, point_name
 from era5_pipeline.runtime.project_files import read_sql
-from era5_pipeline.serving.answers import encoded_answer, read_version
+from era5_pipeline.serving.answers import AnswerVersion, encoded_answer, read_version
 from era5_pipeline.serving.archive.hourly import HOURLY
+from era5_pipeline.serving.archive.models import model_name
 from era5_pipeline.serving.errors import Refusal, RefusalError, reason_of
 from era5_pipeline.serving.fetch import PlacePendingError, fetching
-from era5_pipeline.serving.requests import Reader  # noqa: TC001  # FastAPI evaluates it
+from era5_pipeline.serving.requests import AskedDataset, Reader  # noqa: TC001  # FastAPI evaluates them
 from era5_pipeline.serving.route_page import EXAMPLES, HTML_TYPE, POLICY, page_of, route_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     import psycopg
 
     from era5_pipeline.climate.answer import ClimateAnswer
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Grid, Location
     from era5_pipeline.model.places import AskedPlace, Place
 
@@ -59,28 +64,58 @@ _CLIMATE_COLUMNS = frozenset({"temperature_2m", "total_precipitation"})
 _WHOLE_DAY = 24
 
 
-def start_page(connection: psycopg.Connection[Any], notice: str | None = None, *, fetches: bool = False) -> bytes:
-    """The start page, from the ledger; `notice`, for generated data, comes first.
+def start_page(
+    connection: psycopg.Connection[Any],
+    datasets: Sequence[Dataset],
+    notice: str | None = None,
+    *,
+    fetches: bool = False,
+) -> bytes:
+    """The start page, from the ledgers of data sets, that of the server first; `notice` of generated data precedes.
 
     If the server `fetches`, places may be asked for although nothing is loaded.
     """
+    shown = [held for dataset in datasets if (held := _held(connection, dataset, datasets[0])) is not None]
+    return page_of("start.html", title=_TITLE, notice=notice, sets=shown, datasets=_choices(datasets), fetches=fetches)
+
+
+def _choices(datasets: Sequence[Dataset]) -> list[str]:
+    """The data sets that a form asks about; none if there is only one."""
+    return [dataset.name for dataset in datasets] if len(datasets) > 1 else []
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What is loaded of a data set: a table, a place with a page, requests to start with, and the credit."""
+
+    dataset: Dataset
+    rows: tuple[tuple[str, str], ...]
+    place: _Link | None
+    examples: list[str]
+    credit: str
+
+
+def _held(connection: psycopg.Connection[Any], dataset: Dataset, default: Dataset) -> _Held | None:
+    """What is loaded of the data set; None if nothing is. Links name it if it is not the default."""
+    turn_to(connection, dataset)
     months = months_held(connection)
     if not months:
-        return page_of("start.html", title=_TITLE, held=(), fetches=fetches)
+        return None
     places = places_held(connection)
     grid, step = places.grid, f"{places.grid.step_degrees:g} degrees"
     variables = in_table_order({column for held in months.values() for column in held})
-    held = (
+    rows = (
+        ("Data set", f"{dataset.title}, doi:{dataset.doi}"),
         ("Months", f"{len(months):,}: {describe_months(months)}"),
         ("Places", f"{len(places):,} point{'' if len(places) == 1 else 's'} of {grid.name}'s grid of {step}"),
         ("Columns", ", ".join(variable.column for variable in variables)),
     )
-    place, examples = _examples(connection)
+    place, examples = _examples(connection, default)
     credit = read_credit(connection, min(months).start, max(months).end)
-    return page_of("start.html", title=_TITLE, notice=notice, held=held, place=place, examples=examples, credit=credit)
+    return _Held(dataset, rows, place, examples, credit)
 
 
-def _examples(connection: psycopg.Connection[Any]) -> tuple[_Link | None, list[str]]:
+def _examples(connection: psycopg.Connection[Any], default: Dataset) -> tuple[_Link | None, list[str]]:
     """A place with a page, and requests that this table can answer, from the fullest month: a whole day if it has one.
 
     The newest month may be a few hours, and the largest one hour of the globe.
@@ -101,14 +136,23 @@ def _examples(connection: psycopg.Connection[Any]) -> tuple[_Link | None, list[s
     day, hours = row
     point = {"latitude": f"{where.latitude:g}", "longitude": f"{where.longitude:g}"}
     variable = next((name for name, one in HOURLY.items() if columns.issuperset(one.columns)), None)
-    requests = []
+    requests, dataset = [], dataset_of(connection)
     if variable is not None:
         days = {"start_date": f"{day:%Y-%m-%d}", "end_date": f"{day:%Y-%m-%d}"}
-        requests.append(f"/v1/archive?{urlencode({**point, **days, 'hourly': variable})}")
+        models = {} if dataset == default else {"models": model_name(dataset)}
+        requests.append(f"/v1/archive?{urlencode({**point, **days, 'hourly': variable, **models})}")
     if hours != _WHOLE_DAY or columns.isdisjoint(_CLIMATE_COLUMNS):
         return None, requests
-    requests.append(f"/v1/climate?{urlencode(point)}")
-    return _link_to_point(where) if city is None else (str(city), f"/place/{city.geoname_id}"), requests
+    named = _named(dataset, default)
+    requests.append(f"/v1/climate?{urlencode(point | named)}")
+    if city is None:
+        return _link_to_point(where, named), requests
+    return (str(city), path_of(str(city.geoname_id), named)), requests
+
+
+def _named(dataset: Dataset, default: Dataset) -> dict[str, str]:
+    """The parameter of a link to answers from the data set."""
+    return {} if dataset == default else {"dataset": dataset.name}
 
 
 @cache
@@ -137,7 +181,7 @@ class PageCache:
 
     def page(self, asked: AskedPlace, contents: str | None, read: Callable[[], ClimateAnswer]) -> bytes:
         """The page of a place: from the cache, else from the result of `read`; `contents` None: do not cache."""
-        key = (asked.place, asked.latitude, asked.longitude, contents or "")
+        key = (asked.cell.location, asked.place, asked.latitude, asked.longitude, contents or "")
         if (kept := self._pages.get(key)) is not None:
             return kept
         if not self._making.acquire(timeout=self._wait_seconds):
@@ -158,17 +202,17 @@ class PageCache:
             self._making.release()
 
 
-def asked_place(name: str) -> AskedPlace | list[Place]:
+def asked_place(name: str, grid: Grid = ERA5_GRID) -> AskedPlace | list[Place]:
     """The city of this name, or the point `LAT,LON`, with its cell; or all cities that the name may mean."""
     if match := _COORDINATES.fullmatch(name.strip()):
-        return asked_point(HTTP, None, float(match[1]), float(match[2]))
+        return asked_point(HTTP, None, float(match[1]), float(match[2]), grid=grid)
     candidates = find_candidates(name)
     if not candidates:
         raise _unknown(name)
     meant = place_meant(candidates)
     if meant is None:
         return [one.place for one in candidates]
-    return place_with_cell(meant)
+    return place_with_cell(meant, grid=grid)
 
 
 def _unknown(name: str) -> UnknownPlaceError:
@@ -182,17 +226,21 @@ def _unknown(name: str) -> UnknownPlaceError:
         _guessing.release()
 
 
-def _path_to(place: Place) -> str:
+def _path_to(place: Place, named: Mapping[str, str]) -> str:
     """The path of a city's page: by its name, if that means this city, else by its number."""
     by_name = "," not in place.name and place_meant(find_candidates(place.name)) == place
-    return path_of(place.name if by_name else str(place.geoname_id))
+    return path_of(place.name if by_name else str(place.geoname_id), named)
 
 
-def path_of(name: str) -> str:
-    """The path of a place's page."""
+def path_of(name: str, named: Mapping[str, str] | None = None) -> str:
+    """The path of a place's page; `named` is the parameter that names the data set, if one does."""
     if not name.strip():
         raise UsageError("the name of the place is empty", remedy="Give the name of a city, such as Jakarta.")
-    return f"/place/{quote(name.strip(), safe='')}"
+    return _with_parameter(f"/place/{quote(name.strip(), safe='')}", named)
+
+
+def _with_parameter(path: str, named: Mapping[str, str] | None) -> str:
+    return f"{path}?{urlencode(named)}" if named else path
 
 
 # --- The routes of the pages: `/`, `/docs`, `/place` and `/place/{name}` ---
@@ -217,11 +265,16 @@ def _page(
 def start(request: Request, reader: Reader) -> Response:
     """Show what is loaded, and requests to start with."""
     with reader.connected("reading the ledger") as connection:
-        version = read_version(connection, request)
+        datasets = tuple(dict.fromkeys((reader.dataset, *datasets_in(connection))))
+        versions = []
+        for dataset in datasets:
+            turn_to(connection, dataset)
+            versions.append(read_version(connection, request))
+        version = AnswerVersion.joined([one for one in versions if one is not None])
         if version is not None and (unchanged := version.unchanged_answer(request)):
             return unchanged
         notice, fetches = version.origin.notice if version else None, request.app.state.fetches is not None
-        content = start_page(connection, notice, fetches=fetches)
+        content = start_page(connection, datasets, notice, fetches=fetches)
     return encoded_answer(request, content, HTML_TYPE, version=version, headers=_HEADERS)
 
 
@@ -240,9 +293,11 @@ def docs(request: Request) -> Response:
 )
 def place_by_form(
     name: Annotated[str, Query(description="Name of a city, or latitude and longitude", max_length=100)],
+    dataset: AskedDataset = None,
 ) -> Response:
     """Redirect from the form on the start page to the page of a city or of coordinates."""
-    return Response(status_code=303, headers={"Location": path_of(name)})
+    named = {} if dataset is None else {"dataset": dataset_named(dataset).name}
+    return Response(status_code=303, headers={"Location": path_of(name, named)})
 
 
 @page_routes.get(
@@ -264,6 +319,7 @@ def place(
     name: Annotated[
         str, PathPart(description="City: `jakarta`, `Paris, Texas`, its number of GeoNames; or `-6.25,106.75`")
     ],
+    dataset: AskedDataset = None,
 ) -> Response:
     """Show how the weather of a city or of a point has changed, as `era5 report` does.
 
@@ -271,21 +327,26 @@ def place(
     from a cache.
     """
     try:
-        return _place(request, reader, name)
+        of = reader.dataset_named(dataset)
+    except UsageError as error:
+        return _page(request, 404, "failure.html", title="No such data set", reason=reason_of(error))
+    named = _named(of, reader.dataset)
+    try:
+        return _place(request, reader, name, of)
     except UnknownPlaceError as error:
         reason = f"{error.message[:1].upper()}{error.message[1:]}."
-        similar = [(str(place), _path_to(place)) for place in error.similar]
+        similar = [(str(place), _path_to(place, named)) for place in error.similar]
         return _page(request, 404, "unknown.html", title="No such place", reason=reason, similar=similar)
     except UsageError as error:
         return _page(request, 404, "failure.html", title="No such place", reason=reason_of(error))
     except NoDataError as error:
-        nearest = _nearest(reader, name)
+        nearest = _nearest(reader, name, of)
         return _page(
             request, 404, "failure.html", title=f"{name}: not loaded", reason=reason_of(error), nearest=nearest
         )
     except PlacePendingError as error:
         seconds, (progress,) = error.retry_seconds, error.places
-        contents = {"title": f"{name}: being loaded", "progress": progress, "seconds": seconds}
+        contents = {"title": f"{name}: being loaded", "progress": progress, "seconds": seconds, "dataset": of}
         answer = _page(request, error.status, "fetching.html", seconds, **contents)
         # Instead of a script, which pages may not run.
         answer.headers["Refresh"] = str(seconds)
@@ -295,42 +356,43 @@ def place(
         return _page(request, error.status, "failure.html", retry, title="Not now", reason=reason)
 
 
-def _nearest(reader: Reader, name: str) -> _Link | None:
+def _nearest(reader: Reader, name: str, dataset: Dataset) -> _Link | None:
     """The name and path of the loaded place nearest to one that is not; None if nothing is loaded.
 
     The reason beside it tells its distance.
     """
-    asked = asked_place(name)
+    asked = asked_place(name, dataset.grid)
     if isinstance(asked, list):
         return None
-    with reader.connected("reading the ledger") as connection:
+    with reader.connected("reading the ledger", dataset) as connection:
         places = places_held(connection)
     if not places:
         return None
     place, _ = nearest_place(places, asked.latitude, asked.longitude)
-    return _link_to_point(place)
+    return _link_to_point(place, _named(dataset, reader.dataset))
 
 
-def _link_to_point(where: Location) -> _Link:
-    return point_name(where), f"/place/{where.latitude:g},{where.longitude:g}"
+def _link_to_point(where: Location, named: Mapping[str, str]) -> _Link:
+    return point_name(where), _with_parameter(f"/place/{where.latitude:g},{where.longitude:g}", named)
 
 
-def _answer(reader: Reader, asked: AskedPlace) -> ClimateAnswer:
-    with reader.connected("reading the climate") as connection:
+def _answer(reader: Reader, asked: AskedPlace, dataset: Dataset) -> ClimateAnswer:
+    with reader.connected("reading the climate", dataset) as connection:
         return read_climate(connection, climate_question(asked))
 
 
-def _place(request: Request, reader: Reader, name: str) -> Response:
-    asked = asked_place(name)
+def _place(request: Request, reader: Reader, name: str, dataset: Dataset) -> Response:
+    asked = asked_place(name, dataset.grid)
     if isinstance(asked, list):
-        places = [(describe(place), f"/place/{place.geoname_id}") for place in asked]
+        named = _named(dataset, reader.dataset)
+        places = [(describe(place), path_of(str(place.geoname_id), named)) for place in asked]
         return _page(request, 300, "choice.html", title=f"{name}: which one?", places=places)
     cache: PageCache = request.app.state.pages
     location = asked.cell.location
-    with fetching(request, reader, [location]):
-        with reader.connected("reading the climate") as connection:
+    with fetching(request, reader, [location], dataset):
+        with reader.connected("reading the climate", dataset) as connection:
             version = read_version(connection, request, LocationSet.of_location(location))
             if version is not None and (unchanged := version.unchanged_answer(request)):
                 return unchanged
-        content = cache.page(asked, version.contents if version else None, lambda: _answer(reader, asked))
+        content = cache.page(asked, version.contents if version else None, lambda: _answer(reader, asked, dataset))
     return encoded_answer(request, content, HTML_TYPE, version=version, headers=_HEADERS)

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import psycopg
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from era5_pipeline.model.dataset import DATASETS, dataset_named
 from era5_pipeline.model.errors import Era5Error, SchemaVersionError, UsageError
+from era5_pipeline.postgres.dataset_connection import turn_to
 from era5_pipeline.postgres.schema_version import require_usable, schema_version
 from era5_pipeline.postgres.server_errors import translate_error
 from era5_pipeline.read.hours import prepare_for_reading
@@ -26,6 +28,7 @@ from era5_pipeline.serving.errors import Refusal, RefusalError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.settings import Settings
     from era5_pipeline.postgres.connect import Warehouse
 
@@ -156,7 +159,10 @@ def _check(connection: Connection) -> None:
 
 
 class ReadingPool:
-    """A pool of read-only connections: in autocommit mode, in UTC, with a limit for each statement."""
+    """A pool of read-only connections: in autocommit mode, in UTC, with a limit for each statement.
+
+    They read the tables of whichever data set is asked for; of the warehouse's if none is.
+    """
 
     def __init__(self, warehouse: Warehouse, limits: ServingLimits) -> None:
         self._warehouse = warehouse
@@ -208,10 +214,16 @@ class ReadingPool:
     def __exit__(self, *_: object) -> None:
         self._pool.close()
 
+    @property
+    def dataset(self) -> Dataset:
+        """The data set of requests that name none."""
+        return self._warehouse.dataset
+
     @contextmanager
-    def connected(self, doing: str) -> Iterator[Connection]:
-        """A connection for this context; errors of the server begin with `doing`."""
+    def connected(self, doing: str, dataset: Dataset | None = None) -> Iterator[Connection]:
+        """A connection for this context, to the data set's tables; errors of the server begin with `doing`."""
         connection = self._take()
+        turn_to(connection, dataset or self.dataset)
         try:
             yield connection
         except psycopg.Error as error:
@@ -221,6 +233,7 @@ class ReadingPool:
                 raise self._translated(error.__cause__, doing) from error
             raise
         finally:
+            turn_to(connection, self.dataset)  # whose tables the pool checks
             self._pool.putconn(connection)
 
     def _take(self) -> Connection:
@@ -308,11 +321,20 @@ class WarehouseReader:
         self._pool = pool
         self._work = work
 
+    @property
+    def dataset(self) -> Dataset:
+        """The data set of requests that name none."""
+        return self._pool.dataset
+
+    def dataset_named(self, name: str | None) -> Dataset:
+        """The data set of this name, in a request; None: it names none."""
+        return self.dataset if name is None else dataset_named(name)
+
     @contextmanager
-    def connected(self, doing: str) -> Iterator[psycopg.Connection[Any]]:
-        """A connection of the pool, while reading; return it before the answer is written."""
+    def connected(self, doing: str, dataset: Dataset | None = None) -> Iterator[psycopg.Connection[Any]]:
+        """A connection of the pool, while reading the data set; return it before the answer is written."""
         with (
-            self._pool.connected(doing) as connection,
+            self._pool.connected(doing, dataset) as connection,
             self._metrics.in_use.track_inprogress(),
             self._work.holding(connection),
         ):
@@ -325,4 +347,8 @@ async def _reader_of(request: Request) -> WarehouseReader:  # a coroutine, as Fa
     return WarehouseReader(state.pool, state.limits, state.metrics, work)
 
 
+AskedDataset = Annotated[
+    str | None,
+    Query(description=f"The data set, {' or '.join(DATASETS)}; without, that which the server was started with."),
+]
 Reader = Annotated[WarehouseReader, Depends(_reader_of)]

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client.openmetrics import parser as _parser
 
+from era5_pipeline.model.dataset import ERA5_LAND
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.warehouse.load_month import load_month
+from era5_pipeline.warehouse.schema import ensure_schema
 from era5_pipeline_tests.commands import InProcess, assert_explained
 
 if TYPE_CHECKING:
@@ -58,3 +60,17 @@ def test_a_place_that_cannot_be_written_is_named(loaded: InProcess, tmp_path: Pa
     for path, named in ((tmp_path / "file" / "era5.prom", "file"), (tmp_path, tmp_path.name)):
         assert_explained(loaded.run("metrics", "--output", str(path), code=6), named)
     assert tmp_path.is_dir()
+
+
+def test_metrics_of_each_data_set_have_its_name(loaded: InProcess, database_url: str) -> None:
+    def rows(*options: str) -> dict[str, float]:
+        families = parser.text_string_to_metric_families(loaded.run("metrics", *options).out)
+        samples = next(family.samples for family in families if family.name == "era5_rows")
+        return {sample.labels["dataset"]: sample.value for sample in samples}
+
+    of_era5 = rows()
+    assert list(of_era5) == ["era5"]
+    with Warehouse(database_url, dataset=ERA5_LAND).connect() as connection:
+        ensure_schema(connection)
+    assert rows() == of_era5 | {"era5-land": 0}
+    assert rows("--dataset", "era5-land") == {"era5-land": 0}

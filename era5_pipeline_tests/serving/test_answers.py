@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from fastapi import APIRouter, Request, Response
 
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.grid import ERA5_GRID
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
@@ -148,20 +149,23 @@ def test_the_origin_of_an_answer_says_what_is_generated_and_what_is_not_known() 
         ("cds", "preliminary", 2023),
         ("files", "unknown", 2001),
     ]
-    real = AnswerOrigin(origin_of(PartVersion(Month(year, 1), (source,), of, nothing) for source, of, year in versions))
+    parts = [PartVersion(Month(year, 1), (source,), of, nothing) for source, of, year in versions]
+    real = AnswerOrigin({ERA5: origin_of(parts)})
     assert real.headers == {
+        "X-Era5-Dataset": "era5",
         "X-Era5-Sources": "cds, files",
         "X-Era5-Versions": "final, preliminary, unknown",
         "X-Era5-Credit": "Contains modified Copernicus Climate Change Service information 2001 to 2023; data ERA5, "
         "C3S/ECMWF (partly preliminary, ERA5T: 2023-01; version not stated: 2001-01; others final)",
     }
     generated = PartVersion(Month(2023, 1), ("sample",), "generated", nothing)
-    made = AnswerOrigin(origin_of([generated]))
+    made = AnswerOrigin({ERA5: origin_of([generated])})
     assert made.headers["X-Era5-Notice"].startswith("Generated sample data, not ERA5")
     assert made.headers["X-Era5-Versions"] == "generated"
-    assert made.data.credit == "Generated sample data, not ERA5"
-    assert AnswerOrigin(origin_of([generated, PartVersion(Month(2023, 2), ("cds",), "final", nothing)])).notice
-    assert AnswerOrigin(origin_of([])).headers == {
+    assert made.credit == "Generated sample data, not ERA5"
+    assert AnswerOrigin({ERA5: origin_of([generated, parts[0]])}).notice
+    assert AnswerOrigin({ERA5: origin_of([])}).headers == {
+        "X-Era5-Dataset": "era5",
         "X-Era5-Sources": "unknown",
         "X-Era5-Versions": "unknown",
         "X-Era5-Credit": "Source unknown",

@@ -12,7 +12,6 @@ from psycopg import sql
 
 from era5_pipeline.model.location_set import LocationSet
 from era5_pipeline.model.months import Month
-from era5_pipeline.model.variables import BY_COLUMN
 from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.held import NO_LEDGER, months_held, require_columns
 from era5_pipeline.read.hours import read_packed
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.model.grid import Location
+    from era5_pipeline.model.variables import Variable
     from era5_pipeline.serving.archive.hourly import ArchiveVariable
     from era5_pipeline.serving.archive.parameters import ArchivePoint, ArchiveQuestion
     from era5_pipeline.serving.archive.times import AnswerZone, Days, Kind, TimeFormat
@@ -93,10 +93,11 @@ def read_point_hours(
     """Read the hours of the days; the connection is in autocommit mode, and `prepare_for_reading` was called."""
     start = days.start(zone)
     end = start + timedelta(hours=days.hours)
+    variables = dataset_of(connection).catalogue.by_column
     try:
         times, found = read_packed(connection, location.location_id, columns, start, end, is_prepared=True)
     except psycopg.errors.UndefinedColumn:
-        require_columns(connection, [BY_COLUMN[column] for column in columns])
+        require_columns(connection, [variables[column] for column in columns])
         raise
     if not times.size and not months_held(connection, LocationSet.of_location(location)):
         raise no_series(connection, location, start, end)
@@ -106,7 +107,7 @@ def read_point_hours(
         values: Mapping[str, Floats] = found
     else:
         values = {column: _spread(found[column], hours, days.hours) for column in columns}
-    return PointHours(values, *_missing(values, columns, first, hours))
+    return PointHours(values, *_missing(variables, values, columns, first, hours))
 
 
 def _spread(values: Floats, hours: npt.NDArray[np.int64], count: int) -> Floats:
@@ -116,6 +117,7 @@ def _spread(values: Floats, hours: npt.NDArray[np.int64], count: int) -> Floats:
 
 
 def _missing(
+    variables: Mapping[str, Variable],
     values: Mapping[str, Floats],
     columns: Sequence[str],
     first: np.datetime64,
@@ -126,7 +128,7 @@ def _missing(
     without_row = np.ones(count, dtype=np.bool_)
     without_row[rows] = False
     none_of = [
-        np.isnan(values[column]) if BY_COLUMN[column].extent == "everywhere" else without_row for column in columns
+        np.isnan(values[column]) if variables[column].extent == "everywhere" else without_row for column in columns
     ]
     lacking = np.logical_or.reduce(none_of)
     if not lacking.any():
@@ -174,22 +176,59 @@ class AnswerSection:
 
 @dataclass(frozen=True, eq=False)
 class PointAnswer:
-    """The answer for one point: its sections, what the table is missing there, and the height of its ground in m."""
+    """The answer for one place: its sections, what tables are missing there, and the height of its ground in m.
+
+    Place and height are those of the first model; `others` are the points of further models.
+    """
 
     point: ArchivePoint
     sections: tuple[AnswerSection, ...]
     missing_months: tuple[str, ...] = ()
     missing_hours: int = 0
     elevation: float | None = None
+    others: tuple[ArchivePoint, ...] = ()
+
+
+def of_all_models(answers: Sequence[PointAnswer], models: int) -> list[PointAnswer]:
+    """One answer for each place, of answers of this number of models for each, as Open-Meteo writes JSON and CSV.
+
+    Of several models, the columns of one follow those of another, and their names end with that of the model. Missing
+    months are those of any model, and missing hours are counted for each.
+    """
+    if models == 1:
+        return list(answers)
+    return [_of_place(answers[first : first + models]) for first in range(0, len(answers), models)]
+
+
+def _of_place(answers: Sequence[PointAnswer]) -> PointAnswer:
+    sections = (
+        AnswerSection(section.kind, tuple(column for answer in answers for column in _named(answer, section.kind)))
+        for section in answers[0].sections
+    )
+    return PointAnswer(
+        answers[0].point,
+        tuple(sections),
+        tuple(sorted({month for answer in answers for month in answer.missing_months})),
+        sum(answer.missing_hours for answer in answers),
+        answers[0].elevation,
+        tuple(answer.point for answer in answers[1:]),
+    )
+
+
+def _named(answer: PointAnswer, kind: Kind) -> list[AnswerColumn]:
+    """The columns of hours or of days, named with the model."""
+    name = answer.point.model.name
+    columns = (column for section in answer.sections if section.kind == kind for column in section.columns)
+    return [replace(column, name=f"{column.name}_{name}") for column in columns]
 
 
 def read_answer(
     connection: psycopg.Connection[Any], question: ArchiveQuestion, point: ArchivePoint, elevation: float | None = None
 ) -> PointAnswer:
     """Answer the question for one of its points, at this `elevation`; the connection is in autocommit mode."""
-    hours = PointHours({}, (), 0)
-    if question.columns:
-        hours = read_point_hours(connection, point.cell.location, question.columns, point.days, point.zone)
+    hours, columns = PointHours({}, (), 0), question.columns_of(point.model)
+    if columns:
+        hours = read_point_hours(connection, point.cell.location, columns, point.days, point.zone)
     return replace(make_answer_of(question, point, hours), elevation=elevation)
 
 
@@ -199,7 +238,10 @@ def make_answer_of(question: ArchiveQuestion, point: ArchivePoint, hours: PointH
     first_hour = int(days.start(zone).timestamp())
     sun = SunOfPlace(location.latitude, location.longitude, days.first_second(zone), first_hour, len(days))
     asked: dict[Kind, dict[str, ArchiveVariable]] = {"hourly": question.hourly, "daily": question.daily}
-    sections = tuple(AnswerSection(kind, _columns(question, of, hours, sun)) for kind, of in asked.items() if of)
+    counts: dict[Kind, int] = {"hourly": days.hours, "daily": len(days)}
+    sections = tuple(
+        AnswerSection(kind, _columns(question, of, hours, sun, counts[kind])) for kind, of in asked.items() if of
+    )
     return PointAnswer(point, sections, tuple(map(str, hours.missing_months)), hours.missing_hours)
 
 
@@ -208,11 +250,16 @@ def _columns(
     variables: Mapping[str, ArchiveVariable],
     hours: PointHours,
     sun: SunOfPlace,
+    count: int,
 ) -> tuple[AnswerColumn, ...]:
     found = []
     for name, variable in variables.items():
-        columns = [hours.values[column] for column in variable.columns]
-        computed = variable.formula(sun, *columns) if variable.by_sun else variable.formula(*columns)
+        computed: npt.NDArray[Any]
+        columns = [hours.values[column] for column in variable.columns if column in hours.values]
+        if len(columns) < len(variable.columns):  # the model lacks it, as Open-Meteo's may if several are asked for
+            computed = np.full(count, np.nan, dtype=np.float32)
+        else:
+            computed = variable.formula(sun, *columns) if variable.by_sun else variable.formula(*columns)
         values, unit = question.units.convert(computed, variable.unit)
         found.append(AnswerColumn(name, unit, values))
     return tuple(found)

@@ -10,7 +10,7 @@ import flatbuffers
 import numpy as np
 import orjson
 
-from era5_pipeline.serving.archive.names import ERA5, variable_fields
+from era5_pipeline.serving.archive.names import variable_fields
 from era5_pipeline.serving.archive.times import GMT, SECONDS, moments_as_json, texts_of, times_as_json
 
 if TYPE_CHECKING:
@@ -59,11 +59,9 @@ def answer_as_csv(
 
 def csv_name(answers: Sequence[PointAnswer], *, is_generated: bool = False) -> str:
     """The file name: `era5-52.50N13.50E.csv`, for the first point; for generated data `sample-...`."""
-    where = answers[0].point.cell.location
+    where, name = answers[0].point.cell.location, answers[0].point.model.dataset.name
     north, east = ("N" if where.latitude >= 0 else "S"), ("E" if where.longitude >= 0 else "W")
-    return (
-        f"{'sample' if is_generated else 'era5'}-{abs(where.latitude):.2f}{north}{abs(where.longitude):.2f}{east}.csv"
-    )
+    return f"{'sample' if is_generated else name}-{abs(where.latitude):.2f}{north}{abs(where.longitude):.2f}{east}.csv"
 
 
 def _numbered(number: object, line: str, *, several: bool) -> str:
@@ -99,12 +97,27 @@ def answer_as_json(
     """One object for one point, a list for several; `milliseconds` is the time it took to make the answer.
 
     Two keys are unknown to Open-Meteo, and ignored by its clients: the notice of generated data, which comes first, and
-    `era5`: the origin of the data, and the definition of a day if there are days.
+    `era5`: the origin of the data, the grid points of the models if there are several, and the definition of a day if
+    there are days.
     """
     before = {"notice": origin.notice} if origin and origin.notice else {}
-    after = {"era5": {**origin.facts, **({"day_rule": day_rule} if day_rule else {})}} if origin else {}
-    parts = [{**before, **_object(answer, time_format, milliseconds), **after} for answer in answers]
+    facts = {**origin.facts, **({"day_rule": day_rule} if day_rule else {})} if origin else {}
+    parts = [
+        {
+            **before,
+            **_object(answer, time_format, milliseconds),
+            **({"era5": {**facts, **_grid_points(answer)}} if facts else {}),
+        }
+        for answer in answers
+    ]
     return orjson.dumps(parts[0] if len(parts) == 1 else parts, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _grid_points(answer: PointAnswer) -> dict[str, Any]:
+    if not answer.others:
+        return {}
+    located = ((point.model.name, point.cell.location) for point in (answer.point, *answer.others))
+    return {"points": {name: {"latitude": one.latitude, "longitude": one.longitude} for name, one in located}}
 
 
 def _object(answer: PointAnswer, time_format: TimeFormat, milliseconds: float) -> dict[str, Any]:
@@ -178,7 +191,7 @@ def _message(answer: PointAnswer, time_format: TimeFormat, milliseconds: float) 
     builder.PrependFloat32Slot(2, float("nan") if answer.elevation is None else answer.elevation, 0.0)
     builder.PrependFloat32Slot(3, milliseconds, 0.0)
     builder.PrependInt64Slot(4, point.number, 0)
-    builder.PrependUint8Slot(5, ERA5, 0)
+    builder.PrependUint8Slot(5, point.model.number, 0)
     builder.PrependInt32Slot(6, zone.offset_seconds, 0)
     for slot, name in zip((7, 8), names, strict=False):
         builder.PrependUOffsetTRelativeSlot(slot, name, 0)
@@ -229,6 +242,23 @@ _SECTION = {
     "required": ["time"],
 }
 _UNITS = {"type": "object", "additionalProperties": {"type": "string"}, "required": ["time"]}
+_DATASET = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "title": {"type": "string"},
+        "doi": {"type": "string"},
+        "versions": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["name", "title", "doi", "versions"],
+    "additionalProperties": False,
+}
+_GRID_POINT = {
+    "type": "object",
+    "properties": {"latitude": {"type": "number"}, "longitude": {"type": "number"}},
+    "required": ["latitude", "longitude"],
+    "additionalProperties": False,
+}
 _PLACE = {
     "type": "object",
     "properties": {
@@ -250,12 +280,14 @@ _PLACE = {
         "era5": {
             "type": "object",
             "properties": {
+                "datasets": {"type": "array", "items": _DATASET},
                 "sources": {"type": "array", "items": {"type": "string"}},
                 "versions": {"type": "array", "items": {"type": "string"}},
                 "credit": {"type": "string"},
                 "day_rule": {"type": "string"},
+                "points": {"type": "object", "additionalProperties": _GRID_POINT},
             },
-            "required": ["sources", "versions", "credit"],
+            "required": ["datasets", "sources", "versions", "credit"],
             "additionalProperties": False,
         },
     },

@@ -81,11 +81,10 @@ def _remedy(name: str, kind: Kind) -> str:
 
 # --- The numbers of our variables in Open-Meteo's FlatBuffers ---
 #
-# They, and those of units, are those of the published schema: `flatbuffers/weather_api.fbs` of
+# They, and those of units and models, are those of the published schema: `flatbuffers/weather_api.fbs` of
 # github.com/open-meteo/sdk at f6513f45.
 
 
-ERA5 = 27
 _VARIABLES = {
     "apparent_temperature": 1,
     "cloud_cover": 3,

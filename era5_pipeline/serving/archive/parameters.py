@@ -13,10 +13,12 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from era5_pipeline.model.cells import Cell, cell_of, sea_cell_of, zone_of
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.errors import UsageError
 from era5_pipeline.serving.archive.client_requests import FORM_TYPE, JSON_TYPE
 from era5_pipeline.serving.archive.daily import DAILY
 from era5_pipeline.serving.archive.hourly import HOURLY
+from era5_pipeline.serving.archive.models import MODEL_NAMES, models_named, require_variables
 from era5_pipeline.serving.archive.names import find_variable
 from era5_pipeline.serving.archive.times import GMT, AnswerZone, Days, TimeFormat, answer_zone
 from era5_pipeline.serving.archive.units import PrecipitationUnit, TemperatureUnit, UnitChoice, WindSpeedUnit
@@ -24,7 +26,9 @@ from era5_pipeline.serving.archive.units import PrecipitationUnit, TemperatureUn
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.serving.archive.hourly import ArchiveVariable
+    from era5_pipeline.serving.archive.models import Model
 
 # --- The parameters of a request as Open-Meteo reads them: lists, one of several words, numbers ---
 #
@@ -173,7 +177,12 @@ ARCHIVE_PARAMETERS: list[dict[str, Any]] = [
         "The cell of the grid that stands for a place: the nearest, or the nearest that is mostly land or sea.",
         _one_of(CellSelection),
     ),
-    _parameter("models", "Only ERA5 is available.", _list_of({"type": "string", "enum": ["era5", "best_match"]})),
+    _parameter(
+        "models",
+        "The data set, or several: names of variables then end with that of the model. `best_match` is what the server "
+        "answers from if none is named.",
+        _list_of({"type": "string", "enum": list(MODEL_NAMES)}),
+    ),
     _parameter("location_id", "A number for each place, in the answer.", _list_of({"type": "integer"})),
 ]
 
@@ -196,10 +205,8 @@ ARCHIVE_BODY: dict[str, Any] = {
 # refused by name.
 
 
-FIRST_DAY = date(1940, 1, 1)
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,9}", re.ASCII)
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
-_MODELS = ("era5", "copernicus_era5", "best_match")
 # Parameters of Open-Meteo that change an answer there but cannot here, with the values that are allowed.
 _REFUSED = {
     name: instead
@@ -233,18 +240,23 @@ _MOST_PLACES = 4_000
 
 @dataclass(frozen=True)
 class ArchivePoint:
-    """One point of an answer: its number, its cell of the grid, its days, and their zone."""
+    """One point of an answer: its number, its cell of the model's grid, its days, and their zone."""
 
     number: int
     cell: Cell
     days: Days
     zone: AnswerZone
+    model: Model
 
 
 @dataclass(frozen=True)
 class ArchiveQuestion:
-    """A checked question: points, variables with their requested names, and the format of values and times."""
+    """A checked question: points, variables with their requested names, and the format of values and times.
 
+    Each place is a point of each model, in this order.
+    """
+
+    models: tuple[Model, ...]
     points: tuple[ArchivePoint, ...]
     hourly: dict[str, ArchiveVariable]
     daily: dict[str, ArchiveVariable]
@@ -253,21 +265,23 @@ class ArchiveQuestion:
     answer_format: AnswerFormat
     location_information: LocationInformation
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the table behind the variables."""
-        variables: tuple[ArchiveVariable, ...] = (*self.hourly.values(), *self.daily.values())
+    def columns_of(self, model: Model) -> tuple[str, ...]:
+        """The columns of the model's table behind the variables that it has."""
+        variables = filter(model.has, (*self.hourly.values(), *self.daily.values()))
         return tuple(dict.fromkeys(column for variable in variables for column in variable.columns))
 
     @property
     def values(self) -> int:
         """The number of values that are read or written, whichever is more."""
-        most = max(len(self.columns), len(self.hourly), -(-len(self.daily) // 24))
+        most = max(len(self.hourly), -(-len(self.daily) // 24), *(len(self.columns_of(model)) for model in self.models))
         return most * sum(point.days.hours for point in self.points)
 
 
-def read_question(given: Iterable[tuple[str, str]], today: date) -> ArchiveQuestion:
-    """Read the parameters of a request, as pairs of name and value; `today` is the last day that may be requested."""
+def read_question(given: Iterable[tuple[str, str]], today: date, default: Dataset = ERA5) -> ArchiveQuestion:
+    """Read the parameters of a request, as pairs of name and value; `today` is the last day that may be requested.
+
+    `default` is the data set of a request that names none.
+    """
     asked = AskedParameters(given)
     asked.require_known(_KNOWN, _IGNORED)
     wind_speed = "windspeed_unit" if asked.has("windspeed_unit") else "wind_speed_unit"
@@ -283,8 +297,10 @@ def read_question(given: Iterable[tuple[str, str]], today: date) -> ArchiveQuest
     _refuse_unsupported(asked)
     hourly = {name: find_variable(name, "hourly") for name in asked.all("hourly")}
     daily = {name: find_variable(name, "daily") for name in asked.all("daily")}
-    points = _points(asked, _ranges(asked), today)
-    return ArchiveQuestion(points, hourly, daily, units, time_format, answer_format, information)
+    models = models_named(asked.all("models"), default)
+    require_variables(models, (*hourly.items(), *daily.items()))
+    points = _points(asked, _ranges(asked), today, models)
+    return ArchiveQuestion(models, points, hourly, daily, units, time_format, answer_format, information)
 
 
 def _refuse_unsupported(asked: AskedParameters) -> None:
@@ -292,9 +308,6 @@ def _refuse_unsupported(asked: AskedParameters) -> None:
         value = asked.one(name)
         if value is not None and value not in _NOTHING | _ALLOWED.get(name, set()):
             raise UsageError(f"Parameter '{name}' is not supported", remedy=f"Leave it out: {instead}.")
-    for model in asked.all("models"):
-        if model not in _MODELS:
-            raise UsageError(f"The model {model} is not available", remedy="Leave models out, or set it to era5.")
     if any(height == height for height in asked.numbers("elevation")):  # noqa: PLR0124  # NaN is unlike itself
         raise UsageError(
             "Parameter 'elevation' is not supported: temperatures are those of the grid cell, not corrected for height",
@@ -324,7 +337,9 @@ def _date(text: str) -> date:
         raise UsageError("Invalid date", remedy="") from None
 
 
-def _points(asked: AskedParameters, ranges: list[Days], today: date) -> tuple[ArchivePoint, ...]:
+def _points(
+    asked: AskedParameters, ranges: list[Days], today: date, models: Sequence[Model]
+) -> tuple[ArchivePoint, ...]:
     """The points, each with its cell, days and zone; refuse impossible ones, or lists of different lengths."""
     places = _coordinates(asked)
     numbers = _numbers(asked) or list(range(max(len(places), len(ranges))))
@@ -338,9 +353,10 @@ def _points(asked: AskedParameters, ranges: list[Days], today: date) -> tuple[Ar
         raise UsageError(
             "Parameter 'start_date' and 'end_date' must have the same number of elements as coordinates", remedy=""
         )
+    earliest = min(model.dataset.first_month.start.date() for model in models)
     for name, day in [(name, day) for days in ranges for name, day in (("start", days.first), ("end", days.last))]:
-        if not FIRST_DAY <= day <= today:
-            raise UsageError(f"Parameter '{name}_date' is out of allowed range from {FIRST_DAY} to {today}", remedy="")
+        if not earliest <= day <= today:
+            raise UsageError(f"Parameter '{name}_date' is out of allowed range from {earliest} to {today}", remedy="")
     selection = asked.choice("cell_selection", "GridSelectionMode", CellSelection)
     count = max(len(places), len(ranges))
     if len(numbers) != count:
@@ -350,7 +366,9 @@ def _points(asked: AskedParameters, ranges: list[Days], today: date) -> tuple[Ar
         latitude, longitude = places[_at(places, index)]
         days = ranges[_at(ranges, index)]
         zone = _zone(zones[_at(zones, index)], latitude, longitude, days) if zones else GMT
-        found.append(ArchivePoint(number, _cell(latitude, longitude, selection), days, zone))
+        for model in models:
+            cell = _cell(latitude, longitude, selection, model.dataset)
+            found.append(ArchivePoint(number, cell, days, zone, model))
     return tuple(found)
 
 
@@ -387,14 +405,16 @@ def _coordinates(asked: AskedParameters) -> list[tuple[float, float]]:
     return list(zip(latitudes, longitudes, strict=True))
 
 
-def _cell(latitude: float, longitude: float, selection: CellSelection) -> Cell:
-    """The cell for a point; the nearest one if no cell of land or sea is near, as with Open-Meteo."""
-    if selection == "sea":
-        return sea_cell_of(latitude, longitude) or cell_of(latitude, longitude)
+def _cell(latitude: float, longitude: float, selection: CellSelection, dataset: Dataset) -> Cell:
+    """The cell for a point; the nearest one if no cell of land or sea is near, or has values, as with Open-Meteo."""
+    grid = dataset.grid
+    nearest = cell_of(latitude, longitude, grid=grid)
     try:
-        return cell_of(latitude, longitude, selection)
+        if selection == "sea":
+            return nearest if dataset.is_land_only else sea_cell_of(latitude, longitude, grid) or nearest
+        return cell_of(latitude, longitude, selection, grid)
     except UsageError:
-        return cell_of(latitude, longitude)
+        return nearest
 
 
 def _zone(name: str, latitude: float, longitude: float, days: Days) -> AnswerZone:

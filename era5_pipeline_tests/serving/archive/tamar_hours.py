@@ -11,6 +11,8 @@ from datetime import date
 import numpy as np
 
 from era5_pipeline.model.cells import cell_of
+from era5_pipeline.model.dataset import ERA5
+from era5_pipeline.serving.archive.models import Model
 from era5_pipeline.serving.archive.parameters import ArchivePoint
 from era5_pipeline.serving.archive.times import GMT, Days
 
@@ -56,4 +58,4 @@ DAILY: dict[str, list[float]] = {
     "wind_speed_10m_max": [33.4, 36.5, 34.0],
     "wind_direction_10m_dominant": [204, 240, 244],
 }
-POINT = ArchivePoint(0, cell_of(50.5, -4.25), Days(date(2022, 1, 1), date(2022, 1, 3)), GMT)
+POINT = ArchivePoint(0, cell_of(50.5, -4.25), Days(date(2022, 1, 1), date(2022, 1, 3)), GMT, Model("era5", ERA5))

@@ -83,7 +83,7 @@ def test_the_defaults_are_those_of_open_meteo_but_for_the_cell() -> None:
     units = question.units
     assert (units.temperature, units.wind_speed, units.precipitation) == ("celsius", "kmh", "mm")
     assert (question.time_format, question.answer_format) == ("iso8601", "json")
-    assert question.columns == ("temperature_2m",)
+    assert question.columns_of(question.models[0]) == ("temperature_2m",)
 
 
 def test_lists_have_commas_or_are_repeated_and_names_are_kept_as_they_were_asked() -> None:
@@ -92,7 +92,7 @@ def test_lists_have_commas_or_are_repeated_and_names_are_kept_as_they_were_asked
     assert list(question.hourly) == ["temperature_2m", "windspeed_10m", "snowfall"]
     assert question.hourly["windspeed_10m"].name == "wind_speed_10m"
     assert list(question.daily) == ["rain_sum"]
-    assert question.columns == (
+    assert question.columns_of(question.models[0]) == (
         *("temperature_2m", "zonal_wind_10m", "meridional_wind_10m", "snowfall", "total_precipitation"),
     )
 
@@ -210,7 +210,7 @@ def test_a_refusal_has_the_words_of_open_meteo(query: str, reason: str) -> None:
         ("format=xlsx", "It is json or csv or flatbuffers."),
         ("Hourly=temperature_2m", "Did you mean hourly?"),
         ("cell_selection=city", "It is nearest or land or sea."),
-        ("models=era5_land", "The model era5_land is not available"),
+        ("models=cerra", "The model cerra is not available"),
         ("models=era5,cerra", "The model cerra is not available"),
         ("elevation=38", "Parameter 'elevation' is not supported"),
         ("past_days=2", "Parameter 'past_days' is not supported"),

@@ -119,6 +119,8 @@ def test_every_format_says_where_the_data_come_from_and_what_a_day_is(client: ht
         assert "x-era5-notice" not in headers
     found = asked[0].json()
     assert (next(iter(found)), list(found)[-1]) == ("latitude", "era5")
+    (dataset,) = found["era5"].pop("datasets")
+    assert (dataset["name"], dataset["doi"]) == ("era5", "10.24381/cds.adbb2d47")
     assert found["era5"] == {
         "sources": ["files"],
         "versions": ["unknown"],
