@@ -93,16 +93,6 @@ def dataset_settings(dataset: str | None) -> "Settings":
     return read_settings(dataset=dataset)
 
 
-def era5_settings(command: str, dataset: str | None) -> "Settings":
-    """The settings of a command that does not know other data sets than ERA5 yet, and refuses them."""
-    from era5_pipeline.model.dataset import require_era5
-    from era5_pipeline.model.settings import read_settings
-
-    settings = read_settings(dataset=dataset)
-    require_era5(settings.wanted_dataset, command)
-    return settings
-
-
 Source = Annotated[
     str | None,
     typer.Option(

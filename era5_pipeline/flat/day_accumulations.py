@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from era5_pipeline.model.variables import Variable
 
     Hours = npt.NDArray[np.int64]
-    Doubles = npt.NDArray[np.float64]
+    Values = npt.NDArray[np.floating[Any]]
     Floats = npt.NDArray[np.float32]
 
 # Steps of a file's packing by which a sum may fall: each of two values is up to half a step off, and the store packs a
@@ -41,7 +41,7 @@ _NOISE = 2.0**-14
 
 
 def amounts_of_rows(
-    sums: Doubles, before: Doubles, hours: Hours, before_hour: int, *, is_compiled: bool = False
+    sums: Values, before: Values, hours: Hours, before_hour: int, *, is_compiled: bool = False
 ) -> Floats:
     """The amount of each hour from sums since 00 UTC, both (location, hour); computed in float64, NaN where unknown.
 
@@ -86,7 +86,7 @@ class Falls:
     place: tuple[int, ...]
 
 
-def falls(amounts: Doubles, hours: Hours, bound: float) -> Falls | None:
+def falls(amounts: Values, hours: Hours, bound: float) -> Falls | None:
     """Find amounts of hours below the bound, where a sum has fallen between 01 and 00 UTC; None if there are none."""
     with np.errstate(invalid="ignore"):
         fallen = amounts < bound
@@ -106,9 +106,7 @@ class DaySum:
     stated: float
 
 
-def wrong_day_sum(
-    amounts: npt.NDArray[np.float32], values: npt.NDArray[np.floating[Any]], hours: Hours
-) -> DaySum | None:
+def wrong_day_sum(amounts: Floats, values: Values, hours: Hours) -> DaySum | None:
     """Find a day whose 24 amounts, as they are stored, do not sum to its value at 00 UTC; None if all do.
 
     Each amount is rounded to float32, by up to 2**-24 of it. Days that lack an hour are not compared.
@@ -128,7 +126,7 @@ def wrong_day_sum(
     return None
 
 
-def add_up(sums: Doubles, amounts: Floats, hours: Hours, bound: float) -> bool:
+def add_up(sums: Values, amounts: Floats, hours: Hours, bound: float) -> bool:
     """Return True if no amount is below the bound and no day's sum is wrong, of rows (location, hour).
 
     Tells in one compiled pass what `falls` and `wrong_day_sum` look for.
@@ -140,7 +138,7 @@ def add_up(sums: Doubles, amounts: Floats, hours: Hours, bound: float) -> bool:
     return bool(are_taken_apart(sums, amounts, ends, bound, _ROUNDING))
 
 
-def seems_accumulated(values: npt.NDArray[np.floating[Any]], hours: Hours) -> bool | None:
+def seems_accumulated(values: Values, hours: Hours) -> bool | None:
     """Guess from the numbers whether values are sums since 00 UTC (True) or amounts of hours (False); None: unclear.
 
     Sums never fall from 01 to 00 UTC, and then fall; amounts of hours rise and fall within the day. Values of both

@@ -202,7 +202,8 @@ def _require_sums(
     field, hours = placed[0].part.piece.field, inventory.hours
     variable, step = BY_COLUMN[field.column], inventory.packing_steps[field.column]
     bound = lower_bound(variable, step)
-    if inventory.is_large and add_up(*(of.reshape(-1, hours.size) for of in (sums, amounts)), hours, bound):
+    rows = (-1, hours.size)
+    if inventory.is_large and add_up(sums.reshape(rows), amounts.reshape(rows), hours, bound):
         return
     for row, (of_row, row_sums) in enumerate(zip(amounts, sums, strict=True)):
         if (fallen := falls(of_row.T, hours, bound)) is not None:

@@ -227,16 +227,3 @@ def dataset_option(dataset: Dataset) -> str:
 def load_command(dataset: Dataset) -> str:
     """The command that loads the data set, for messages: `era5 load --dataset era5-land`."""
     return f"era5 load{dataset_option(dataset)}"
-
-
-def require_era5(dataset: Dataset, what: str) -> None:
-    """Refuse a data set other than ERA5 where `what`, such as a command or a source, does not know others yet.
-
-    Raises:
-        UsageError: if it is another.
-    """
-    if dataset != ERA5:
-        raise UsageError(
-            f"{what} does not know {dataset.name} yet",
-            remedy=f"It works with {ERA5.name}: leave out --dataset, and ERA5_DATASET in the environment and .env.",
-        )

@@ -131,14 +131,14 @@ def test_long_table_shows_first_and_last_rows_and_names_the_formats_with_all(
 
 
 def test_only_the_rows_that_a_table_shows_are_made_into_text(capsys: pytest.CaptureFixture[str]) -> None:
-    from era5_pipeline.cli.series import _print_table
+    from era5_pipeline.cli.series import print_series
 
     count = 10_000_000
     times = np.arange(count).astype("datetime64[s]")
     rows = Series(times, {"temperature_2m": np.broadcast_to(np.float32(21.5), count)})
     tracemalloc.start()
     try:
-        _print_table(rows, (TEMPERATURE,), "a place", "a credit")
+        print_series(rows, (TEMPERATURE,), "a place", "a credit")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

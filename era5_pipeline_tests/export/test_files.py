@@ -26,6 +26,7 @@ from era5_pipeline.export.files import CsvExport, ParquetExport
 from era5_pipeline.export.pieces import ExportPiece
 from era5_pipeline.export.run import export
 from era5_pipeline.model.cf_names import CONVENTIONS
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.grid import ERA5_GRID, Area
 from era5_pipeline.model.location_set import GridWindow
 from era5_pipeline.model.variables import find_variables
@@ -50,6 +51,7 @@ BOXES = hnp.arrays(np.float32, (2, 2, 3, 4), elements=FLOATS)
 
 def contents(hours: int = 4) -> ExportContents:
     return ExportContents(
+        dataset=ERA5,
         place=None,
         window=GridWindow(400, 1439, 2, 3, grid=ERA5_GRID),
         variables=find_variables("t2m,tp"),

@@ -251,5 +251,4 @@ def test_one_compiled_pass_tells_of_both_faults(harm: str, left_out: int, seed: 
     if harm == "sum":
         amounts[at - 1, place] += np.float32(1e-3)
     wrong = falls(amounts, hours, -0.01) is not None or wrong_day_sum(amounts, values, hours) is not None
-    rows, sums = (np.ascontiguousarray(of.T) for of in (amounts, values))
-    assert add_up(sums, rows, hours, -0.01) is not wrong
+    assert add_up(np.ascontiguousarray(values.T), np.ascontiguousarray(amounts.T), hours, -0.01) is not wrong
