@@ -32,19 +32,19 @@ def assets_of(folder: str) -> dict[str, tuple[set[str], str, set[str], dict[str,
     return {
         f"{folder}/raw": (
             set(),
-            "era5",
+            folder,
             {"netcdf"},
             {"grid_aligned": True, "variables_present": True, "hours_complete": True},
         ),
         f"{folder}/flat": (
             {f"{folder}/raw"},
-            "era5",
+            folder,
             {"xarray", "dask", "parquet"},
             {"values_within_bounds": True, "no_missing_values": True},
         ),
         f"{folder}/weather": (
             {f"{folder}/flat"},
-            "era5",
+            folder,
             # An embedded server has no TimescaleDB, and which one a URL leads to is not known before a load.
             {"postgres"},
             {"rows_equal": False, "columns_equal": False},

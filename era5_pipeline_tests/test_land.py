@@ -5,7 +5,6 @@ At the coast of Ghana, where four of twelve points are at sea.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from era5_pipeline.model.dataset import ERA5, ERA5_LAND
 from era5_pipeline.model.land_mask import land_mask
 from era5_pipeline.warehouse.load_month import load_month
 from era5_pipeline.warehouse.schema import ensure_schema
-from era5_pipeline_tests.commands import ROOT, assert_explained
+from era5_pipeline_tests.commands import assert_explained
 from era5_pipeline_tests.era5_files import hours_from, raw_month, weather, without_pictures, write_netcdf
 
 if TYPE_CHECKING:
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
     from era5_pipeline.postgres.connect import Warehouse
     from era5_pipeline_tests.commands import InProcess
 
-(JOINED,) = re.findall(
-    r"```sql\n(SELECT time, of_era5.*?);\n```", (ROOT / "docs" / "queries.md").read_text("utf-8"), re.DOTALL
-)
 LAND = ("--dataset", "era5-land")
 LATITUDES, LONGITUDES = [5.0, 4.9, 4.8], [-2.3, -2.2, -2.1, -2.0]
 INDICES = np.ix_(ERA5_LAND.grid.latitude_indices(LATITUDES), ERA5_LAND.grid.longitude_indices(LONGITUDES))
@@ -178,10 +174,5 @@ def test_a_place_in_both_data_sets(here: InProcess, both: Warehouse) -> None:
             for column in ("temperature_2m", "total_precipitation"):
                 assert row[f"{column}_{schema}"] == values[column]
         assert "total_cloud_cover_era5" not in row
-    with both.connect() as connection:
-        rows = connection.execute(JOINED).fetchall()
-    assert len(rows) == 744
-    of_july_2 = [(row["total_precipitation_era5"], row["total_precipitation_era5_land"]) for row in found["rows"]]
-    assert [(pytest.approx(one), pytest.approx(other)) for _, one, other in rows[24:48]] == of_july_2
     assert_explained(here.run("compare", *ON_LAND, "--column", "tcc", code=2), "ERA5-Land has no 'tcc'")
     assert_explained(here.run("compare", *AT_SEA, code=3), "at sea", "--cell land")

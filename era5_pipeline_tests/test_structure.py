@@ -94,7 +94,7 @@ TOPICS = {
         "test_versitygw",
     },
     "report": {"test_page_in_chromium"},
-    "serving": {"test_fuzzed", "test_http_page"},
+    "serving": {"test_datasets", "test_fuzzed", "test_http_page"},
     "sources": {"test_ncar"},
     "sources/cds": {"test_months_together"},
     "warehouse": {

@@ -18,7 +18,9 @@ def compare(
     from_: options.FirstTime = None,
     to: options.LastTime = None,
     column: options.Columns = None,
-    format_: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = "table",
+    format_: Annotated[
+        Format | None, typer.Option("--format", help="How to print the rows.", show_default="table")
+    ] = None,
     strict: options.Strict = False,
 ) -> None:
     """Print the hours of one location in ERA5 beside those in ERA5-Land: of each, the nearest point of its own grid.
@@ -50,7 +52,7 @@ def compare(
             answers[dataset] = read_series_answer(connection, where, columns, start, end)
     found = comparison.compare(answers)
     with surviving_closed_pipe():
-        if format_ == "table":
+        if format_ in (None, "table"):
             print_series(found.rows, found.variables, "\n".join(found.places), found.credit, found.differences)
         else:
             for line in (*found.places, found.credit):

@@ -20,7 +20,7 @@ U, V = "zonal_wind_10m", "meridional_wind_10m"
 
 
 def test_names_are_found_beside_those_of_the_catalogue() -> None:
-    assert find_column(" Wind_Speed_10m ") is SPEED
+    assert find_column(" Wind_Speed_10m ") == SPEED
     assert find_column("t2m") is BY_COLUMN["temperature_2m"]
     assert [one.column for one in find_columns("wind_direction_10m, v10,wind_speed_10m,t2m")] == [
         "temperature_2m",

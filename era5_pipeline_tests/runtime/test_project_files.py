@@ -27,7 +27,6 @@ STATEMENT = re.compile(
 # Queries that users are shown, and the lock and the name of the one catalog of a database.
 NAMED_ON_PURPOSE = {
     "cli/demo.py": 1,
-    "report/page.py": 2,
     "lake/pointer.py": 1,
 }
 
