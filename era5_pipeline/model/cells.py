@@ -90,6 +90,7 @@ def cell_at(location: Location) -> Cell:
     return Cell(location, int(land_percent().reshape(-1)[location.location_id - 1]) / 100)
 
 
+@cache
 def _land_of(grid: Grid) -> npt.NDArray[np.bool_]:
     """Which cells of a grid are land, (rows, columns): by their share of it, or, of ERA5-Land, those with values."""
     if grid == ERA5_LAND_GRID:
