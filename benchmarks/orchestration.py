@@ -18,6 +18,7 @@ from benchmarks.cells import CannotRunError, Measured, Numbers, PlannedCell, pla
 from benchmarks.generated import fresh_folder, last_months
 from benchmarks.processes import free_port, processor_times, service_process
 from benchmarks.suite import BenchContext, Suite
+from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline.postgres.embedded.processes import first_number
 from era5_pipeline.postgres.embedded.server import EmbeddedServer
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.months import Month
 
 # --- The web UI's GraphQL API: launch a backfill as its dialog does, and read the backfill's state and runs ---
 
 
-ASSETS = (("era5", "raw"), ("era5", "flat"), ("era5", "weather"))
+STAGES = ("raw", "flat", "weather")
 _SECONDS = 120.0
 # Runs per page: all months since 1940 in a few requests.
 _PAGE = 500
@@ -90,10 +92,10 @@ class WebApi:
             raise CannotRunError(f"the web UI: {answer['errors'][0]['message']}")
         return answer["data"]
 
-    def launch_backfill(self, months: Sequence[Month]) -> str:
-        """Launch a backfill of the three assets for these months; return its id."""
+    def launch_backfill(self, months: Sequence[Month], dataset: Dataset = ERA5) -> str:
+        """Launch a backfill of the data set's three assets for these months; return its id."""
         parameters = {
-            "assetSelection": [{"path": path} for path in ASSETS],
+            "assetSelection": [{"path": [dataset.schema, stage]} for stage in STAGES],
             "partitionNames": [month.key for month in months],
         }
         launched = self.ask(_LAUNCH, parameters=parameters)["launchPartitionBackfill"]

@@ -1,6 +1,7 @@
-"""A backfill during which processes are killed at random, in an order that the seed decides; and what became of it.
+"""Backfills during which processes are killed at random, in an order that the seed decides; and what became of them.
 
-`python -m era5_pipeline_tests.backfill_storm --seed 1 --kills 20 --months 44` prints the kills and the outcome.
+`python -m era5_pipeline_tests.backfill_storm --seed 1 --kills 20 --months 44` prints the kills and the outcome; with
+`--datasets era5 era5-land`, a backfill of each runs at the same time.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchmarks.cells import CannotRunError
+from era5_pipeline.model.dataset import DATASETS, ERA5
 from era5_pipeline.model.months import Month
 from era5_pipeline_tests.backfills import VICTIMS, Backfill, RunningUp, kill
 from era5_pipeline_tests.commands import ended, new_home
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from era5_pipeline.model.dataset import Dataset
 
 _ENDED = ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "FAILED", "CANCELED")
 # Between two kills: sometimes the next comes before what was killed is there again.
@@ -30,8 +34,9 @@ _FIRST = Month(2001, 1)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the backfill: its state, the states of each month's last run, and how often one was started."""
+    """What became of a data set's backfill: its state, those of each month's last run, how often one was started."""
 
+    dataset: str
     state: str
     months: int
     loaded: int
@@ -41,20 +46,29 @@ class Outcome:
 
     def __str__(self) -> str:
         return (
-            f"{self.state} after {self.seconds / 60:.1f} min; {self.loaded} of {self.months} months loaded; "
-            f"last runs {self.last_runs}; months by their number of runs {self.starts}"
+            f"{self.dataset}: {self.state} after {self.seconds / 60:.1f} min; "
+            f"{self.loaded} of {self.months} months loaded; last runs {self.last_runs}; "
+            f"months by their number of runs {self.starts}"
         )
 
 
-def storm(*, seed: int, kills: int, months: int, victims: Sequence[str] = VICTIMS, patience: float = 900.0) -> Outcome:
-    """Launch a backfill, kill so often, then wait for its end; `patience` in seconds after the last kill."""
+def storm(
+    *,
+    seed: int,
+    kills: int,
+    months: int,
+    victims: Sequence[str] = VICTIMS,
+    datasets: Sequence[Dataset] = (ERA5,),
+    patience: float = 900.0,
+) -> list[Outcome]:
+    """Launch a backfill of each data set, kill so often, then wait for their ends; `patience` s after the last kill."""
     chosen = random.Random(seed)
     with new_home() as home:
         up = RunningUp(home)
         try:
             began = time.monotonic()
             last = Month(_FIRST.year + (months - 1) // 12, (months - 1) % 12 + 1)
-            backfill = Backfill(up, str(_FIRST), str(last))
+            backfills = [Backfill(up, str(_FIRST), str(last), dataset) for dataset in datasets]
             for number in range(kills):
                 time.sleep(chosen.uniform(*_PAUSES))
                 victim = chosen.choice(victims)
@@ -62,22 +76,26 @@ def storm(*, seed: int, kills: int, months: int, victims: Sequence[str] = VICTIM
                 kill(up, victim)
                 _start_if_ended(up)
             until = time.monotonic() + patience
-            while (state := _state(backfill)) not in _ENDED and time.monotonic() < until:
+            while not all(_state(one) in _ENDED for one in backfills) and time.monotonic() < until:
                 _start_if_ended(up)
                 time.sleep(2)
-            seconds = time.monotonic() - began
-            latest = {run.month: run.status for run in reversed(backfill.runs())}
-            runs = Counter(run.month for run in backfill.runs())
-            return Outcome(
-                state,
-                months,
-                len(backfill.loaded()),
-                dict(Counter(latest.values())),
-                dict(sorted(Counter(runs.values()).items())),
-                seconds,
-            )
+            return [_outcome(one, time.monotonic() - began) for one in backfills]
         finally:
             up.stop()
+
+
+def _outcome(backfill: Backfill, seconds: float) -> Outcome:
+    latest = {run.month: run.status for run in reversed(backfill.runs())}
+    runs = Counter(run.month for run in backfill.runs())
+    return Outcome(
+        backfill.dataset.name,
+        _state(backfill),
+        len(backfill.months),
+        len(backfill.loaded()),
+        dict(Counter(latest.values())),
+        dict(sorted(Counter(runs.values()).items())),
+        seconds,
+    )
 
 
 def _start_if_ended(up: RunningUp) -> None:
@@ -107,8 +125,13 @@ def main() -> None:
     for name, default in (("seed", 1), ("kills", 20), ("months", 44)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--victims", nargs="+", choices=VICTIMS, default=VICTIMS)
+    parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=[ERA5.name])
     given = parser.parse_args()
-    _say(str(storm(seed=given.seed, kills=given.kills, months=given.months, victims=given.victims)))
+    datasets = [DATASETS[name] for name in given.datasets]
+    for outcome in storm(
+        seed=given.seed, kills=given.kills, months=given.months, victims=given.victims, datasets=datasets
+    ):
+        _say(str(outcome))
 
 
 if __name__ == "__main__":

@@ -15,10 +15,11 @@ from dagster._core.errors import DagsterUserCodeUnreachableError
 from dagster._grpc.client import DagsterGrpcClient
 
 from benchmarks.cells import CannotRunError
-from benchmarks.orchestration import ASSETS, BackfillRun, WebApi
+from benchmarks.orchestration import STAGES, BackfillRun, WebApi
 from era5_pipeline.defs.instance.run_launcher import run_processes
-from era5_pipeline.model.dataset import ERA5
+from era5_pipeline.model.dataset import DATASETS, ERA5
 from era5_pipeline.model.grid import Area
+from era5_pipeline.model.land_mask import points_of
 from era5_pipeline.model.months import Month, months_between
 from era5_pipeline.postgres.embedded.processes import first_number
 from era5_pipeline.sources.sample import SampleSource
@@ -30,6 +31,8 @@ from era5_pipeline_tests.stores import free_port
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from era5_pipeline.model.dataset import Dataset
 
 psutil: Any = _psutil  # it comes without types
 
@@ -89,7 +92,8 @@ class RunningUp:
             known = self.web.ask(_CODE)
             (location,) = known["workspaceOrError"]["locationEntries"]
             found = {tuple(node["assetKey"]["path"]) for node in known["assetNodes"]}
-            return set(ASSETS) <= found and location["locationOrLoadError"].get("serverId") == self._code_server()
+            assets = {(dataset.schema, stage) for dataset in DATASETS.values() for stage in STAGES}
+            return assets <= found and location["locationOrLoadError"].get("serverId") == self._code_server()
         return False
 
     def _code_server(self) -> str | None:
@@ -132,13 +136,14 @@ def running_up(home: Home, **env: str) -> Iterator[RunningUp]:
 
 
 class Backfill:
-    """A backfill of these months, launched as the web UI does."""
+    """A backfill of these months of a data set, launched as the web UI does."""
 
-    def __init__(self, up: RunningUp, first: str, last: str) -> None:
+    def __init__(self, up: RunningUp, first: str, last: str, dataset: Dataset = ERA5) -> None:
         self.months = months_between(first, last)
+        self.dataset = dataset
         self._up = up
         self._home = up.home
-        self.id = up.web.launch_backfill(self.months)
+        self.id = up.web.launch_backfill(self.months, dataset)
 
     def runs(self) -> list[BackfillRun]:
         """All runs so far, the newest first."""
@@ -151,11 +156,12 @@ class Backfill:
     def loaded(self) -> list[Month]:
         """The months of the backfill that are in the ledger."""
         first, last = self.months[0], self.months[-1]
+        query = f"SELECT DISTINCT month FROM {self.dataset.schema}.ledger WHERE month BETWEEN %s AND %s"
         with psycopg.connect(self._home.server.url("era5")) as connection:
-            rows = connection.execute(
-                "SELECT DISTINCT month FROM era5.ledger WHERE month BETWEEN %s AND %s",
-                (first.start.date(), last.start.date()),
-            ).fetchall()
+            try:
+                rows = connection.execute(query.encode(), (first.start.date(), last.start.date())).fetchall()
+            except psycopg.errors.UndefinedTable:
+                return []
         return [Month(month.year, month.month) for (month,) in rows]
 
     def is_complete(self) -> bool:
@@ -167,18 +173,20 @@ class Backfill:
         wait_until("all months are loaded", lambda: self._reachable() and len(self.loaded()) == len(self.months))
         wait_until("the web UI serves the assets", self._up.serves)
         wait_until("the last run of each month succeeded", self._has_succeeded)
-        points = 9
+        points = len(points_of(self.dataset, Area.parse(SMALL["area"], self.dataset.grid)))
         with psycopg.connect(self._home.server.url("era5")) as connection:
             for month in self.months:
                 query = (
-                    "SELECT count(*), count(DISTINCT (location_id, time)) FROM weather WHERE time >= %s AND time < %s"
+                    f"SELECT count(*), count(DISTINCT (location_id, time)) FROM {self.dataset.table} "
+                    "WHERE time >= %s AND time < %s"
                 )
-                assert connection.execute(query, (month.start, month.end)).fetchone() == (month.hours * points,) * 2
+                found = connection.execute(query.encode(), (month.start, month.end)).fetchone()
+                assert found == (month.hours * points,) * 2
 
     def materialized(self, asset: str) -> list[str]:
         """The months, with repetitions, that the asset was materialized for, by partition key."""
         keys = [month.key for month in self.months]
-        found = self._up.web.ask(MATERIALIZATIONS, path=["era5", asset], partitions=keys)
+        found = self._up.web.ask(MATERIALIZATIONS, path=[self.dataset.schema, asset], partitions=keys)
         return sorted(entry["partition"] for entry in found["assetNodeOrError"]["assetMaterializations"])
 
     def _reachable(self) -> bool:

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from benchmarks.engines import QUESTIONS, Duckdb, Engine, Polars, PyArrow, Subject
+from era5_pipeline.model.dataset import ERA5_LAND
 from era5_pipeline.model.months import Month
 from era5_pipeline.postgres.connect import Warehouse
 from era5_pipeline_tests.backfills import (
@@ -96,11 +97,14 @@ def test_era5_up_is_killed_and_started_again(up: RunningUp, backfills: list[Back
 
 
 def test_everything_is_killed_at_once_and_started_again(up: RunningUp, backfills: list[Backfill]) -> None:
-    """As when the power fails: a month is loaded, another in the middle of its load, others are queued."""
+    """As when the power fails: a month is loaded, another in the middle of its load, others are queued.
+
+    So are those of a backfill of ERA5-Land, which ends beside it.
+    """
     # The lock is gone with the server that is killed. One alone: two waiting loads would take both places of the pool
     # `warehouse`, and on a slow machine they start before the daemon has submitted the newest month.
     with suppress(psycopg.OperationalError), locked(up.home, Month(2004, 4)):
-        backfill = Backfill(up, "2004-01", "2004-06")
+        backfill, of_land = Backfill(up, "2004-01", "2004-06"), Backfill(up, "2004-01", "2004-02", ERA5_LAND)
         backfills.append(backfill)
         wait_until("the load of a month waits", lambda: waiting_load(up.home))
         wait_until("another month is loaded", backfill.loaded)
@@ -117,6 +121,10 @@ def test_everything_is_killed_at_once_and_started_again(up: RunningUp, backfills
     wait_until("nothing is left", nothing_is_left, 60)
     up.start()
     backfill.wait_until_loaded()
+    of_land.wait_until_loaded()
+    wait_until("that of ERA5-Land is complete", of_land.is_complete)
+    verified = up.home.run("lake", "verify", "--dataset", "era5-land", "--json", code=0, **up.env).json()
+    assert [(month["month"], month["differences"]) for month in verified] == [("2004-01", []), ("2004-02", [])]
     found = up.home.months()
     for month in backfill.months:
         entry = found[str(month)]
