@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from era5_pipeline.cli import options
 from era5_pipeline.cli.output import new_table, print_table, terminal
 
 if TYPE_CHECKING:
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.places import AskedPlace
 
 
@@ -15,11 +17,12 @@ def places(
     name: Annotated[list[str], typer.Argument(metavar="NAME", help="A name; a country or state may follow a comma.")],
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print all facts of each, as JSON.")] = False,
+    dataset: options.Dataset = None,
 ) -> None:
     """List the cities that a name may mean, and which of them --place takes.
 
-    Names are compared without accents and case, other names of a city too. The cell is that of the nearest grid point.
-    Neither a database nor a network is needed.
+    Names are compared without accents and case, other names of a city too. The cell is that of the data set's nearest
+    grid point. Neither a database nor a network is needed.
 
     \b
     Examples:
@@ -37,16 +40,16 @@ def places(
     )
     from era5_pipeline.model.question import place_with_cell
 
-    text = " ".join(name)
+    text, wanted = " ".join(name), options.dataset_settings(dataset).wanted_dataset
     candidates = find_candidates(text)
     if not candidates:
         raise unknown_place(text)
     meant = place_meant(candidates)
-    found = [place_with_cell(one.place) for one in candidates]
+    found = [place_with_cell(one.place, grid=wanted.grid) for one in candidates]
     if as_json:
         typer.echo(json.dumps([one.as_json() | {"is_meant": one.place == meant} for one in found], indent=1))
         return
-    _print(found)
+    _print(found, wanted)
     if meant is not None:
         typer.echo(f"--place {text.strip()!r} is {meant}")
     else:
@@ -55,8 +58,10 @@ def places(
     typer.echo(ATTRIBUTION)
 
 
-def _print(found: "list[AskedPlace]") -> None:
+def _print(found: "list[AskedPlace]", dataset: "Dataset") -> None:
     from rich.text import Text
+
+    from era5_pipeline.model.land_mask import has_values_at
 
     numbers = ("population", "latitude", "longitude", "number")
     columns = ("place", *numbers[:-1], "time zone", "cell", "of the cell", "number")
@@ -71,7 +76,7 @@ def _print(found: "list[AskedPlace]") -> None:
                 f"{one.longitude:g}",
                 one.place.time_zone,
                 f"{where.latitude:g}/{where.longitude:g}",
-                one.cell.land_words,
+                one.cell.land_words or ("has values" if has_values_at(dataset, where) else "at sea, without values"),
                 str(one.place.geoname_id),
             )
     print_table(terminal(), table, labelled=("cell",))

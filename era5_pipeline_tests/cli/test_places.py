@@ -20,6 +20,14 @@ def test_a_city_is_listed_with_its_facts(here: InProcess, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_cell_is_that_of_the_data_set(here: InProcess) -> None:
+    of_land = here.run("places", "Accra", "--dataset", "era5-land", "--json").json()
+    assert isinstance(of_land, list)
+    assert (of_land[0]["latitude"], of_land[0]["longitude"]) == (5.6, -0.2)
+    assert "has values" in here.run("places", "Accra", "--dataset", "era5-land").out
+    assert "at sea, without values" in here.run("places", "Hamilton, BM", "--dataset", "era5-land").out
+
+
 def test_words_of_a_name_need_no_quotes(here: InProcess) -> None:
     assert here.run("places", "New", "York").out == here.run("places", "New York").out
 
