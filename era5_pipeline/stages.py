@@ -32,7 +32,7 @@ from era5_pipeline.model.errors import (
     machine_limits,
 )
 from era5_pipeline.model.grid import points_text
-from era5_pipeline.model.source_kinds import VERSION_TEXTS, source_kind
+from era5_pipeline.model.source_kinds import source_kind, version_text
 from era5_pipeline.planning.disk_space import require_room, require_room_to_flatten
 from era5_pipeline.read.fields import hour_field
 from era5_pipeline.runtime.compiled import is_available
@@ -291,8 +291,9 @@ def _preview(middle: MiddleHour) -> bytes:
     """Draw the preview map of a month for Dagster's web UI."""
     from era5_pipeline.draw.maps import preview_map  # noqa: PLC0415  # matplotlib is slow to import; a few places have none
 
-    field = FieldMap.of_hour(hour_field(middle.time, middle.variable, middle.location_ids, middle.values, middle.grid))
-    return preview_map(replace(field, when=f"{field.when} ({VERSION_TEXTS[middle.version]})"))
+    grid = middle.dataset.grid
+    field = FieldMap.of_hour(hour_field(middle.time, middle.variable, middle.location_ids, middle.values, grid))
+    return preview_map(replace(field, when=f"{field.when} ({version_text(middle.version, middle.dataset)})"))
 
 
 def run_load(

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from era5_pipeline.flat.filled_tiles import CountedTile, RowBlock
-    from era5_pipeline.model.grid import Grid
+    from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import FlatFormat
     from era5_pipeline.model.source_kinds import Version
@@ -74,7 +74,7 @@ class MiddleHour:
     location_ids: npt.NDArray[np.int32]
     values: Floats
     version: Version
-    grid: Grid
+    dataset: Dataset
 
 
 def flatten_month(
@@ -322,7 +322,7 @@ class _Flattening:
             np.concatenate(self.preview_locations),
             np.concatenate(self.preview_values),
             version_of(expver, generated=expver if source_kind(self.raw.source).is_generated else ()),
-            self.inventory.grid,
+            self.raw.dataset,
         )
 
     def _add(self, counted: CountedTile) -> None:

@@ -152,14 +152,20 @@ BY_AGE = "by age"
 Version = Literal["final", "final by age", "preliminary", "mixed", "unknown", "generated"]
 # A whole may also be generated in part.
 VersionOfAll = Version | Literal["partly generated"]
-VERSION_TEXTS: dict[Version, str] = {
+_VERSION_TEXTS: dict[Version, str] = {
     "final": "final",
     "final by age": "final by age: the store states no version",
-    "preliminary": "preliminary: ERA5T",
-    "mixed": "partly preliminary, ERA5T",
+    "preliminary": "preliminary: {title}",
+    "mixed": "partly preliminary, {title}",
     "unknown": "version not stated",
     "generated": "generated",
 }
+VERSIONS: tuple[Version, ...] = tuple(_VERSION_TEXTS)
+
+
+def version_text(version: Version, dataset: Dataset) -> str:
+    """The version of hours of a data set, in words: `preliminary: ERA5T`."""
+    return _VERSION_TEXTS[version].format(title=dataset.preliminary_title)
 
 
 @dataclass(frozen=True)

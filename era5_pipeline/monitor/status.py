@@ -13,7 +13,7 @@ from rich.filesize import decimal
 from era5_pipeline.model.dataset import ERA5, dataset_option
 from era5_pipeline.model.errors import Era5Error, WarehouseError
 from era5_pipeline.model.months import spans
-from era5_pipeline.model.source_kinds import ORIGIN_TEXTS, VERSION_TEXTS
+from era5_pipeline.model.source_kinds import ORIGIN_TEXTS, VERSIONS
 from era5_pipeline.model.times import describe_hours
 from era5_pipeline.model.variables import named_columns
 from era5_pipeline.model.words import counted
@@ -90,7 +90,7 @@ class StatusAnswer:
     def _versions(self) -> str:
         """Number of months per version; for months with preliminary hours, the first of these hours."""
         said: list[str] = []
-        for version in (*VERSION_TEXTS, "partly generated"):
+        for version in (*VERSIONS, "partly generated"):
             months = [month for month in self.months if month.rows and month.version == version]
             if months:
                 since = [_since(month) for month in months if month.is_preliminary]

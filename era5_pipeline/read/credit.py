@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from era5_pipeline.model.dataset import ERA5, Dataset
 from era5_pipeline.model.months import Month, spans
-from era5_pipeline.model.source_kinds import ORIGIN_TEXTS, ORIGINS, VERSION_TEXTS, source_kind, version_of_all
+from era5_pipeline.model.source_kinds import ORIGIN_TEXTS, ORIGINS, VERSIONS, source_kind, version_of_all, version_text
 from era5_pipeline.postgres.dataset_connection import dataset_of
 from era5_pipeline.read.boxes import hour_range
 from era5_pipeline.read.held import part_versions
@@ -157,7 +157,7 @@ def origin_of(
     some_of = "some values: " if len(said) > 1 else ""
     doubts = [ORIGIN_TEXTS[origin] for origin in ORIGINS if origin in said and origin in ORIGIN_TEXTS]
     credit = [
-        f"{era5_credit(years[0], years[-1], dataset)} ({_version_words(versions)})",
+        f"{era5_credit(years[0], years[-1], dataset)} ({_version_words(versions, dataset)})",
         *(["some months are generated sample data, not ERA5"] if sample_notice(sources) else []),
         *(f"{some}{shift.text}" for shift in shifts if shift is not None),
         *(f"{some_of}{doubt}" for doubt in doubts),
@@ -201,16 +201,16 @@ def _version_within(part: PartVersion, start: datetime | None, end: datetime | N
     return "mixed" if within & part.preliminary else part.others
 
 
-def _version_words(versions: Mapping[Version, tuple[Month, ...]]) -> str:
-    """The version of the hours of ERA5: one for all, or the months that are not final."""
-    real = {version: versions[version] for version in VERSION_TEXTS if version in versions and version != "generated"}
+def _version_words(versions: Mapping[Version, tuple[Month, ...]], dataset: Dataset) -> str:
+    """The version of the hours that are not generated: one for all, or the months that are not final."""
+    real = {version: versions[version] for version in VERSIONS if version in versions and version != "generated"}
     if len(real) == 1 and "mixed" not in real:
-        return VERSION_TEXTS[next(iter(real))]
+        return version_text(next(iter(real)), dataset)
     preliminary = sorted({*real.get("preliminary", ()), *real.get("mixed", ())})
     named = [
-        *([f"{VERSION_TEXTS['mixed']}: {spans(preliminary, shown=_SHOWN_SPANS)}"] if preliminary else []),
+        *([f"{version_text('mixed', dataset)}: {spans(preliminary, shown=_SHOWN_SPANS)}"] if preliminary else []),
         *(
-            f"{VERSION_TEXTS[version]}: {spans(real[version], shown=_SHOWN_SPANS)}"
+            f"{version_text(version, dataset)}: {spans(real[version], shown=_SHOWN_SPANS)}"
             for version in _NOT_STATED
             if version in real
         ),
