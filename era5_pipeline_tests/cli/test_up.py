@@ -145,7 +145,7 @@ def test_month_is_launched_from_the_ui_and_everything_stops(home: Home, here: In
         assert web.get("/server_info")["dagster_version"].startswith("1.13")
         assets = web.ask("{ assetNodes { assetKey { path } groupName isPartitioned } }")["assetNodes"]
         assert {("/".join(a["assetKey"]["path"]), a["groupName"], a["isPartitioned"]) for a in assets} == {
-            (f"{dataset}/{stage}", "era5", True)
+            (f"{dataset}/{stage}", dataset, True)
             for dataset in ("era5", "era5_land")
             for stage in ("raw", "flat", "weather")
         }
