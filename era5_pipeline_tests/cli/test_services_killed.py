@@ -69,11 +69,15 @@ def test_postgresql_is_killed(up: RunningUp, backfills: list[Backfill]) -> None:
         backfills.append(backfill)
         postmaster = first_number(server.data_folder / "postmaster.pid")
         assert postmaster
+        at_once = len(runs_here(up.home))
         os.kill(postmaster, signal.SIGKILL)
         wait_until("PostgreSQL is started again", server.is_running)
         raise psycopg.OperationalError
     backfill.wait_until_loaded()
-    assert backfill.materialized("raw") == [month.key for month in backfill.months]
+    found = backfill.materialized("raw")
+    assert sorted(set(found)) == [month.key for month in backfill.months]
+    # A run that lost its server after it had recorded this, but not yet the end of the step, is repeated as a whole.
+    assert len(found) <= len(backfill.months) + at_once, found
 
 
 def test_dg_launch_is_killed(up: RunningUp) -> None:
