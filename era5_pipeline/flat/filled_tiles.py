@@ -203,7 +203,7 @@ def _require_sums(
     variable, step = BY_COLUMN[field.column], inventory.packing_steps[field.column]
     bound = lower_bound(variable, step)
     rows = (-1, hours.size)
-    if inventory.is_large and add_up(sums.reshape(rows), amounts.reshape(rows), hours, bound):
+    if add_up(sums.reshape(rows), amounts.reshape(rows), hours, bound, is_compiled=inventory.is_large):
         return
     for row, (of_row, row_sums) in enumerate(zip(amounts, sums, strict=True)):
         if (fallen := falls(of_row.T, hours, bound)) is not None:

@@ -236,12 +236,15 @@ def test_numbers_that_tell_nothing_are_not_judged() -> None:
     assert seems_accumulated(np.ones((0, 3)), hours[:0]) is None
 
 
-@pytest.mark.skipif(not is_available(), reason="numba")
+@pytest.mark.parametrize(
+    "is_compiled", [False, pytest.param(True, marks=pytest.mark.skipif(not is_available(), reason="numba"))]
+)
 @given(harm=st.sampled_from(["none", "fall", "sum"]), left_out=st.integers(0, 71), seed=st.integers(0, 2**32 - 1))
-def test_one_compiled_pass_tells_of_both_faults(harm: str, left_out: int, seed: int) -> None:
+def test_one_pass_tells_of_both_faults(harm: str, left_out: int, seed: int, is_compiled: bool) -> None:
     random = np.random.default_rng(seed)
     hours = hours_from(MIDNIGHT + 1, 72)
     values = accumulated(random.uniform(0, 5, (72, 4)), hours)
+    values += random.uniform(-1e-3, 1e-3, values.shape)  # so that some amounts are below zero
     values[values < 0.5] = np.nan
     at, place = int(random.integers(72)), int(random.integers(4))
     if harm == "fall":
@@ -251,4 +254,5 @@ def test_one_compiled_pass_tells_of_both_faults(harm: str, left_out: int, seed: 
     if harm == "sum":
         amounts[at - 1, place] += np.float32(1e-3)
     wrong = falls(amounts, hours, -0.01) is not None or wrong_day_sum(amounts, values, hours) is not None
-    assert add_up(np.ascontiguousarray(values.T), np.ascontiguousarray(amounts.T), hours, -0.01) is not wrong
+    rows = np.ascontiguousarray(values.T), np.ascontiguousarray(amounts.T)
+    assert add_up(*rows, hours, -0.01, is_compiled=is_compiled) is not wrong
