@@ -34,7 +34,7 @@ _FIRST = Month(2001, 1)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a data set's backfill: its state, those of each month's last run, how often one was started."""
+    """The outcome of a data set's backfill: its state, the states of the months' last runs, and the runs of a month."""
 
     dataset: str
     state: str

@@ -141,7 +141,7 @@ def add_up(sums: Values, amounts: Floats, hours: Hours, bound: float, *, is_comp
 
 
 def _adds_up(of_day: Floats, stated: Values) -> bool:
-    """Whether the amounts of a day, (location, 24), add up to the values at its end, (location,), or are missing."""
+    """Return True if a day's amounts, (location, 24), sum to its values at 00 UTC, (location,); missing ones do."""
     summed = of_day.sum(axis=1, dtype=np.float64)
     wrong = np.abs(summed - stated) > _ROUNDING * np.abs(summed)
     if not wrong.any():

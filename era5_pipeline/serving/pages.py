@@ -86,7 +86,7 @@ def _choices(datasets: Sequence[Dataset]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Held:
-    """What is loaded of a data set: a table, a place with a page, requests to start with, and the credit."""
+    """The loaded contents of a data set, for the start page: table, a place with a page, example requests, credit."""
 
     dataset: Dataset
     rows: tuple[tuple[str, str], ...]
@@ -96,7 +96,7 @@ class _Held:
 
 
 def _held(connection: psycopg.Connection[Any], dataset: Dataset, default: Dataset) -> _Held | None:
-    """What is loaded of the data set; None if nothing is. Links name it if it is not the default."""
+    """Read the loaded contents of the data set; None if nothing is loaded. Links name it if it is not the default."""
     turn_to(connection, dataset)
     months = months_held(connection)
     if not months:
