@@ -119,7 +119,7 @@ def test_the_page_names_every_view_that_there_is(as_reader: str) -> None:
 
 
 def test_both_data_sets_are_joined_at_a_place(host_url: str, flat_months: FlatMonths, tmp_path: Path) -> None:
-    """Of ERA5-Land on the coast of Norway, where the western places are at sea."""
+    """Months of a coast: ERA5-Land has rows at the places on land only."""
     places = [4.6 + 0.1 * column for column in range(10)]
     of = weather(hours_from("2018-10-01T00", 24), [60.5], places)
     of.fields["t2m"][:, :, :6] = np.nan

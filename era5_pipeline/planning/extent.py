@@ -11,12 +11,9 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from era5_pipeline.model.dataset import ERA5
 from era5_pipeline.model.grid import ERA5_GRID, Area
-from era5_pipeline.model.land_mask import mask_of
-from era5_pipeline.model.location_set import LocationSet
+from era5_pipeline.model.land_mask import points_of
 from era5_pipeline.model.source_kinds import source_kind
 from era5_pipeline.model.times import hour_of
 from era5_pipeline.model.variables import DEFAULT_VARIABLES, in_table_order
@@ -29,6 +26,7 @@ if TYPE_CHECKING:
 
     from era5_pipeline.model.dataset import Dataset
     from era5_pipeline.model.grid import Grid
+    from era5_pipeline.model.location_set import LocationSet
     from era5_pipeline.model.months import Month
     from era5_pipeline.model.settings import Settings, SourceName
     from era5_pipeline.model.source_kinds import SourceKind
@@ -124,14 +122,7 @@ class Load:
     @cached_property
     def location_ids(self) -> LocationSet:
         """Those grid points."""
-        if self.points is not None:
-            return self.points
-        if (mask := mask_of(self.dataset)) is None:
-            return LocationSet.of_area(self.area)
-        covered = np.zeros_like(mask)
-        within = np.ix_(self.area.latitude_indices(), self.area.longitude_indices())
-        covered[within] = mask[within]
-        return LocationSet.of_coverage(covered, self.dataset.grid)
+        return points_of(self.dataset, self.area) if self.points is None else self.points
 
     @property
     def is_global(self) -> bool:
